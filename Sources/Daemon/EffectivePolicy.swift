@@ -57,9 +57,12 @@ struct EffectivePolicy {
     if let stream = server.stream { describe(opening: stream, server.root) }
     if let tls = server.tls {
       describe(tls, index)
+    } else if let policy = server.relayedPolicy {
+      describe(clientsBy: policy, index)
     } else if server.stream != nil {
       add(1, "clients", "anybody, without TLS here")
     }
+    describe(fronts: server)
     describe(server.root.clientRules, 1)
     if let stream = server.stream {
       describe(content: stream, server.root)
@@ -124,6 +127,29 @@ struct EffectivePolicy {
     if case .names(let names) = tls.protocols {
       add(1, "ALPN", "\(names.joined(separator: " ")), if a client offers any")
     }
+    describe(clientsBy: tls, loaded, index)
+  }
+
+  /// Whose word about clients' certificates is taken.
+  private mutating func describe(fronts server: ServerSettings) {
+    guard let front = server.root[RealClientCert.self] else { return }
+    add(1, "fronts", "\(front.believed.joined(separator: ", ")) (real_client_cert_from)")
+    add(
+      1, "",
+      "they send the client's certificate in \(front.field.name) (\(front.field.format.rawValue)), judged as above;")
+    add(1, "", "the front, and NOT sallyport, has seen the proof of its key")
+    if server.tls == nil { add(1, "", "others are clients without a certificate") }
+  }
+
+  /// The clients of a server without TLS.
+  private mutating func describe(clientsBy policy: ServerTLSSettings, _ index: Int) {
+    guard material.servers.indices.contains(index), let loaded = material.servers[index]?.material else {
+      return add(1, "clients", Self.notLoaded)
+    }
+    describe(clientsBy: policy, loaded, index)
+  }
+
+  private mutating func describe(clientsBy tls: ServerTLSSettings, _ loaded: ServerTLSMaterial, _ index: Int) {
     add(1, "clients", tls.clientsInWords)
     guard tls.verification != .off else { return }
     if tls.verification != .optionalNoCA, !tls.reliesOnPins {

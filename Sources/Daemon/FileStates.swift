@@ -93,7 +93,7 @@ extension HTTPSettings {
   ) -> (references: [MaterialReference], pins: [PinSource]) {
     var references: [MaterialReference?] = []
     var pins: [PinSource] = []
-    for tls in servers.compactMap(\.tls) where isMeant(tls.reloads) {
+    for tls in servers.compactMap(\.clientPolicy) where isMeant(tls.reloads) {
       references += tls.certificates.flatMap { [$0.certificate, $0.key] }
       references += [tls.passwordFile, tls.clientCertificate, tls.trustedCertificate, tls.dhParameters]
       references += tls.revocationLists.map { $0 } + tls.ticketKeys.map { $0 }

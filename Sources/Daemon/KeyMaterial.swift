@@ -20,7 +20,7 @@ package struct KeyMaterial {
     package var context: UpstreamTLSContext
   }
 
-  /// By index in `HTTPSettings.servers`; nil for a server without TLS, or with a fault that is among the diagnostics.
+  /// By index in `HTTPSettings.servers`; nil for a server that judges no clients and shows no certificate, or with a fault that is among the diagnostics.
   package private(set) var servers: [Server?] = []
   package private(set) var upstreams: [UpstreamTLSSettings: Upstream] = [:]
   /// In the order of the configuration's servers. If one is an error, nothing may be started.
@@ -49,7 +49,7 @@ package struct KeyMaterial {
     var loader = MaterialLoader(keeping: former, noticing: http.expiryNotice, sharing: shared)
     let sessions = SessionStore(limit: Self.sessionLimit(http))
     for server in http.servers {
-      servers.append(server.tls.flatMap { Self.load($0, of: server, sessions: sessions, &loader) })
+      servers.append(server.clientPolicy.flatMap { Self.load($0, of: server, sessions: sessions, &loader) })
       let locations = server.root.withNested
       for location in locations {
         loader.tryAccess(of: location)
@@ -79,7 +79,7 @@ package struct KeyMaterial {
     guard let http = draft else { return [] }
     var loader = MaterialLoader(noticing: http.expiryNotice, sharing: shared)
     for server in http.servers {
-      if let tls = server.tls { _ = material(tls, &loader) }
+      if let tls = server.clientPolicy { _ = material(tls, &loader) }
       for location in server.root.withNested {
         loader.tryAccess(of: location)
         if let tls = location.upstreamTLS { _ = material(tls, &loader) }

@@ -15,7 +15,7 @@ package enum UnheededRevocations {
     }
     guard !authorities.isEmpty else { return [] }
     return http.servers.compactMap { server in
-      guard let tls = server.tls, tls.verification != .off, tls.clientStatus.extent == .off else { return nil }
+      guard let tls = server.clientPolicy, tls.verification != .off, tls.clientStatus.extent == .off else { return nil }
       let lists = Set(tls.revocationLists.compactMap { $0.realPath() })
       for anchor in [tls.clientCertificate, tls.trustedCertificate].compactMap({ $0 }) {
         let unheeded = authorities.first { authority in

@@ -84,6 +84,18 @@ public final class RequestHead {
     storage.value(named: name)
   }
 
+  /// Removes fields, as if the client had not sent them. `isRemoved` gets a field and the bytes of the head. What the head
+  /// says of its framing, its Host and its connection stays, so no field that says such a thing may be removed.
+  public func removeFields(where isRemoved: (Field, UnsafeRawBufferPointer) -> Bool) {
+    let bytes = storage.buffer.readable, fields = storage.list.mutableElements
+    var count = 0
+    for field in fields where !isRemoved(field, bytes) {
+      fields[count] = field
+      count += 1
+    }
+    storage.list.truncate(to: count)
+  }
+
   /// Appends the values of the fields whose name maps to this variable: nginx's `$http_NAME`, with `_` for `-`. Several
   /// are joined. For `host`, appends the authority by which the proxy chose the server: that of an absolute form, if
   /// there is one. `output` must not be this head's own storage.

@@ -15,9 +15,11 @@ public struct ClientRule: Sendable {
   public let location: SourceLocation
   let conditions: [IdentityCondition]
 
-  /// Parses the arguments. Reports every fault; with a fault there is no rule.
+  /// Parses the arguments. Reports every fault; with a fault there is no rule. `directive`: for messages; nil: that of the
+  /// effect.
   package static func parse(
-    _ effect: Effect, _ words: [(text: String, location: SourceLocation)], at location: SourceLocation
+    _ effect: Effect, _ words: [(text: String, location: SourceLocation)], at location: SourceLocation,
+    named directive: String? = nil
   ) -> (rule: ClientRule?, faults: [Diagnostic]) {
     var conditions: [IdentityCondition] = []
     var faults: [Diagnostic] = []
@@ -26,7 +28,8 @@ public struct ClientRule: Sendable {
         conditions.append(try IdentityCondition(parsing: word.text))
       } catch {
         faults.append(
-          Diagnostic(.error, at: word.location, "\(error.message) in \"\(effect.rawValue)\"", hint: error.hint))
+          Diagnostic(
+            .error, at: word.location, "\(error.message) in \"\(directive ?? effect.rawValue)\"", hint: error.hint))
       }
     }
     guard faults.isEmpty, !conditions.isEmpty else { return (nil, faults) }

@@ -64,6 +64,6 @@ public struct RevocationFetch: Sendable, Hashable {
       case .hosts(let hosts): hosts.map { "\($0.name):\($0.port ?? 0)" }.sorted().joined(separator: " ")
       }
     let urls = lists.map(\.url.description).sorted()
-    return [4] + Array("\(points)\n\(urls.joined(separator: "\n"))".utf8) + [0]
+    return [6] + Array("\(points)\n\(urls.joined(separator: "\n"))".utf8) + [0]
   }
 }

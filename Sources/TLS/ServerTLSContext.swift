@@ -66,6 +66,8 @@ public final class ServerTLSContext: @unchecked Sendable {
   /// Gets what clients' certificates say about lists that are missing; nil outside a daemon.
   let points: RevocationPoints?
   let verifiedChains = VerifiedChainCache()
+  /// The chains that trusted fronts have sent in a field; see `knownChain`.
+  let relayedChains = VerifiedChainCache()
 
   /// The cached answers of responders about this context's clients; nil when no responder is asked.
   public var statusAnswers: ClientStatusAnswers? { statusCheck?.answers }
@@ -152,6 +154,29 @@ public final class ServerTLSContext: @unchecked Sendable {
   func isRevokedByEndedList(_ stack: OpaquePointer?) -> Bool {
     guard let anchors, !anchors.revocations.isEmpty, let chain = VerifiedChain(stack) else { return false }
     return anchors.endedListRevokes([chain.leaf] + chain.others, now: Int64(time(nil)))
+  }
+
+  /// Settles what OpenSSL's search for a client's chain has found. Returns the chain if it is verified; else the store has
+  /// the error. `faults`: those past which the search went on. `purposeless`: a chain that verified but for the purpose of
+  /// its leaf.
+  func settle(
+    _ store: OpaquePointer, result: Int32, _ faults: ChainFaults
+  ) -> (verified: VerifiedChain?, purposeless: VerifiedChain?) {
+    if result == 1, faults.lacksList {
+      X509_STORE_CTX_set_error(store, X509_V_ERR_UNABLE_TO_GET_CRL)
+      if let chain = VerifiedChain(X509_STORE_CTX_get0_chain(store)) { points?.note(chain, settings.revocationFetch) }
+    } else if result == 1, isRevokedByEndedList(X509_STORE_CTX_get0_chain(store)) {
+      X509_STORE_CTX_set_error(store, X509_V_ERR_CERT_REVOKED)
+    } else if result == 1, faults.lacksPurpose, settings.clientPurpose == .client {
+      X509_STORE_CTX_set_error(store, X509_V_ERR_INVALID_PURPOSE)
+      return (nil, VerifiedChain(X509_STORE_CTX_get0_chain(store)))
+    } else if result == 1 {
+      return (VerifiedChain(X509_STORE_CTX_get0_chain(store)), nil)
+    } else if X509_STORE_CTX_get_error(store) == X509_V_OK {
+      // A failure without a reason must not look like success (CVE-2026-28755).
+      X509_STORE_CTX_set_error(store, X509_V_ERR_UNSPECIFIED)
+    }
+    return (nil, nil)
   }
 
   /// The CRLs that apply to clients.

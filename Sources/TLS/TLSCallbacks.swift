@@ -110,22 +110,9 @@ extension TLSStream {
     guard context.settings.verification == .optionalNoCA else {
       X509_STORE_CTX_set_verify_cb(store, TLSStream.walkPastMissingList)
       let result = X509_verify_cert(store)
-      if result == 1, chainFaults.lacksList {
-        X509_STORE_CTX_set_error(store, X509_V_ERR_UNABLE_TO_GET_CRL)
-        if let chain = VerifiedChain(X509_STORE_CTX_get0_chain(store)) {
-          context.points?.note(chain, context.settings.revocationFetch)
-        }
-      } else if result == 1, context.isRevokedByEndedList(X509_STORE_CTX_get0_chain(store)) {
-        X509_STORE_CTX_set_error(store, X509_V_ERR_CERT_REVOKED)
-      } else if result == 1, chainFaults.lacksPurpose, context.settings.clientPurpose == .client {
-        X509_STORE_CTX_set_error(store, X509_V_ERR_INVALID_PURPOSE)
-        purposelessChain = VerifiedChain(X509_STORE_CTX_get0_chain(store))
-      } else if result == 1 {
-        judgedClient = VerifiedChain(X509_STORE_CTX_get0_chain(store)).map { .chain($0) }
-      } else if X509_STORE_CTX_get_error(store) == X509_V_OK {
-        // A failure without a reason must not look like success (CVE-2026-28755).
-        X509_STORE_CTX_set_error(store, X509_V_ERR_UNSPECIFIED)
-      }
+      let settled = context.settle(store, result: result, chainFaults)
+      judgedClient = settled.verified.map { .chain($0) }
+      if let chain = settled.purposeless { purposelessChain = chain }
       return
     }
     X509_STORE_CTX_set_verify_cb(store, TLSStream.walkOn)

@@ -29,7 +29,7 @@ final class VerifiedChainCache: Sendable {
       store = UInt(bitPattern: X509_STORE_CTX_get0_store(context))
     }
 
-    /// `digest`: 32 bytes, for tests.
+    /// `digest`: 32 bytes. For a cache of which every search has the same flags, depth, level and store.
     init(digest: [UInt8]) { (self.digest, flags, depth, level, store) = (digest, 0, 0, 0, 0) }
 
     private static func digest(_ leaf: OpaquePointer, _ others: OpaquePointer?) -> [UInt8]? {

@@ -44,6 +44,35 @@ import Testing
     }
   }
 
+  @Test func `the policy says whose word about certificates is taken, and that the front has seen the proof`() throws {
+    try withScene { scene in
+      try scene.serverFiles()
+      let fronts = "real_client_cert_from 10.0.0.0/8; real_client_cert_header X-C pem;"
+      let path = try scene.write(
+        "test.conf",
+        text: """
+          events {}
+          http { ssl_client_certificate ca.pem; ssl_verify_client on; ssl_verify_depth 3;
+          server { listen 127.0.0.1:8443 ssl; ssl_certificate server.pem; ssl_certificate_key server.key; \(fronts)
+          real_client_cert_from dns=lb.example; return 204; }
+          server { listen 127.0.0.1:8080; \(fronts) return 204; } }
+          """)
+      let check = Check(path)
+      #expect(check.count(.error) == 0, "\(check.diagnostics)")
+      let lines = check.policy.map { $0.split(separator: " ").joined(separator: " ") }
+      for (expected, count) in [
+        ("fronts 10.0.0.0/8, dns=lb.example (real_client_cert_from)", 1),
+        ("fronts 10.0.0.0/8 (real_client_cert_from)", 1), ("depth 3", 2),
+        ("they send the client's certificate in X-C (pem), judged as above;", 2),
+        ("the front, and NOT sallyport, has seen the proof of its key", 2),
+        ("clients only with a certificate of these CAs (ssl_verify_client on)", 2),
+        ("others are clients without a certificate", 1),
+      ] { #expect(lines.count { $0 == expected } == count, "\(expected) in \(lines)") }
+      #expect(lines.count { $0.hasPrefix("CA CN=Test Root, until ") } == 2)
+      #expect(check.diagnostics.map(\.message).contains { $0.hasPrefix("clients' certificates come without TLS") })
+    }
+  }
+
   @Test func `the policy says of stream who gets in, how TLS begins, and where connections go`() throws {
     try withScene { scene in
       try scene.serverFiles()

@@ -264,6 +264,16 @@ import Testing
       "0.0.0.0/0 may say which address a client has"
     ),
     (
+      "ssl_verify_depth 2;",
+      "ssl_verify_depth 2; real_client_cert_from 10.0.0.1; real_client_cert_header Client-Cert rfc9440;", .opens,
+      "10.0.0.1 may say which certificate a client has (real_client_cert_from)"
+    ),
+    (
+      "listen 127.0.0.1:8080;",
+      "listen 127.0.0.1:8080; real_client_cert_from 10.0.0.0/8; real_client_cert_header X-C pem;\n    ssl_client_certificate ca.pem; ssl_verify_client on;",
+      .opens, "10.0.0.0/8 may say which certificate a client has (real_client_cert_from)"
+    ),
+    (
       "location = /page", "location /new { proxy_pass http://127.0.0.1:9002; }\n    location = /page", .other,
       "location /new of server a.example (CONF:38:5): is new: forwards to http://127.0.0.1:9002"
     ),

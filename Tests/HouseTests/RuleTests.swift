@@ -97,7 +97,7 @@ import Testing
     "Enrolment/Inspection/Inspection.swift", "Enrolment/RequestedCertificate.swift", "Enrolment/TrustedRoot.swift",
     "Observability/ClockText.swift", "Observability/LogSink.swift", "Observability/SyslogSocket.swift",
     "Proxy/Client/ConnectionFacts.swift", "Proxy/Client/SessionReview.swift",
-    "Proxy/Features/ProxyAuth/UpstreamAuthentication.swift",
+    "Proxy/Features/ProxyAuth/UpstreamAuthentication.swift", "Proxy/Features/RealClientCert/CertificateSearch.swift",
     "Proxy/Features/Metrics/MetricsSnapshot.swift", "Proxy/Features/Metrics/ProcessRecord.swift",
     "TLS/ChainVerification.swift",
     "TLS/ClientStatusCheck.swift", "TLS/OCSPClient.swift", "TLS/Probe.swift", "TLS/ServerTLSContext.swift",

@@ -17,7 +17,7 @@ struct ServerDifference {
     } else if !old.isOfStream, !new.isOfStream {
       Self.compareHeads(old.settings.head, new.settings.head, &found)
     }
-    if let before = old.settings.tls, let after = new.settings.tls {
+    if let before = old.settings.clientPolicy, let after = new.settings.clientPolicy {
       Self.compareVerification(before, after, &found)
       Self.compareMaterial(old, new, &found)
       Self.compareProtocol(before, after, &found)
@@ -179,7 +179,7 @@ struct ServerDifference {
 
   private static func compareMaterial(_ old: ComparedServer, _ new: ComparedServer, _ found: inout TrustChanges) {
     guard let before = old.material?.material, let after = new.material?.material else { return }
-    let verifies = old.settings.tls?.verification != .off && new.settings.tls?.verification != .off
+    let verifies = old.settings.clientPolicy?.verification != .off && new.settings.clientPolicy?.verification != .off
     if verifies {
       let authorities = (before.clientCAs + before.trustedCAs, after.clientCAs + after.trustedCAs)
       found.set(Set(authorities.0.map(\.named)), Set(authorities.1.map(\.named))) {

@@ -165,15 +165,15 @@ struct ComparedServer {
   }
 
   var asksForCertificate: Bool {
-    switch settings.tls?.verification {
-    case .on?: settings.tls?.rejection != .reportOnly
+    switch settings.clientPolicy?.verification {
+    case .on?: settings.clientPolicy?.rejection != .reportOnly
     case .off?, .optional?, .optionalNoCA?, nil: false
     }
   }
 
   /// Whom a new server lets in.
   var admission: String {
-    guard let tls = settings.tls else { return "clients get in without TLS" }
+    guard let tls = settings.clientPolicy else { return "clients get in without TLS" }
     return switch tls.verification {
     case .on where tls.rejection == .reportOnly: "clients are verified, but nobody is refused (report only)"
     case .on: "clients must present a certificate of its CAs"

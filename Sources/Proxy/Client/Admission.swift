@@ -48,22 +48,24 @@ enum Admission {
   }
 }
 
-extension ClientSession {
-  /// Whether `ssl_verify_report_only` applies.
-  var reportsOnly: Bool { tls?.serverContext?.settings.rejection == .reportOnly }
+extension Exchange {
+  /// Whether the client may make requests: that of the connection, or the one that a front has sent the request for.
+  var admission: Admission { facts.relayed.map { $0.admission } ?? session.admission }
+}
 
+extension ClientSession {
   /// Logs and counts a request that was let in although its client would be refused.
   func report(_ exchange: Exchange) {
-    guard case .reported(let reason) = admission else { return }
+    guard case .reported(let reason) = exchange.admission else { return }
     worker.counters.reports.count(.certificate)
-    exchange.log(.notice, "report only: \(reason)\(facts.loggedClient)")
+    exchange.log(.notice, "report only: \(reason)\(exchange.facts.loggedClient)")
   }
 
   /// Returns the response to an exchange that was not admitted, and logs and counts the refusal.
   func refusal(of exchange: Exchange) -> ErrorResponse {
     let refusals = worker.counters.refusals
     let log = worker.shared.clientFaults
-    switch admission {
+    switch exchange.admission {
     case .refused(let failure, let reason):
       refusals.count(.certificate)
       log.logRefusal(of: exchange, .certificate, .notice, reason)
@@ -73,7 +75,7 @@ extension ClientSession {
       return .certificateError
     case .granted, .reported:
       refusals.count(.misdirected)
-      guard admits(at: exchange.server) else {
+      guard exchange.isRelayed || admits(at: exchange.server) else {
         log.logRefusal(
           of: exchange, .misdirected, .notice,
           "client attempted to request the server name different from the one that was negotiated")

@@ -1,3 +1,4 @@
+import Crypto
 import HTTP
 import Identity
 import Patterns
@@ -16,19 +17,19 @@ struct AuthorizationCache {
   private var users: [(file: UserFile, choice: UserFile.Choice)] = []
   private var identityFields: [IdentityFieldForm: FieldBlock] = [:]
 
-  /// `tls`: nil on a plain listener, whose clients have no identity.
+  /// `client`: called once.
   mutating func judge(
-    by rules: ClientRules, _ tls: TLSStream?, scratch: RegularExpression.Scratch
+    by rules: ClientRules, _ client: @autoclosure () -> ClientRules.Client, scratch: RegularExpression.Scratch
   ) -> ClientRules.Decision {
-    let verdict = verdicts.first { $0.rules === rules }?.verdict ?? judgeAnew(by: rules, tls, scratch)
+    let verdict = verdicts.first { $0.rules === rules }?.verdict ?? judgeAnew(by: rules, client(), scratch)
     if case .admitted = verdict { admittedBy = ObjectIdentifier(rules) }
     return verdict
   }
 
   private mutating func judgeAnew(
-    by rules: ClientRules, _ tls: TLSStream?, _ scratch: RegularExpression.Scratch
+    by rules: ClientRules, _ asked: @autoclosure () -> ClientRules.Client, _ scratch: RegularExpression.Scratch
   ) -> ClientRules.Decision {
-    let client = client ?? tls.map { ClientRules.Client($0.clientVerdict) } ?? .anonymous
+    let client = client ?? asked()
     self.client = client
     let verdict = rules.judge(client, scratch: scratch)
     verdicts.append((rules, verdict))
@@ -37,24 +38,22 @@ struct AuthorizationCache {
 
   /// Finds the client's user in this file.
   mutating func choose(
-    from file: UserFile, _ tls: TLSStream?, scratch: RegularExpression.Scratch
+    from file: UserFile, _ asked: @autoclosure () -> ClientRules.Client, scratch: RegularExpression.Scratch
   ) -> UserFile.Choice {
     if let known = users.first(where: { $0.file === file }) { return known.choice }
-    let client = client ?? tls.map { ClientRules.Client($0.clientVerdict) } ?? .anonymous
+    let client = client ?? asked()
     self.client = client
     let choice = file.choose(client, scratch: scratch)
     users.append((file, choice))
     return choice
   }
 
-  /// Returns the fields of `client_identity`.
-  mutating func fields(_ form: IdentityFieldForm, _ tls: TLSStream?) -> FieldBlock {
+  /// Returns the fields of `client_identity`. `server`: the certificates that the client has seen.
+  mutating func fields(_ form: IdentityFieldForm, _ chain: VerifiedChain?, server: [Certificate]) -> FieldBlock {
     if let kept = identityFields[form] { return kept }
-    var chain: VerifiedChain?
-    if case .verified(let verified)? = tls?.clientVerdict { chain = verified }
     // The values are Base64 and escaped text, so no byte ends a line.
     let block = FieldBlock(
-      IdentityFields.fields(form, chain, server: tls?.serverContext?.identifyingCertificates ?? []).map {
+      IdentityFields.fields(form, chain, server: server).map {
         (Array($0.name.utf8), Array($0.value.utf8))
       })
     identityFields[form] = block

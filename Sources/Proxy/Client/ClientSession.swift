@@ -202,7 +202,17 @@ final class ClientSession: StreamOwner {
   /// Whether the request may go to this server block, which must also have `http2` for a request over HTTP/2: its
   /// connection may have begun at another block.
   func admits(_ exchange: Exchange, at server: LiveServer) -> Bool {
-    admits(at: server) && (exchange.head.version != .http2 || server.settings.http2.isOn)
+    (exchange.isRelayed ? isRelayedAdmitted(exchange) : admits(at: server))
+      && (exchange.head.version != .http2 || server.settings.http2.isOn)
+  }
+
+  /// Whether the request's own client is admitted. The server block of the request has judged it, whatever block the
+  /// handshake has chosen.
+  private func isRelayedAdmitted(_ exchange: Exchange) -> Bool {
+    switch exchange.admission {
+    case .granted, .reported: true
+    case .undecided, .refused: false
+    }
   }
 
   /// Whether the session admits the client, and this server block has the client policy of the handshake's block.
@@ -259,7 +269,7 @@ final class ClientSession: StreamOwner {
     guard let connection else { return }
     admit()
     // A client without earlier requests gets a response with the reason; for other clients, the connection ends.
-    if case .refused = admission, requests > 0 { connection.end() }
+    if case .refused = admission, requests > 0, !isFront { connection.end() }
   }
 
   /// The listener of another generation with the address of the session's own.
@@ -281,9 +291,21 @@ final class ClientSession: StreamOwner {
 
   var exchanges: [Exchange] { connection?.exchanges ?? [] }
 
+  /// Whether a server block takes the peer's word, by its address, about whom it sends requests for.
+  private var isFront: Bool { servers.hasFront(self) }
+
   /// Cuts the requests in progress that the generation which serves would refuse (`ssl_revoked_connections`).
   /// `isLate`: their grace is over.
   private func review(by fresh: LiveGeneration, isLate: Bool = false) {
+    for exchange in exchanges {
+      guard let relayed = exchange.relayed else { continue }
+      // Its error page, as below.
+      if case .refused = relayed.admission { continue }
+      if let refusal = SessionReview.refusal(ofRelayed: exchange, relayed, self, by: fresh) {
+        revoke(exchange, refusal, isLate: isLate)
+      }
+    }
+    if isClosed { return }
     // A client that was refused before gets its error page, and nothing else.
     if case .refused = admission { return }
     switch SessionReview(of: self, by: fresh, later: { [weak self] in self?.apply($0, isLate: false) }) {
@@ -294,10 +316,14 @@ final class ClientSession: StreamOwner {
     }
   }
 
-  /// No request of the client may go on.
+  /// No request of the client may go on. Those that a front sends for others don't depend on its certificate if it is known
+  /// by its address.
   private func apply(_ refusal: SessionReview.Refusal, isLate: Bool) {
     guard !isClosed else { return }
-    for exchange in exchanges { revoke(exchange, refusal, isLate: isLate) }
+    let all = exchanges
+    let own = all.filter { $0.relayed?.source != .frontByAddress }
+    for exchange in own { revoke(exchange, refusal, isLate: isLate) }
+    if own.count < all.count { return }
     if case .close = refusal.mode { cut() } else if isLate { cut() }
   }
 

@@ -35,6 +35,8 @@ final class ConnectionFacts {
   var proxyHeader: ProxyHeader?
   /// The transport again if it has TLS, otherwise nil.
   let tls: TLSStream?
+  /// Whom a trusted front has sent the request for; nil: the connection's peer is the client.
+  let relayed: RelayedClient?
   private var authorization = AuthorizationCache()
   private let transport: ByteStream
   /// The values that were used, one after another, and each by its place.
@@ -49,6 +51,20 @@ final class ConnectionFacts {
     self.transport = transport
     self.tls = tls
     self.openedAt = transport.loop.now
+    self.relayed = nil
+  }
+
+  /// The facts of one request of a connection that carries the requests of many clients. What they say of the client, they
+  /// say of `relayed`, and not of the connection's peer.
+  init(of connection: ConnectionFacts, for relayed: RelayedClient) {
+    number = connection.number
+    peer = connection.peer
+    openedAt = connection.openedAt
+    proxyHeader = connection.proxyHeader
+    tls = connection.tls
+    transport = connection.transport
+    rehearsedLocal = connection.rehearsedLocal
+    self.relayed = relayed
   }
 
   /// The local address; nil after the connection is closed. Each call asks the kernel, because few templates need it.
@@ -72,8 +88,11 @@ final class ConnectionFacts {
     }
   }
 
+  /// What was judged of the client; nil: nothing, on a connection without TLS.
+  var clientVerdict: ClientVerdict? { relayed.map { $0.verdict } ?? tls?.clientVerdict }
+
   /// The certificate that the client showed, verified or not, for the error log; empty without one.
-  var loggedClient: String { tls?.clientVerdict.certificate?.loggedIdentity ?? "" }
+  var loggedClient: String { clientVerdict?.certificate?.loggedIdentity ?? "" }
 
   // MARK: Authorization
 
@@ -82,22 +101,31 @@ final class ConnectionFacts {
 
   /// The verdict of access rules on the client.
   func judge(by rules: ClientRules, scratch: RegularExpression.Scratch) -> ClientRules.Decision {
-    authorization.judge(by: rules, tls, scratch: scratch)
+    authorization.judge(by: rules, client, scratch: scratch)
   }
 
   /// Finds the client's user in this file.
   func choose(from file: UserFile, scratch: RegularExpression.Scratch) -> UserFile.Choice {
-    authorization.choose(from: file, tls, scratch: scratch)
+    authorization.choose(from: file, client, scratch: scratch)
+  }
+
+  /// The client as rules judge it.
+  private var client: ClientRules.Client {
+    if let relayed, relayed.isUnreadable { return .refused }
+    return clientVerdict.map { ClientRules.Client($0) } ?? .anonymous
   }
 
   /// The client's chain; nil unless it was verified. A client for which only a pin vouches has none.
-  var verifiedChain: VerifiedChain? { if case .verified(let chain)? = tls?.clientVerdict { chain } else { nil } }
+  var verifiedChain: VerifiedChain? { if case .verified(let chain)? = clientVerdict { chain } else { nil } }
 
   /// Whether the client's certificate counts, by a chain or by a pin.
-  var isVerified: Bool { tls?.clientVerdict.isVerified ?? false }
+  var isVerified: Bool { clientVerdict?.isVerified ?? false }
 
-  /// The fields of `client_identity`.
-  func identityFields(_ form: IdentityFieldForm) -> FieldBlock { authorization.fields(form, tls) }
+  /// The fields of `client_identity`. Of a client behind a front, none says which server it spoke to: that was the front.
+  func identityFields(_ form: IdentityFieldForm) -> FieldBlock {
+    let server = relayed == nil ? tls?.serverContext?.identifyingCertificates : nil
+    return authorization.fields(form, verifiedChain, server: server ?? [])
+  }
 
   /// Clears all values after the client was verified again.
   func forget() {
@@ -168,8 +196,18 @@ final class ConnectionFacts {
     case .binary_remote_addr: peer.binary
     case .https: tls == nil ? [] : Array("on".utf8)
     case .scheme: Array((tls == nil ? "http" : "https").utf8)
-    default: tls.map { Self.make(variable, $0) } ?? []
+    case .ssl_client_verify: Array(verifyText.utf8)
+    // The front has seen it, and it is of no handshake of this process.
+    case .ssl_client_sigalg where relayed != nil: []
+    default: tls.flatMap { Self.make(variable, $0) } ?? clientValue(variable)
     }
+  }
+
+  /// The value of a variable about the client's certificate.
+  private func clientValue(_ variable: SimpleVariable) -> [UInt8] {
+    CertificateVariable(rawValue: variable.rawValue).flatMap { property in
+      shownCertificate(for: property).map { property.value(of: $0, at: Int64(time(nil))) }
+    } ?? []
   }
 
   /// A port that is not 0, as text.
@@ -183,7 +221,8 @@ final class ConnectionFacts {
     return name.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }
   }()
 
-  private static func make(_ variable: SimpleVariable, _ tls: TLSStream) -> [UInt8] {
+  /// nil: the variable is not about the session.
+  private static func make(_ variable: SimpleVariable, _ tls: TLSStream) -> [UInt8]? {
     switch variable {
     case .ssl_protocol: Array(tls.protocolName.utf8)
     case .ssl_cipher: Array(tls.cipherName.utf8)
@@ -198,20 +237,18 @@ final class ConnectionFacts {
     case .ssl_sigalg: Array(tls.signatureScheme.utf8)
     case .ssl_sigalgs: Array(tls.clientSignatureSchemes.utf8)
     case .ssl_client_sigalg: Array(tls.peerSignatureScheme.utf8)
-    case .ssl_client_verify: Array(verifyText(tls.clientVerdict).utf8)
-    default:
-      CertificateVariable(rawValue: variable.rawValue).flatMap { property in
-        shownCertificate(tls, for: property).map { property.value(of: $0, at: Int64(time(nil))) }
-      } ?? []
+    default: nil
     }
   }
 
   /// Whether the client has shown a certificate, verified or not.
-  var hasClientCertificate: Bool { tls?.clientVerdict.certificate != nil }
+  var hasClientCertificate: Bool { clientVerdict?.certificate != nil }
 
-  /// Formats the verdict as nginx does: NONE, SUCCESS or FAILED:reason.
-  private static func verifyText(_ verdict: ClientVerdict) -> String {
-    switch verdict {
+  /// Formats the verdict as nginx does: NONE, SUCCESS or FAILED:reason; empty without TLS.
+  private var verifyText: String {
+    if let relayed, relayed.isUnreadable { return "FAILED:unreadable" }
+    return switch clientVerdict {
+    case nil: ""
     case .absent: "NONE"
     case .verified, .pinned: "SUCCESS"
     case .unverified(_, let reason), .refused(_, _, let reason): "FAILED:\(reason)"
@@ -222,20 +259,19 @@ final class ConnectionFacts {
   /// server, an upstream may take a name in `$ssl_client_s_dn` for one that was verified. For the same reason, a client for
   /// which only a pin vouches has the variables that are hashes and no other: $ssl_client_verify is SUCCESS, and who has the
   /// pinned key can write any name into a certificate.
-  private static func shownCertificate(_ tls: TLSStream, for variable: CertificateVariable) -> Certificate? {
-    switch tls.clientVerdict {
-    case .absent: return nil
-    case .verified(let chain): return chain.leaf
-    case .pinned(let leaf): return variable.isHash ? leaf : nil
-    case .unverified(let leaf, _), .refused(let leaf, _, _):
-      return tls.serverContext?.settings.rejection == .reportOnly ? nil : leaf
+  ///
+  /// nil: the client has shown none, or none that counts for it.
+  func shownCertificate(for variable: CertificateVariable) -> Certificate? {
+    switch clientVerdict {
+    case nil, .absent: nil
+    case .verified(let chain): chain.leaf
+    case .pinned(let leaf): variable.isHash ? leaf : nil
+    case .unverified(let leaf, _), .refused(let leaf, _, _): reportsOnly ? nil : leaf
     }
   }
 
-  /// The certificate of which a variable tells; nil: the client has shown none, or none that counts for it.
-  func shownCertificate(for variable: CertificateVariable) -> Certificate? {
-    tls.flatMap { Self.shownCertificate($0, for: variable) }
-  }
+  /// Whether `ssl_verify_report_only` applies to the client.
+  var reportsOnly: Bool { relayed?.reportsOnly ?? (tls?.serverContext?.settings.rejection == .reportOnly) }
 }
 
 extension SocketAddress {

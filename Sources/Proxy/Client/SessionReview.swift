@@ -79,7 +79,7 @@ enum SessionReview {
       (context, verdict) = (judge, anew)
     }
     let client = ClientRules.Client(verdict)
-    let denied = session.exchanges.compactMap { exchange in
+    let denied = session.exchanges.filter { !$0.isRelayed }.compactMap { exchange in
       Self.denial(of: exchange, client, context, servers).map { (exchange, $0) }
     }
     self = denied.isEmpty ? .kept : .denied(denied)
@@ -99,7 +99,15 @@ enum SessionReview {
     guard server.admits(clientOf: context) else {
       return refusal("its server block verifies clients by other settings than the handshake's")
     }
-    guard server.settings.tls?.rejection != .reportOnly else { return nil }
+    return denial(of: exchange, client, at: server, servers, refusal)
+  }
+
+  /// The refusal by the access rules of the location that has the exchange's path.
+  private static func denial(
+    of exchange: Exchange, _ client: ClientRules.Client, at server: LiveServer, _ servers: VirtualServers,
+    _ refusal: (String) -> Refusal
+  ) -> Refusal? {
+    guard server.settings.clientPolicy?.rejection != .reportOnly else { return nil }
     let scratch = exchange.worker.patternScratch
     var captures = Captures()
     var location = server.root
@@ -120,12 +128,45 @@ enum SessionReview {
     of exchange: Exchange, _ context: ServerTLSContext, in servers: VirtualServers
   ) -> LiveServer? {
     // A session of `stream` belongs to the server block of its handshake.
-    if servers.settings.kind == .stream { return servers.server(of: context) }
+    servers.settings.kind == .stream ? servers.server(of: context) : server(of: exchange, in: servers)
+  }
+
+  private static func server(of exchange: Exchange, in servers: VirtualServers) -> LiveServer? {
     let host = exchange.head.bytes.readable[exchange.head.host].map { ASCII.lower($0) }
     return switch servers.find(host) {
     case .found(let found): found.server
     case .default: servers.fallback
     case .undecided: nil
     }
+  }
+
+  /// Why the request of a client whom a front has sent may not go on; nil if it may. `fresh` judges the client's
+  /// certificate by the server block of the request's Host, and whether the front's word counts there at all. Whether the
+  /// certificate of the front still verifies is a question about its session.
+  static func refusal(
+    ofRelayed exchange: Exchange, _ relayed: RelayedClient, _ session: ClientSession, by fresh: LiveGeneration
+  ) -> Refusal? {
+    func refusal(_ cause: RevokedRequest, _ reason: String, _ server: LiveServer) -> Refusal {
+      Refusal(cause: cause, reason: reason, mode: server.settings.clientPolicy?.revokedConnections ?? .close)
+    }
+    let others = fresh.listeners.lazy.filter { $0.settings.kind == .http }
+    guard let servers = session.successor(in: fresh) ?? others.first(where: { $0.has(session.tls?.serverName ?? []) })
+    else { return refusal(.listener, "no \"listen\" leads to the client's server block any more", exchange.server) }
+    guard let server = server(of: exchange, in: servers) else {
+      return refusal(.rule, "its server block could not be decided", exchange.server)
+    }
+    guard let search = server.certificateSearch, let context = server.context else {
+      // Without TLS, and with no more word of fronts, nothing is asked of a client that had no certificate.
+      if relayed.source == .stranger { return nil }
+      return refusal(.rule, "its server block takes no front's word any more", exchange.server)
+    }
+    guard search.believes(relayed.source, session) else {
+      return refusal(.rule, "its server block does not take this front's word any more", server)
+    }
+    let verdict = context.judge(relayed.certificates, at: Int64(time(nil)))
+    if case .refused(_, let reason) = Admission(of: verdict, by: context) {
+      return refusal(.certificate, reason, server)
+    }
+    return denial(of: exchange, ClientRules.Client(verdict), at: server, servers) { refusal(.rule, $0, server) }
   }
 }

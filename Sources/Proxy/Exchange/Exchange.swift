@@ -35,6 +35,8 @@ final class Exchange {
   @exclusivity(unchecked) private(set) var pending: BlockingPool.Ticket?
   /// The number of the request that this object serves.
   @exclusivity(unchecked) private(set) var serial: UInt64 = 0
+  /// The facts of this request alone, if its client is not that of the connection.
+  @exclusivity(unchecked) private var relayedFacts: ConnectionFacts?
 
   init(worker: Worker) {
     self.worker = worker
@@ -54,7 +56,11 @@ final class Exchange {
     guard let session = withStream({ $0.session }) else { preconditionFailure("it has a stream from begin to end") }
     return session
   }
-  var facts: ConnectionFacts { session.facts }
+  var facts: ConnectionFacts { relayedFacts ?? session.facts }
+  /// Whether the request's client is another one than the connection's.
+  @inline(__always) var isRelayed: Bool { relayedFacts != nil }
+  /// That client.
+  var relayed: RelayedClient? { relayedFacts?.relayed }
   /// What the response asks of its connection.
   var policy: ResponsePolicy { location.policy }
 
@@ -76,6 +82,7 @@ final class Exchange {
     progress.reset()
     account.reset()
     variables.reset()
+    if relayedFacts != nil { relayedFacts = nil }
     recycleHandler()
   }
 
@@ -114,11 +121,12 @@ final class Exchange {
     // Mostly it is the one of this object's last exchange: then no count is touched. The location is that of the last
     // one, too, until it is found, or until somebody needs it before.
     if self.server !== server { assume(server) }
+    if let search = server.certificateSearch { search.apply(to: self, session, at: server) }
     if !session.admits(self, at: server) {
       assume(server)
       return fail(session.refusal(of: self))
     }
-    if case .reported = session.admission { session.report(self) }
+    if case .reported = admission { session.report(self) }
     let path = head.bytes.readable[head.target.path]
     guard TargetPath.normalize(path: path, mergeSlashes: server.settings.head.mergesSlashes, into: &target.uri) else {
       assume(server)
@@ -141,6 +149,7 @@ final class Exchange {
     start(stream)
     assume(main.server)
     variables.inherit(main.variables, computed: stream.live.variables)
+    relayedFacts = main.relayedFacts
     if let kept { body.state = .collected(kept) }
     target.begin(redirection, isShownAsGet: main.target.isShownAsGet, at: text, arguments)
     perform(cursor.next(counts, .all))
@@ -320,6 +329,8 @@ final class Exchange {
     return !denies(block)
   }
   func setClient(_ address: SocketAddress) { variables.client = address }
+  /// The request's client is not that of the connection.
+  func setClient(_ relayed: RelayedClient) { relayedFacts = ConnectionFacts(of: session.facts, for: relayed) }
 
   /// Keeps what a regular expression captured of `subject`.
   func take(_ captures: Captures, of subject: [UInt8], slots: [NamedCapture]) {

@@ -268,9 +268,9 @@ extension Exchange {
     guard let reason = ClientAccess.denial(of: facts, at: location, scratch: worker.patternScratch) else {
       return false
     }
-    if session.reportsOnly {
+    if facts.reportsOnly {
       // A certificate that didn't verify has been reported, and matches no rule.
-      guard case .granted = session.admission, beginsReport() else { return false }
+      guard case .granted = admission, beginsReport() else { return false }
       worker.counters.reports.count(.rule)
       log(.notice, "report only: \(reason)\(facts.loggedClient)")
       return false

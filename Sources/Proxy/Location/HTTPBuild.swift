@@ -41,11 +41,16 @@ extension SettingsBuilder {
   ) -> ServerSettings {
     var tls = isTLS ? serverTLS(scope) : nil
     tls?.offersHTTP2 = http2.isOn
-    let facts = ServerTLSFacts(scope: scope, tls: tls, alsoPlain: alsoPlain, place: place)
+    let root = location(.server(scope), at: place)
+    let relayed = root[RealClientCert.self]
+    let policy = isTLS || relayed == nil ? nil : RealClientCert.policy(of: serverTLS(scope))
+    let facts = ServerTLSFacts(
+      scope: scope, tls: tls, alsoPlain: alsoPlain, takesRelayedClients: relayed != nil, clients: tls ?? policy,
+      place: place)
     diagnostics += ServerTLSRule.allCases.compactMap { $0.diagnostic(facts) }
     diagnostics += ClientIdentityRule.diagnostics(facts)
-    let root = location(.server(scope), at: place)
     diagnostics += ClientTrustRule.diagnostics(facts, root)
+    diagnostics += RealClientCertRule.allCases.compactMap { $0.diagnostic(relayed, facts) }
     diagnostics += LocationRule.namedTargets(of: root)
     if isTLS, let diagnostic = Gzip.sparesIdentities(scope, root) { diagnostics.append(diagnostic) }
     if root.locations.isEmpty, root[FileSettings.self] == nil, !root.hasContent, root[Rewrite.self]?.mayRespond != true,
@@ -55,7 +60,8 @@ extension SettingsBuilder {
         place, "this server responds to every request with 404", hint: "it has no location, no return and no root")
     }
     return ServerSettings(
-      names: ServerNames.read(scope, &self), primaryName: ServerNames.primary(scope), tls: tls, head: head(scope),
+      names: ServerNames.read(scope, &self), primaryName: ServerNames.primary(scope), tls: tls,
+      relayedPolicy: policy, head: head(scope),
       http2: http2, root: root,
       location: place)
   }

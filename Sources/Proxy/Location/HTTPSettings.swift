@@ -12,6 +12,8 @@ public final class ServerSettings: Sendable {
   public let primaryName: String
   /// Set when any `listen` of it says ssl (or the obsolete `ssl on`).
   public let tls: ServerTLSSettings?
+  /// By what a server block without TLS judges the clients of trusted fronts; nil: there are none, or it has TLS.
+  package let relayedPolicy: ServerTLSSettings?
   public let head: ClientHeadSettings
   public let http2: HTTP2Settings
   /// nil: the server is of `http`.
@@ -21,7 +23,8 @@ public final class ServerSettings: Sendable {
   public let location: SourceLocation
 
   public init(
-    names: [ServerName], primaryName: String, tls: ServerTLSSettings?, head: ClientHeadSettings,
+    names: [ServerName], primaryName: String, tls: ServerTLSSettings?, relayedPolicy: ServerTLSSettings? = nil,
+    head: ClientHeadSettings,
     http2: HTTP2Settings = HTTP2Settings(), stream: StreamServerSettings? = nil, root: LocationSettings,
     location: SourceLocation
   ) {
@@ -29,11 +32,17 @@ public final class ServerSettings: Sendable {
     self.names = names
     self.primaryName = primaryName
     self.tls = tls
+    self.relayedPolicy = relayedPolicy
     self.head = head
     self.http2 = http2
     self.root = root
     self.location = location
   }
+}
+
+extension ServerSettings {
+  /// By what clients are judged: those of handshakes, or those of trusted fronts; nil: none are.
+  package var clientPolicy: ServerTLSSettings? { tls ?? relayedPolicy }
 }
 
 /// How request heads are read (server level).

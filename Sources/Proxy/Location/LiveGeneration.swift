@@ -88,6 +88,7 @@ final class LiveGeneration {
       var makers = makers
       makers.identityNames = IdentityNames.of(
         settings.root, generation.http.computed, named: generation.http.slotNames)
+      makers.identityNames += settings.root[RealClientCert.self]?.fieldNames ?? []
       makers.conditionals = ConditionalLocations()
       return LiveServer(
         settings: settings, context: generation.serverContexts[index],

@@ -63,7 +63,7 @@ struct LocationWords {
   func tellRules(_ trace: ExplainTrace) {
     guard let rules = settings.clientRules else { return }
     let scratch = exchange.worker.patternScratch
-    guard let tls = exchange.session.tls, case .known(let identity) = ClientRules.Client(tls.clientVerdict) else {
+    guard let verdict = exchange.facts.clientVerdict, case .known(let identity) = ClientRules.Client(verdict) else {
       return trace.add("rule", "ssl_client_allow or ssl_client_deny, for a client without a verified certificate")
     }
     switch rules.judge(.known(identity), scratch: scratch) {

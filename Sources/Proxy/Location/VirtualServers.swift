@@ -77,6 +77,11 @@ final class VirtualServers: ServerChooser {
   /// The server block of a context that a handshake chose.
   func server(of context: ServerTLSContext) -> LiveServer? { servers.first { $0.context === context } }
 
+  /// Whether a server block takes the word of the session's peer about clients, by its address.
+  func hasFront(_ session: ClientSession) -> Bool {
+    servers.contains { $0.certificateSearch?.isFront(session) ?? false }
+  }
+
   /// Whether this is a listener with TLS that has a server block with the name, which is not empty.
   func has(_ name: [UInt8]) -> Bool {
     guard settings.isTLS, !name.isEmpty, case .found = find(name) else { return false }
@@ -136,6 +141,7 @@ final class LiveServer {
   let settings: ServerSettings
   /// $server_name
   let name: [UInt8]
+  /// nil: nobody's certificate is judged. A server block without TLS has one for the clients of trusted fronts.
   let context: ServerTLSContext?
   let root: LiveLocation
   /// What a connection is asked for before its first response.
@@ -148,6 +154,8 @@ final class LiveServer {
   let headLimits: HeadLimits
   /// Who the clients are, which the server block settles before any phase; nil: who they are to the connection.
   let clientSearch: ClientSearch?
+  /// Whose certificate a request is judged by, where fronts may say that; nil: the connection's client's.
+  let certificateSearch: CertificateSearch?
   /// What the metrics count of its requests; nil if no location shows metrics.
   var meter: RequestMeter?
   /// The same of the sessions of a server of `stream`.
@@ -164,6 +172,7 @@ final class LiveServer {
     self.locations = root.inner
     self.conditionals = conditionals
     self.clientSearch = root.object(ClientSearch.self)
+    self.certificateSearch = root.object(CertificateSearch.self)
     let bytes = settings.head.bufferSize.multipliedReportingOverflow(by: settings.head.buffers)
     self.headLimits = HeadLimits(
       lineBytes: settings.head.bufferSize,

@@ -126,6 +126,12 @@ extension DirectiveSample {
       "ssl_client_pinning certificate;", or: "ssl_client_pinning public_key;", beside: "ssl_client_pin a.pem;"),
     "ssl_client_purpose": .init("ssl_client_purpose any;", beside: "ssl_client_allow cn=a;"),
     "client_identity": .init("client_identity rfc9440;"),
+    "real_client_cert_from": .init(
+      "real_client_cert_from 10.0.0.1;", or: "real_client_cert_from 10.0.0.2;",
+      beside: "real_client_cert_header Client-Cert rfc9440;"),
+    "real_client_cert_header": .init(
+      "real_client_cert_header Client-Cert rfc9440;", or: "real_client_cert_header Client-Cert pem;",
+      beside: "real_client_cert_from 10.0.0.1;"),
     "ssl_revoked_connections": .init("ssl_revoked_connections drain 10s;"),
     "ssl_verify_reject": .init("ssl_verify_reject handshake;"),
     "ssl_verify_report_only": .init("ssl_verify_report_only on;"),

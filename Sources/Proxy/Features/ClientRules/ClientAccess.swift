@@ -38,8 +38,8 @@ package struct ClientAccess: LocationFeature {
   /// a refusal was let in.
   static let variables = [
     FeatureVariable("ssl_client_verdict", isOursAlone: true, of: [.http, .stream]) { exchange, output in
-      guard borrowing(exchange.facts, { $0.isTLS }) else { return }
-      switch exchange.session.admission {
+      guard borrowing(exchange.facts, { $0.isTLS || $0.relayed != nil }) else { return }
+      switch exchange.admission {
       case .undecided: break
       case .refused(_, let reason), .reported(let reason): output.append(string: "refused:\(reason)")
       case .granted:

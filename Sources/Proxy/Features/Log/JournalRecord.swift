@@ -47,7 +47,7 @@ extension Certificate {
 extension ClientRefusal {
   /// The fields of a line about a client that was refused a request.
   func journalFields(of exchange: Exchange, _ reason: String) -> [JournalField: String] {
-    var fields = journalFields(reason, exchange.facts.tls?.clientVerdict.certificate)
+    var fields = journalFields(reason, exchange.facts.clientVerdict?.certificate)
     fields[.client] = exchange.clientAddress.host
     fields[.server] = exchange.session.loggedName(of: exchange.server)
     return fields

@@ -103,8 +103,8 @@ extension ConnectionFacts {
   ) -> (ProxyHeaderWriter.ClientSecurity?, [ProxyHeaderWriter.Extension]) {
     guard let tls else { return (nil, []) }
     let shown = (version: tls.protocolName, cipher: tls.cipherName, isResumed: tls.isResumed)
-    switch tls.clientVerdict {
-    case .absent, .unverified, .refused: return ClientHeader.facts(shown, nil)
+    switch clientVerdict {
+    case nil, .absent, .unverified, .refused: return ClientHeader.facts(shown, nil)
     case .pinned(let leaf): return ClientHeader.facts(shown, ([], leaf.spkiSHA256, []))
     case .verified(let chain):
       let name = CertificateVariable.ssl_client_s_dn_cn.value(of: chain.leaf, at: 0)

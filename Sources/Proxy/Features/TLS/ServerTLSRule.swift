@@ -10,6 +10,10 @@ struct ServerTLSFacts {
   /// Whether a `listen` of the server uses plain HTTP.
   var alsoPlain = false
   var isOfStream = false
+  /// Whether a front may send clients' certificates in a field (`real_client_cert_from`), also over plain HTTP.
+  var takesRelayedClients = false
+  /// The settings by which clients are judged; nil: nobody is.
+  var clients: ServerTLSSettings?
   var place: SourceLocation
 
   /// The first line of revocation lists in effect, and the line about OCSP.
@@ -26,7 +30,7 @@ extension ServerTLSFacts {
     // A server that refuses every handshake has no clients, so the rule does not apply.
     if let tls, tls.rejectsHandshake, !alsoPlain { return nil }
     let reason: String
-    switch tls?.verification {
+    switch (tls ?? clients)?.verification {
     case nil: reason = "has no listen with ssl"
     case .off: reason = "says ssl_verify_client off"
     case .on, .optional, .optionalNoCA: return nil
@@ -69,7 +73,7 @@ enum ServerTLSRule: CaseIterable {
         .error, at: facts.place, "no \"ssl_certificate\" is defined for a server that listens with ssl",
         hint: "ssl_certificate FILE; ssl_certificate_key FILE; or ssl_reject_handshake on;")
     case .verificationWithoutAnchors:
-      guard let tls = facts.tls, tls.verification == .on || tls.verification == .optional,
+      guard let tls = facts.tls ?? facts.clients, tls.verification == .on || tls.verification == .optional,
         facts.scope.value("ssl_client_certificate") == nil, facts.scope.value("ssl_trusted_certificate") == nil,
         !ClientTrust.isPinned(facts.scope)
       else { return nil }
@@ -87,14 +91,16 @@ enum ServerTLSRule: CaseIterable {
         .warning, at: line.location, "the server does not ask for client certificates: ssl_verify_client is off",
         hint: "ssl_verify_client on; or write ssl_verify_client off; to confirm")
     case .verificationOfPlainText:
-      guard facts.tls == nil, let line = facts.own("ssl_verify_client"), line.text(0).lowercased() != "off" else {
-        return nil
-      }
+      guard facts.tls == nil, !facts.takesRelayedClients, let line = facts.own("ssl_verify_client"),
+        line.text(0).lowercased() != "off"
+      else { return nil }
       return Diagnostic(
         .error, at: line.location, "no client can present a certificate: the server has no listen with ssl",
         hint: "listen 443 ssl;")
     case .verificationBesidePlainText:
-      guard facts.alsoPlain, let tls = facts.tls, tls.verification != .off else { return nil }
+      guard facts.alsoPlain, !facts.takesRelayedClients, let tls = facts.tls, tls.verification != .off else {
+        return nil
+      }
       return Diagnostic(
         .warning, at: facts.scope.value("ssl_verify_client")?.location ?? facts.place,
         "clients of this server's listen without ssl can't present a certificate",
