@@ -29,7 +29,7 @@ extension ServerTLSContext {
       relayedChains.keep(
         chain, for: VerifiedChainCache.Key(digest: digest), judgementEnd: judgementEnd(of: now), now: now)
     }
-    return ClientVerdict(of: leaf, code: Int(code), mode: settings.verification, chain: chain)
+    return ClientVerdict(of: leaf, code: Int(code), mode: settings.verification, client: chain.map { .chain($0) })
   }
 
   /// Returns the chain if it is verified, and the code, X509_V_….

@@ -70,7 +70,8 @@ final class CertificateSearch {
       guard tls.serverContext != nil else { return false }
       switch tls.clientVerdict {
       case .absent, .verified: break
-      case .unverified, .refused: return false
+      // Pins are refused beside fronts when the configuration is loaded.
+      case .pinned, .unverified, .refused: return false
       }
     }
     return settings.addresses.contains { AddressAccess.matches(session.facts.peer, $0.source) }
@@ -182,6 +183,7 @@ final class CertificateSearch {
     switch client.verdict {
     case .absent: trace.add("client", "has no certificate: the front sent none in \(settings.field.name)")
     case .verified(let chain): trace.add("client", "\(chain.leaf.subject): verified; \(proof)")
+    case .pinned: trace.add("client", "is known by a pin, which doesn't count behind a front")
     case .unverified(let leaf, let reason), .refused(let leaf, _, let reason):
       trace.add("client", "\(leaf.subject): does not verify, \(reason)")
     }
