@@ -80,9 +80,8 @@ enum ServerTLSRule: CaseIterable {
       return Diagnostic(
         .error, at: facts.scope.value("ssl_verify_client")?.location ?? facts.place,
         "no ssl_client_certificate or ssl_trusted_certificate for ssl_verify_client",
-        hint:
-          "name the CA that client certificates come from: ssl_client_certificate ca.cer; or pin the clients' keys: ssl_client_pin sha256//…;"
-      )
+        hint: "name the CA that client certificates come from: ssl_client_certificate ca.cer;"
+          + (facts.takesRelayedClients ? "" : " or pin the clients' keys: ssl_client_pin sha256//…;"))
     case .anchorsWithoutVerification:
       guard let tls = facts.tls, tls.verification == .off, facts.own("ssl_verify_client") == nil,
         let line = facts.scope.value("ssl_client_certificate")

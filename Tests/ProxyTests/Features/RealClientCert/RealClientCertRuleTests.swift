@@ -6,6 +6,7 @@ import Testing
 private let listen = "listen 443 ssl; ssl_certificate a.p12;\n"
 private let clients = "ssl_client_certificate ca.cer; ssl_verify_client on;\n"
 private let header = "real_client_cert_header Client-Cert rfc9440;"
+private let pin = "sha256//47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU="
 private let at = "the server at /etc/x.conf:1:8"
 
 /// A server whose lines begin in line 2, column 1, and that answers something.
@@ -36,6 +37,15 @@ private func server(_ lines: String) -> LoadedText { LoadedText("http { server {
     (
       listen + clients + "real_client_cert_from 10.0.0.1; \(header) ssl_ocsp leaf;",
       "4:1 \"real_client_cert_from\" beside \"ssl_ocsp leaf\" | no responder is asked about a certificate in a field: use ssl_crl, and ssl_ocsp off; here"
+    ),
+    (
+      listen + clients + "real_client_cert_from 10.0.0.1; \(header) ssl_client_pin \(pin);",
+      "4:1 \"real_client_cert_from\" beside \"ssl_client_pin\" | a pin vouches for a key that the client proves to sallyport; here the front has seen the proof: use ssl_client_certificate, and ssl_client_allow spki=…"
+    ),
+    (
+      listen + clients
+        + "real_client_cert_from 10.0.0.1; \(header) ssl_client_purpose any; ssl_client_allow cn=alice;",
+      "4:1 \"real_client_cert_from\" beside \"ssl_client_purpose any\" | a certificate in a field must be one for clients: ssl_client_purpose client;"
     ),
     (
       listen + clients + "real_client_cert_from 10.0.0.1; real_client_cert_from ::/0; \(header)",
