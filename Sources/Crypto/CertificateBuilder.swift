@@ -43,6 +43,9 @@ package struct CertificateBuilder: Sendable {
   /// Name constraints of an authority (RFC 5280 §4.2.1.10): the only DNS names, with all names below them, and IP
   /// addresses that it may certify. Empty: no constraints.
   package var permittedNames: [AlternativeName] = []
+  /// The digest in the critical extension acmeIdentifier of a tls-alpn-01 challenge (RFC 8737 §3), 32 octets; nil: the
+  /// certificate has no such extension.
+  package var acmeIdentifier: [UInt8]?
   /// Seconds since 1970; may be in the past.
   package var notBefore: Int64
   package var notAfter: Int64

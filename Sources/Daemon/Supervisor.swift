@@ -47,6 +47,7 @@ final class Supervisor {
   private var fileWatcher: FileWatcher?
   private let stapling: StapleRefresh
   private let upkeep: AuthorityUpkeep
+  private let renewer: CertificateRenewer
   private var revocationAges = RevocationAges()
   private var retry = RetryTurns()
   private let predecessor: Predecessor?
@@ -61,6 +62,7 @@ final class Supervisor {
     shared = start.shared
     stapling = StapleRefresh(pool: start.shared.pool)
     upkeep = AuthorityUpkeep(start.shared)
+    renewer = CertificateRenewer(start.shared, fleet.metrics.process)
     inherited = start.inherited
     kept = start.kept
     predecessor = start.predecessor
@@ -278,6 +280,9 @@ final class Supervisor {
     retry = RetryTurns()
     stapling.refresh(Array(current.material.staples.values), log: errorLog)
     upkeep.keep(current.settings.http, log: errorLog)
+    renewer.follow(current.settings.http, log: errorLog) { [unowned self] in
+      handle { $0.reloadAsked(.files) }
+    }
     revocationAges = RevocationAges(current.material, current.settings.http.expiryNotice)
   }
 
@@ -363,6 +368,7 @@ final class Supervisor {
   /// QUIT: running exchanges may complete, for as long as `worker_shutdown_timeout` allows.
   private func drain() {
     errorLog.notice("gracefully shutting down")
+    renewer.stop()
     health?.close()
     status.tell("Draining", with: .stopping)
     let former = sockets

@@ -50,6 +50,7 @@ struct MetricsSnapshot {
   /// Seconds since the start.
   var age: Int64
   var figures: ProcessFigures
+  var renewals: [ACMERenewalState] = []
   /// By log: all that are in use, and those that have lost lines.
   var lostLines: [(log: String, count: UInt64)] = []
 }
@@ -63,6 +64,7 @@ extension MetricsSnapshot {
     startedAt = metrics.process.startedAt
     age = metrics.process.age
     figures = metrics.process.figures
+    renewals = metrics.process.renewals
     let tables = workers.map { worker in worker.withMeters { $0 } }
     let requests = Set(tables.flatMap(\.requests.keys)).sorted()
     servers = requests.map { series in

@@ -31,7 +31,7 @@ extension StatusProblem {
           severity: .error,
           text: "The last reload was refused (\(StatusWords.time(refusal.at))): \(refusal.reason)"))
     }
-    found += certificates(snapshot) + lists(snapshot) + upstreams(snapshot) + process(snapshot)
+    found += renewals(snapshot) + certificates(snapshot) + lists(snapshot) + upstreams(snapshot) + process(snapshot)
     return found.filter { $0.severity == .error } + found.filter { $0.severity == .warning }
   }
 
@@ -50,6 +50,14 @@ extension StatusProblem {
       return StatusProblem(
         severity: age == .ended ? .error : .warning,
         text: "\(what) \(StatusWords.end(end, now: snapshot.now)): \(certificate.subject)")
+    }
+  }
+
+  private static func renewals(_ snapshot: MetricsSnapshot) -> [StatusProblem] {
+    snapshot.renewals.compactMap { renewal in
+      renewal.trouble(at: snapshot.now).map {
+        StatusProblem(severity: $0.isServing ? .warning : .error, text: $0.words)
+      }
     }
   }
 
