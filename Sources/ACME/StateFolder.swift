@@ -173,19 +173,18 @@ package struct RenewalRecord: Sendable, Hashable {
 
   package init() {}
 
+  /// Times of the file are brought into the years that dates have, so that sums of them stay numbers.
   init(_ value: JSONValue) {
+    func time(_ name: String) -> Int64 { min(max(value[name]?.integer ?? 0, 0), 253_402_300_799) }
     failures = Int(clamping: min(max(value["failures"]?.integer ?? 0, 0), 1000))
     attempts = max(value["attempts"]?.integer ?? 0, 0)
-    attemptedAt = value["attempted_at"]?.integer ?? 0
-    nextTry = value["next_try"]?.integer ?? 0
+    attemptedAt = time("attempted_at")
+    nextTry = time("next_try")
     lastError = ACMEProblem.printable(value["last_error"]?.text ?? "")
     windowOf = value["window_of"]?.text ?? ""
-    askWindowAt = value["ask_window_at"]?.integer ?? 0
-    if let start = value["window_start"]?.integer, let end = value["window_end"]?.integer, start < end,
-      !end.subtractingReportingOverflow(start).overflow
-    {
-      window = RenewalWindow(start: start, end: end, askAgain: 0)
-    }
+    askWindowAt = time("ask_window_at")
+    let (start, end) = (time("window_start"), time("window_end"))
+    if start < end { window = RenewalWindow(start: start, end: end, askAgain: 0) }
   }
 
   var text: String {

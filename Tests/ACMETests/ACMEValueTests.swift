@@ -145,6 +145,11 @@ import Testing
     try folder.keep(record, of: "a.test-1")
     #expect(folder.record(of: "a.test-1") == record)
     #expect(folder.record(of: "b.test-1") == RenewalRecord())
+    // A file that somebody has changed is numbers all the same.
+    let hostile =
+      #"{"next_try":-9223372036854775808,"attempted_at":9223372036854775807,"failures":1e9,"window_start":5}"#
+    let read = RenewalRecord(try JSONValue(Array(hostile.utf8)))
+    #expect(read.nextTry == 0 && read.attemptedAt == 253_402_300_799 && read.failures == 0 && read.window == nil)
     #expect(folder.takeRequest() == nil)
     try folder.askForRenewal(of: "a.test-1")
     #expect(folder.takeRequest() == "a.test-1" && folder.takeRequest() == nil)
