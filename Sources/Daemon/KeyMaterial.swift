@@ -2,6 +2,7 @@ package import Crypto
 package import Envelope
 package import Observability
 package import Proxy
+import SPIFFE
 package import TLS
 package import UpstreamAuth
 
@@ -38,6 +39,8 @@ package struct KeyMaterial {
   package private(set) var envelopes: [EnvelopeSettings: MessageEnvelope] = [:]
   package private(set) var envelopeKeys: [EnvelopeSettings: EnvelopeKeys] = [:]
   package private(set) var signatures = SignatureMaterial()
+  /// Of the SPIFFE agent's message; nil: none has come.
+  let workloadDigest: [UInt8]?
 
   /// `former`: the material in use until now. An expired CRL does not replace a valid one of it. Its staples serve
   /// until new responses arrive. What it keeps for `ssl_reload off` is not loaded again.
@@ -45,6 +48,7 @@ package struct KeyMaterial {
     loading http: HTTPSettings, keeping former: FormerMaterial = FormerMaterial(), sharing shared: SharedState
   ) {
     var loader = MaterialLoader(keeping: former, noticing: http.expiryNotice, sharing: shared)
+    workloadDigest = loader.workloadState.material?.digest
     let sessions = SessionStore(limit: Self.sessionLimit(http))
     for server in http.servers {
       servers.append(server.tls.flatMap { Self.load($0, of: server, sessions: sessions, &loader) })
@@ -98,16 +102,20 @@ package struct KeyMaterial {
 
   private static func material(_ tls: ServerTLSSettings, _ loader: inout MaterialLoader) -> ServerTLSMaterial? {
     var parts = Parts()
-    let certificates = tls.certificates.compactMap {
+    let certificates = tls.certificates.filter { !$0.certificate.isOfWorkload }.compactMap {
       parts.expect(loader.pair($0, passwordFile: tls.passwordFile))
     }
-    let clientCAs = tls.clientCertificate.flatMap {
+    let workload = parts.expect(
+      loader.workload(
+        identity: tls.workloadIdentity, trust: tls.workloadTrust, at: tls.workloadReferences.first?.location))
+    let fileOfCAs = tls.clientCertificate.flatMap { $0.isOfWorkload ? nil : $0 }
+    let clientCAs = fileOfCAs.flatMap {
       parts.expect(loader.authorities($0, passwordFile: tls.passwordFile))
     }
     let trustedCAs = tls.trustedCertificate.flatMap {
       parts.expect(loader.authorities($0, passwordFile: tls.passwordFile))
     }
-    if [.on, .optional].contains(tls.verification), let file = tls.clientCertificate ?? tls.trustedCertificate {
+    if [.on, .optional].contains(tls.verification), let file = fileOfCAs ?? tls.trustedCertificate {
       loader.warnOfMissingRoot((clientCAs ?? []) + (trustedCAs ?? []), file)
     }
     let revocations = parts.expect(
@@ -120,11 +128,14 @@ package struct KeyMaterial {
       loader.staples(tls.stapling, stapled, issuers: (trustedCAs ?? []) + (clientCAs ?? [])))
     guard parts.areWhole else { return nil }
     var material = ServerTLSMaterial(
-      certificates: certificates, clientCAs: clientCAs ?? [], trustedCAs: trustedCAs ?? [],
+      certificates: certificates + [workload?.identity].compactMap { $0 }, clientCAs: clientCAs ?? [],
+      trustedCAs: trustedCAs ?? [],
       revocations: revocations ?? [], ticketKeys: ticketKeys ?? [])
     material.staples = staples ?? []
     material.dhParameters = dhParameters
     material.store = loader.certificateStore(tls)
+    material.bundles = workload?.bundles
+    material.workload = workload?.term ?? .unneeded
     return material
   }
 
@@ -149,15 +160,21 @@ package struct KeyMaterial {
   private static func material(_ tls: UpstreamTLSSettings, _ loader: inout MaterialLoader) -> UpstreamTLSMaterial? {
     var parts = Parts()
     let policy = parts.expect(policy(tls, &loader))
-    let identity = tls.certificate.flatMap { parts.expect(loader.pair($0, passwordFile: tls.passwordFile)) }
+    let workload = parts.expect(
+      loader.workload(identity: tls.workloadIdentity, trust: tls.trust.bundles, at: tls.location))
+    let identity =
+      tls.workloadIdentity == nil
+      ? tls.certificate.flatMap { parts.expect(loader.pair($0, passwordFile: tls.passwordFile)) } : workload?.identity
     guard let policy, parts.areWhole else { return nil }
-    return UpstreamTLSMaterial(policy: policy, identity: identity)
+    return UpstreamTLSMaterial(policy: policy, identity: identity, workload: workload?.term ?? .unneeded)
   }
 
   /// Loads the terms with everything that they name; nil when any part can't be loaded.
   private static func policy(_ tls: UpstreamTLSSettings, _ loader: inout MaterialLoader) -> TrustPolicy? {
     switch tls.trust {
     case .anybody: return .anybody
+    case .workload(let trust, let ids):
+      return loader.workload(identity: nil, trust: trust, at: tls.location)?.bundles.map { .workload($0, ids: ids) }
     case .verified(let named, let checksName):
       return anchors(named, nil, tls, &loader).map { .verified($0, checksName: checksName) }
     case .pinned(let spelt, let named, let checksName, let reportsOnly):

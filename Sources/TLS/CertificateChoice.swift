@@ -158,5 +158,5 @@ extension TLSStream {
   }
 
   /// Why the handshake had no certificate to present; nil where it had one, or none was to be chosen.
-  public var missingCertificate: String? { certificateChoice?.fault }
+  public var missingCertificate: String? { workloadFault ?? certificateChoice?.fault }
 }

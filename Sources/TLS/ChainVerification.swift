@@ -2,12 +2,15 @@ import COpenSSL
 import Crypto
 import Glibc
 
-/// Runs OpenSSL's chain verification once, from an upstream's leaf to trust anchors. It reports and decides nothing.
+/// Runs OpenSSL's chain verification once, from a peer's leaf to trust anchors. It reports and decides nothing.
 struct ChainVerification {
   /// The largest number of certificates between leaf and anchor.
   var depth: Int
   /// The security level that keys and signatures must have; see ContextBasics.chainLevel.
   var level: Int32
+  /// The role in which the peer shows the certificate, by OpenSSL's name; nil: any.
+  var purpose: String? = "ssl_server"
+  var ignoresTime = false
 
   /// `sent`: the certificates that came with the leaf (STACK_OF(X509)). They may serve as intermediates, never as
   /// anchors. `partial`: the anchors are pinned certificates, and a chain may end at any of them. Otherwise it must end
@@ -20,7 +23,8 @@ struct ChainVerification {
     guard X509_STORE_CTX_init(store, anchors.handle, leaf, sent) == 1 else {
       return .faulty(ChainError(kind: .other, text: OpenSSLReasons.words()))
     }
-    X509_STORE_CTX_set_default(store, "ssl_server")
+    if let purpose { X509_STORE_CTX_set_default(store, purpose) }
+    if ignoresTime { X509_STORE_CTX_set_flags(store, UInt(X509_V_FLAG_NO_CHECK_TIME)) }
     X509_STORE_CTX_set_depth(store, Int32(truncatingIfNeeded: depth))
     X509_VERIFY_PARAM_set_auth_level(X509_STORE_CTX_get0_param(store), level)
     if partial { X509_STORE_CTX_set_flags(store, UInt(X509_V_FLAG_PARTIAL_CHAIN)) }
@@ -66,6 +70,7 @@ extension ChainError {
   init(code: Int32) {
     kind = Kind(code: code)
     text = OpenSSLMeaning.text(verification: Int(code))
+    self.code = code
   }
 }
 

@@ -78,15 +78,17 @@ extension TLSStream {
       return .absent
     }
     let former = (side, serverContext, judgedChain, judgedAt, chainFaults, denial, SSL_get_verify_result(ssl))
+    let formerReason = chainReason
     defer {
       (side, serverContext, judgedChain, judgedAt, chainFaults, denial) =
         (former.0, former.1, former.2, former.3, former.4, former.5)
+      chainReason = formerReason
       SSL_set_verify_result(ssl, former.6)
     }
     side = .server(other.chooser)
     serverContext = other.context
     _ = isJudged(leaf, ssl, by: other.context)
-    return ClientVerdict(ssl: ssl, mode: other.context.settings.verification, chain: judgedChain)
+    return ClientVerdict(ssl: ssl, mode: other.context.settings.verification, chain: judgedChain, fault: chainReason)
   }
 
   /// Keeps the verdict when the new context would reach the same one; otherwise judges as a handshake would.
@@ -97,7 +99,8 @@ extension TLSStream {
     serverContext = context
     if isSame {
       if phase == .opening && !isAwaitingStatus {
-        clientVerdict = ClientVerdict(ssl: ssl, mode: context.settings.verification, chain: verifiedChain)
+        clientVerdict = ClientVerdict(
+          ssl: ssl, mode: context.settings.verification, chain: verifiedChain, fault: chainReason)
       }
       return true
     }
@@ -108,7 +111,8 @@ extension TLSStream {
       return !context.settings.alertsWithoutCertificate
     }
     let isLetIn = isJudged(leaf, ssl, by: context)
-    clientVerdict = ClientVerdict(ssl: ssl, mode: context.settings.verification, chain: judgedChain)
+    clientVerdict = ClientVerdict(
+      ssl: ssl, mode: context.settings.verification, chain: judgedChain, fault: chainReason)
     if isResumed { foundOrigin?.chain = judgedChain }
     return isLetIn
   }

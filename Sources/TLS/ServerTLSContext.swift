@@ -19,6 +19,10 @@ public struct ServerTLSMaterial: Sendable {
   package var staples: [Staple] = []
   /// nil unless the settings have named certificates.
   package var store: CertificateStore?
+  /// `ssl_client_certificate spiffe:`; nil if files have the CAs.
+  package var bundles: TrustBundles?
+  /// Whether what comes from the Workload API, the certificate or the bundles, is there.
+  package var workload = WorkloadTerm.unneeded
 
   public init(
     certificates: [CertifiedKey], clientCAs: [Certificate], trustedCAs: [Certificate],
@@ -59,6 +63,9 @@ public final class ServerTLSContext: @unchecked Sendable {
   /// The security level that a client chain's keys and signatures must have; see ContextBasics.chainLevel.
   let chainLevel: Int32
   private let anchors: TrustAnchors?
+  /// nil: the anchors verify clients.
+  let bundles: TrustBundles?
+  package let workload: WorkloadTerm
   let verifiedChains = VerifiedChainCache()
 
   /// The cached answers of responders about this context's clients; nil when no responder is asked.
@@ -79,6 +86,8 @@ public final class ServerTLSContext: @unchecked Sendable {
     self.store = sessions
     self.statusCheck = ClientStatusCheck(settings.clientStatus, ocsp, answers)
     self.staples = material.staples
+    self.bundles = material.bundles
+    self.workload = material.workload
     self.names = names
     self.ticketKeys = sessions == nil || !settings.sessionTickets ? [] : material.ticketKeys
     let authorities = material.clientCAs + material.trustedCAs
@@ -87,7 +96,7 @@ public final class ServerTLSContext: @unchecked Sendable {
       self.anchors = authorities.isEmpty ? nil : try Self.anchors(authorities, material.revocations)
       try Self.configureHandshake(handle, settings, material)
       self.chainLevel = ContextBasics.chainLevel(of: handle, standard: standard)
-      let policy = Self.policyDigest(settings, anchors, chainLevel)
+      let policy = Self.policyDigest(settings, anchors, material.bundles, chainLevel)
       self.clientPolicyDigest = policy
       let shown = names?.digest ?? material.certificates.flatMap(\.certificate.sha256)
       // A session of one protocol must not be resumed for another.
@@ -136,19 +145,24 @@ public final class ServerTLSContext: @unchecked Sendable {
   }
 
   /// The CRLs that apply to clients.
-  package var revocations: [RevocationList] { anchors?.revocations ?? [] }
+  package var revocations: [RevocationList] { anchors?.revocations ?? bundles?.revocations ?? [] }
   /// The CAs by which it verifies clients; not those of the system.
-  package var authorities: [Certificate] { anchors?.certificates ?? [] }
+  package var authorities: [Certificate] { anchors?.certificates ?? bundles?.certificates ?? [] }
 
   /// Seconds since 1970 at which the first CRL expires; nil when no CRL expires. From then on that CRL refuses every
   /// certificate of its CA, so no session outlives it.
   var revocationsEnd: Int64? { anchors?.revocationsEnd }
   /// Seconds since 1970 at which the first CRL expires, or a CRL or CA begins that had not begun at `moment`: no
   /// judgement of that moment outlives it.
-  func judgementEnd(of moment: Int64) -> Int64? { anchors?.judgementEnd(of: moment) }
+  func judgementEnd(of moment: Int64) -> Int64? {
+    guard let bundles else { return anchors?.judgementEnd(of: moment) }
+    // What only the agent can renew is not trusted beyond its end.
+    let end: Int64? = if case .until(let end) = workload { end } else { nil }
+    return [bundles.judgementEnd(of: moment), end].compactMap { $0 }.min()
+  }
 
   private static func policyDigest(
-    _ settings: ServerTLSSettings, _ anchors: TrustAnchors?, _ chainLevel: Int32
+    _ settings: ServerTLSSettings, _ anchors: TrustAnchors?, _ bundles: TrustBundles?, _ chainLevel: Int32
   ) -> [UInt8] {
     var bytes = Array(settings.verification.rawValue.utf8) + [0]
     bytes += Array("\(settings.verifyDepth) \(chainLevel)".utf8) + [0]
@@ -159,6 +173,7 @@ public final class ServerTLSContext: @unchecked Sendable {
       bytes += [2] + Array("\(status.extent.rawValue) \(status.responder?.description ?? "")".utf8)
     }
     if settings.rejection == .reportOnly { bytes += [3] }
+    if let bundles { bytes += [4] + bundles.digest }
     return Digest.of(bytes)
   }
 

@@ -88,7 +88,8 @@ extension TLSStream {
   /// What was wrong with that certificate. OpenSSL's own error text does not say.
   var clientFault: String? {
     guard case .server = side, lastPeer != nil, let ssl else { return nil }
-    return ", client SSL certificate verify error: (\(OpenSSLMeaning.text(verification: SSL_get_verify_result(ssl))))"
+    return
+      ", client SSL certificate verify error: (\(chainReason ?? OpenSSLMeaning.text(verification: SSL_get_verify_result(ssl))))"
   }
 
   /// The SHA-256 of an upstream's public key, in the spelling of a pin.

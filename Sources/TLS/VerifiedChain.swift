@@ -47,20 +47,22 @@ public enum ClientVerdict: Sendable {
   }
 
   /// `chain`: the chain by which the client verified, in this handshake or in the one that made the session.
-  init(ssl: OpaquePointer, mode: ClientVerification, chain: VerifiedChain?) {
+  /// `fault`: what was wrong with the chain, if the verification has own words for it.
+  init(ssl: OpaquePointer, mode: ClientVerification, chain: VerifiedChain?, fault: String? = nil) {
     guard mode != .off, let peer = copenssl_get0_peer_certificate(ssl) else {
       self = .absent
       return
     }
-    self.init(of: Certificate(retaining: peer), code: SSL_get_verify_result(ssl), mode: mode, chain: chain)
+    self.init(
+      of: Certificate(retaining: peer), code: SSL_get_verify_result(ssl), mode: mode, chain: chain, fault: fault)
   }
 
   /// `code`: OpenSSL's result, X509_V_….
-  init(of leaf: Certificate, code: Int, mode: ClientVerification, chain: VerifiedChain?) {
+  init(of leaf: Certificate, code: Int, mode: ClientVerification, chain: VerifiedChain?, fault: String? = nil) {
     var code = code
     // OpenSSL reports success but no chain is known: this must not look like success.
     if code == Int(X509_V_OK) && chain == nil { code = Int(X509_V_ERR_UNSPECIFIED) }
-    let reason = String(cString: X509_verify_cert_error_string(code))
+    let reason = fault ?? String(cString: X509_verify_cert_error_string(code))
     if code == Int(X509_V_OK), let chain {
       self = .verified(chain)
     } else if mode == .optionalNoCA && ChainFaults.excuses(Int32(truncatingIfNeeded: code)) {

@@ -89,7 +89,8 @@ import Testing
   private static let datingFiles: Set<String> = [
     "Crypto/CertificateBuilder.swift", "Crypto/RevocationListSigning.swift", "Daemon/Health/HealthQuestion.swift",
     "Daemon/Health/SupervisorHealth.swift", "Daemon/MaterialLoader.swift", "Daemon/RevocationLoading.swift",
-    "Daemon/RevocationNotice.swift", "Daemon/StapleLoading.swift", "Daemon/StapleRefresh.swift",
+    "Daemon/RevocationNotice.swift", "Daemon/Workload/WorkloadClient.swift", "Daemon/Workload/WorkloadFollower.swift",
+    "TLS/Rehearsal.swift", "TLS/UpstreamTLSContext.swift", "Daemon/StapleLoading.swift", "Daemon/StapleRefresh.swift",
     "Enrolment/AuthorityCreation.swift", "Enrolment/AuthorityReading.swift", "Enrolment/AuthorityStore.swift",
     "Enrolment/CertificateRecord.swift", "Enrolment/CertificateRenewal.swift", "Enrolment/EnrolmentService.swift",
     "Enrolment/Inspection/Inspection.swift", "Enrolment/RequestedCertificate.swift", "Enrolment/TrustedRoot.swift",

@@ -82,6 +82,18 @@ package struct HealthAnswer: Sendable, Hashable {
   package var authorities: [Validity] = []
   /// The revocation lists that end first.
   package var lists: [List] = []
+  /// What an operator should look at of the SPIFFE agent; nil if nothing.
+  package var workloadProblem: (isFatal: Bool, text: String)? {
+    get { problem.map { ($0.isFatal, $0.text) } }
+    set { problem = newValue.map { Problem(isFatal: $0.isFatal, text: $0.text) } }
+  }
+
+  private struct Problem: Sendable, Hashable {
+    var isFatal: Bool
+    var text: String
+  }
+
+  private var problem: Problem?
   /// When to warn of an end.
   package var notice = ExpiryNotice.standard
 
@@ -118,6 +130,7 @@ package struct HealthAnswer: Sendable, Hashable {
     lines += lists.prefix(Self.maximumLists).map {
       "list \($0.update) \($0.end.map { "\($0)" } ?? "never") \(Self.field($0.issuer))"
     }
+    if let problem { lines.append("spiffe \(problem.isFatal ? "failed" : "warning") \(Self.field(problem.text))") }
     if case .before(let seconds) = notice { lines.append("notice \(seconds)") }
     return lines.joined(separator: "\n") + "\nend\n"
   }
@@ -166,6 +179,10 @@ package struct HealthAnswer: Sendable, Hashable {
         return false
       }
       lists.append(List(update: update, end: Int64(words[1]), issuer: words[2]))
+    case "spiffe":
+      let words = value.split(separator: " ", maxSplits: 1).map(String.init)
+      guard words.count == 2, ["failed", "warning"].contains(words[0]) else { return false }
+      workloadProblem = (words[0] == "failed", words[1])
     case "notice":
       guard let seconds = Int64(value), seconds >= 0 else { return false }
       notice = .before(seconds: seconds)

@@ -4,6 +4,7 @@ import Crypto
 import Glibc
 import Observability
 import Proxy
+import SPIFFE
 import TLS
 import Transport
 
@@ -21,6 +22,8 @@ extension Supervisor {
     let trusted = TrustedMaterial(current.generation)
     answer.authorities = HealthAnswer.Validity.first(HealthAnswer.maximumCertificates, of: trusted.authorities)
     answer.lists = Array(trusted.lists.prefix(HealthAnswer.maximumLists))
+    let identity = shared.workload.current
+    answer.workloadProblem = identity.endpoint == nil ? nil : identity.problem(at: Int64(time(nil)))
     answer.notice = current.settings.http.expiryNotice
     return answer
   }

@@ -43,6 +43,7 @@ extension SettingsBuilder {
     tls?.offersHTTP2 = http2.isOn
     let facts = ServerTLSFacts(scope: scope, tls: tls, alsoPlain: alsoPlain, place: place)
     diagnostics += ServerTLSRule.allCases.compactMap { $0.diagnostic(facts) }
+    diagnostics += ServerWorkloadRule.allCases.compactMap { $0.diagnostic(facts) }
     diagnostics += ClientIdentityRule.diagnostics(facts)
     let root = location(.server(scope), at: place)
     diagnostics += LocationRule.namedTargets(of: root)

@@ -1,6 +1,7 @@
 package import Crypto
 import Glibc
 import Observability
+import SPIFFE
 import TLS
 import Transport
 import Upstream
@@ -52,6 +53,8 @@ struct MetricsSnapshot {
   var figures: ProcessFigures
   /// By log: all that are in use, and those that have lost lines.
   var lostLines: [(log: String, count: UInt64)] = []
+  /// nil: the configuration takes nothing from a SPIFFE agent.
+  var workload: WorkloadIdentity.State?
 }
 
 extension MetricsSnapshot {
@@ -63,6 +66,7 @@ extension MetricsSnapshot {
     startedAt = metrics.process.startedAt
     age = metrics.process.age
     figures = metrics.process.figures
+    workload = metrics.process.workload
     let tables = workers.map { worker in worker.withMeters { $0 } }
     let requests = Set(tables.flatMap(\.requests.keys)).sorted()
     servers = requests.map { series in

@@ -1,5 +1,6 @@
 import Glibc
 public import Observability
+public import SPIFFE
 import Synchronization
 
 /// Figures of the process, as the kernel tells them; nil where it doesn't, such as without /proc.
@@ -52,9 +53,22 @@ public final class ProcessRecord: Sendable {
   private let startTick = MonotonicClock.seconds
   /// Seconds since the start, whatever happened to the wall clock.
   public var age: Int64 { MonotonicClock.seconds - startTick }
-  private let state: Mutex<(reloads: ReloadHistory, figures: ProcessFigures, logs: LogFiles?)>
+  private struct State: Sendable {
+    var reloads: ReloadHistory
+    var figures = ProcessFigures()
+    var logs: LogFiles?
+    var workload: WorkloadIdentity?
+  }
 
-  public init() { state = Mutex((ReloadHistory(startedAt: startedAt), ProcessFigures(), nil)) }
+  private let state: Mutex<State>
+
+  public init() { state = Mutex(State(reloads: ReloadHistory(startedAt: startedAt))) }
+
+  /// How the SPIFFE agent stands; nil if the configuration takes nothing from it.
+  var workload: WorkloadIdentity.State? {
+    state.withLock { $0.workload }.flatMap { $0.current.endpoint == nil ? nil : $0.current }
+  }
+  public func follow(_ workload: WorkloadIdentity) { state.withLock { $0.workload = workload } }
 
   /// The lines that logs have lost, by log. Logs that have lost none may be missing.
   public var lostLines: [String: UInt64] { state.withLock { $0.logs }?.lostLines ?? [:] }
