@@ -165,7 +165,7 @@ if Context.packageDirectoryHolds("Tests/ConfigurationSupport") {
       path: "Tests/ConfigurationSupport", swiftSettings: settings))
 }
 let supported: [String: [String]] = [
-  "Daemon": ["CertificateFacts"], "Language": ["ConfigurationSupport"], "Proxy": ["ConfigurationSupport"],
+  "Daemon": ["CertificateFacts", "ConfigurationSupport"], "Language": ["ConfigurationSupport"], "Proxy": ["ConfigurationSupport"],
   "Configuration": ["ConfigurationSupport"],
 ]
 // A program that does one thing inside the sandbox: SandboxTests runs it.

@@ -44,7 +44,10 @@ public final class WorkloadIdentity: Sendable {
         return now < material.end ? nil : (true, "the identity has ended, and the agent sent no other")
       }
       return now < material.end
-        ? (false, "the agent can't be followed, and the identity ends in \(material.end - now) s: \(reason)")
+        ? (
+          false,
+          "the agent can't be followed, and the identity ends in \(material.end.subtractingReportingOverflow(now).partialValue) s: \(reason)"
+        )
         : (true, "the identity has ended, and the agent can't be followed: \(reason)")
     }
   }

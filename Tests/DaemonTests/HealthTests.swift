@@ -32,6 +32,7 @@ import Transport
     answer.authorities = [.init(notBefore: 1, notAfter: 2, file: "CN=a b")]
     answer.lists = [.init(update: 1, end: 2, issuer: "CN=a b"), .init(update: -3, end: nil, issuer: "CN=c")]
     answer.notice = .before(seconds: 5)
+    answer.workloadProblem = (false, "the agent can't be followed")
     return answer
   }
 

@@ -325,6 +325,51 @@ private struct WorkloadProxy: Sendable {
     #expect(result.text == "env")
   }
 
+  @Test func `take the place of files by a reload that refuses nobody`() async throws {
+    let agent = try await WorkloadAgent.start(scene)
+    try agent.send(try WorkloadProxy.message(domain))
+    let port = try scene.port()
+    try scene.write("root.pem", text: domain.root.certificate.pem)
+    _ = try scene.identity("server", domain.svid("/file", names: [.dns("localhost")]))
+    func text(_ certificate: String) -> String {
+      configuration(
+        "server { listen 127.0.0.1:\(port) ssl; server_name localhost; \(certificate) return 200 ok; }",
+        main: "spiffe_endpoint unix:\(scene.path("agent.sock"));")
+    }
+    let daemon = try await Sallyport.start(scene, text("ssl_certificate server.pem; ssl_certificate_key server.key;"))
+    #expect(agent.calls == 0)
+    let arguments = [
+      "--cacert", scene.path("root.pem"), "--connect-to", "::127.0.0.1:\(port)", "https://localhost/",
+    ]
+    try daemon.rewrite(text("ssl_certificate spiffe:;"))
+    daemon.signal(SIGHUP)
+    var statuses: [Int] = []
+    while !daemon.errorLog.contains("reconfigured:") { statuses.append(try await scene.curl(arguments).status) }
+    for _ in 0..<5 { statuses.append(try await scene.curl(arguments).status) }
+    #expect(statuses.allSatisfy { $0 == 200 }, "\(statuses)")
+    #expect(agent.calls == 1)
+    try daemon.rewrite(text("ssl_certificate server.pem; ssl_certificate_key server.key;"))
+    daemon.signal(SIGHUP)
+    try await daemon.logged("reconfigured: generation 3")
+    #expect(try await scene.curl(arguments).status == 200)
+  }
+
+  @Test func `are there before a new process of USR2 takes the place of the former one`() async throws {
+    let agent = try await WorkloadAgent.start(scene)
+    try agent.send(try WorkloadProxy.message(domain))
+    let proxy = try await WorkloadProxy(scene, domain)
+    let client = try domain.svid()
+    proxy.daemon.signal(SIGUSR2)
+    var statuses: [Int] = []
+    while !proxy.daemon.errorLog.contains("of the new binary serves") {
+      statuses.append(try await proxy.get(client).status)
+    }
+    if let fresh = Int32(scene.text("sallyport.pid").filter(\.isNumber)) { scene.atEnd { kill(fresh, SIGKILL) } }
+    for _ in 0..<5 { statuses.append(try await proxy.get(client).status) }
+    #expect(statuses.allSatisfy { $0 == 200 }, "\(statuses)")
+    #expect(agent.calls == 2)
+  }
+
   @Test func `are not verified by check, which says so`() async throws {
     let text = configuration(
       """
