@@ -165,8 +165,8 @@ if Context.packageDirectoryHolds("Tests/ConfigurationSupport") {
       path: "Tests/ConfigurationSupport", swiftSettings: settings))
 }
 let supported: [String: [String]] = [
-  "Daemon": ["CertificateFacts", "ConfigurationSupport"], "Language": ["ConfigurationSupport"], "Proxy": ["ConfigurationSupport"],
-  "Configuration": ["ConfigurationSupport"],
+  "Daemon": ["CertificateFacts", "ConfigurationSupport"], "Language": ["ConfigurationSupport"],
+  "Proxy": ["ConfigurationSupport"], "Configuration": ["ConfigurationSupport"],
 ]
 // A program that does one thing inside the sandbox: SandboxTests runs it.
 if Context.packageDirectoryHolds("Tests/SandboxTrial") {
