@@ -27,8 +27,10 @@ let rows: [ModuleRow] = [
   // 2 Protocols
   ("Crypto", ["COpenSSL", "Bytes", "Observability"], [], "keys, certificates, pins and anchors at rest"),
   ("Negotiation", ["Bytes"], [], "what a connection says in clear before TLS"),
+  ("SPIFFE", ["Bytes", "Crypto"], [], "identities of workloads: IDs, SVIDs, and the messages of the Workload API"),
   (
-    "TLS", ["COpenSSL", "Bytes", "Observability", "Transport", "Crypto", "Negotiation"], [deque], "a live TLS session"
+    "TLS", ["COpenSSL", "Bytes", "Observability", "Transport", "Crypto", "Negotiation", "SPIFFE"], [deque],
+    "a live TLS session"
   ),
   ("HTTP", ["CNGHTTP2", "Bytes"], [], "HTTP/1.1 and HTTP/2 as RFC 9110, 9112 and 9113 have them"),
   ("DNS", ["CAres", "Bytes", "Transport"], [], "names asked of DNS servers, beside the event loop's other work"),
@@ -65,7 +67,7 @@ let rows: [ModuleRow] = [
     "Proxy",
     [
       "Bytes", "Observability", "Patterns", "Transport", "Files", "Compression", "Crypto", "TLS", "HTTP", "Language",
-      "DNS", "Negotiation",
+      "DNS", "Negotiation", "SPIFFE",
       "Identity",
       "Envelope", "Signature", "UpstreamAuth", "Enrolment", "ACME", "Upstream",
     ], [deque], "the incoming half: connections and exchanges"
@@ -85,7 +87,7 @@ let rows: [ModuleRow] = [
     "Daemon",
     [
       "CLinux", "Bytes", "Observability", "Patterns", "Transport", "Sandbox", "Crypto", "TLS", "HTTP", "Language",
-      "DNS", "Negotiation", "Systemd",
+      "DNS", "Negotiation", "SPIFFE", "Systemd",
       "Identity", "Envelope", "Signature", "UpstreamAuth", "Enrolment", "ACME", "Upstream", "Proxy", "Configuration",
     ], [log], "one configuration brought to life, reloaded, drained and ended"
   ),
@@ -167,8 +169,8 @@ if Context.packageDirectoryHolds("Tests/ConfigurationSupport") {
       path: "Tests/ConfigurationSupport", swiftSettings: settings))
 }
 let supported: [String: [String]] = [
-  "Daemon": ["CertificateFacts"], "Language": ["ConfigurationSupport"], "Proxy": ["ConfigurationSupport"],
-  "Configuration": ["ConfigurationSupport"],
+  "Daemon": ["CertificateFacts", "ConfigurationSupport"], "Language": ["ConfigurationSupport"],
+  "Proxy": ["ConfigurationSupport"], "Configuration": ["ConfigurationSupport"],
 ]
 // A program that does one thing inside the sandbox: SandboxTests runs it.
 if Context.packageDirectoryHolds("Tests/SandboxTrial") {
@@ -209,7 +211,7 @@ if Context.environment["SALLYPORT_FUZZ"] != nil {
     ("FuzzFileRequest", ["HTTP", "Files"]),
     ("FuzzSignature", ["Signature", "HTTP", "Crypto", "Bytes"]),
     ("FuzzNegotiation", ["Negotiation"]), ("FuzzCertificateField", ["Identity", "Crypto", "Bytes"]),
-    ("FuzzACME", ["ACME", "Crypto", "JSON"]),
+    ("FuzzACME", ["ACME", "Crypto", "JSON"]), ("FuzzWorkload", ["SPIFFE"]),
   ] where Context.packageDirectoryHolds("Tests/Fuzz/\(name)") {
     targets.append(
       .executableTarget(

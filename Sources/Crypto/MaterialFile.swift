@@ -27,6 +27,12 @@ extension MaterialReference {
     case .key:
       throw MaterialError(
         self, "names a private key in a token or store; expected \(kind.expectation)", hint: "name a file")
+    case .workload:
+      throw MaterialError(
+        self, "what the SPIFFE Workload API gives can't be used here; expected \(kind.expectation)",
+        hint:
+          "ssl_certificate, ssl_client_certificate, proxy_ssl_certificate and proxy_ssl_trusted_certificate take spiffe:"
+      )
     }
   }
 

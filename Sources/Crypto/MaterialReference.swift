@@ -11,6 +11,9 @@ public struct MaterialReference: Sendable, Hashable, CustomStringConvertible {
     case credential(String)
     /// A private key in a token or store.
     case key(KeyName)
+    /// What the SPIFFE Workload API gives this process: `spiffe:`, or the SPIFFE ID of one of its identities or of a trust
+    /// domain, not checked yet. No file.
+    case workload(String)
   }
 
   /// The name by which OpenSSL finds a private key. Both spellings are nginx's.
@@ -62,6 +65,15 @@ public struct MaterialReference: Sendable, Hashable, CustomStringConvertible {
     guard !text.isEmpty, !text.utf8.contains(0) else {
       throw refused("no file name", hint: "name a file, or a systemd credential as credential:NAME")
     }
+    if text.hasPrefix(Self.workloadPrefix) {
+      guard !isKey else {
+        throw refused(
+          "the key of a SPIFFE identity comes with its certificate",
+          hint: "leave this directive out beside a certificate spiffe:")
+      }
+      spelling = .workload(text)
+      return
+    }
     let prefix = "credential:"
     if text.hasPrefix(prefix) {
       let name = String(text.dropFirst(prefix.count))
@@ -91,6 +103,10 @@ public struct MaterialReference: Sendable, Hashable, CustomStringConvertible {
   }
 
   private static let enginePrefix = "engine:pkcs11:"
+  private static let workloadPrefix = "spiffe:"
+
+  /// Whether the Workload API gives it, and no file.
+  public var isOfWorkload: Bool { if case .workload = spelling { true } else { false } }
 
   /// Hides the PIN, which RFC 7512 allows in the URI and which must not appear in a log.
   private static func withoutPIN(_ text: String) -> String {
@@ -103,7 +119,7 @@ public struct MaterialReference: Sendable, Hashable, CustomStringConvertible {
   var shown: String {
     switch spelling {
     case .path(let path): "\"\(path)\""
-    case .credential, .key: "\"\(description)\""
+    case .credential, .key, .workload: "\"\(description)\""
     }
   }
 }

@@ -45,6 +45,7 @@ package struct Check {
     }
     diagnostics =
       found + UnheededRevocations.warnings(settings.http) + material.diagnostics + unresolved
+      + WorkloadEndpoint.faults(settings, severity: .warning) + WorkloadEndpoint.note(settings)
       + Self.kernelNotes(settings.main.sandbox, hasLandlock: Landlock.version != nil)
     policy = EffectivePolicy(settings.http, material).lines
   }

@@ -119,6 +119,9 @@ struct EffectivePolicy {
       return add(1, "TLS", Self.notLoaded)
     }
     for pair in loaded.certificates { add(1, "certificate", pair.certificate.summary) }
+    if let reference = tls.workloadIdentity {
+      add(1, "certificate", "\(reference), from the SPIFFE agent; without it, or after its end, handshakes are refused")
+    }
     for named in tls.namedCertificates {
       let key = named.key.map { ", key \($0)" } ?? ""
       add(1, "certificate", "what \(named.certificate) names\(key), loaded in the handshake, which fails without it")
@@ -166,6 +169,7 @@ struct EffectivePolicy {
       let isOfStream = http.servers[index].stream != nil
       add(1, "refused by", isOfStream ? "a TLS alert" : "a TLS alert (ssl_verify_reject handshake)")
     }
+    if let trust = tls.workloadTrust { add(1, "CA", "\(trust.inWords), from the SPIFFE agent") }
     for authority in loaded.clientCAs { add(1, "CA", authority.summary) }
     for authority in loaded.trustedCAs { add(1, "CA, not named", authority.summary) }
     for list in loaded.revocations { add(1, "CRL", list.summary) }
@@ -278,13 +282,20 @@ struct EffectivePolicy {
     switch tls.trust {
     case .anybody, .pinnedLeaf(_, nil, _): add(level, "chain", "NOT verified")
     case .verified, .pinned: add(level, "chain", "must verify, depth \(tls.verifyDepth)")
+    case .workload(let trust, _):
+      add(level, "chain", "must verify, depth \(tls.verifyDepth)")
+      add(level, "anchor", "\(trust.inWords), from the SPIFFE agent")
     case .pinnedLeaf: add(level, "chain", "need NOT verify where a pin matches (proxy_ssl_allow_invalid on)")
     }
     for anchor in loaded.policy.anchors?.certificates ?? [] { add(level, "anchor", anchor.summary) }
     if tls.trust.anchors?.includesSystem == true { add(level, "anchor", "those of the system") }
     for list in loaded.policy.anchors?.revocations ?? [] { add(level, "CRL", list.summary) }
     for anchor in loaded.policy.pins?.certificates ?? [] { add(level, "anchor", "the pinned \(anchor.summary)") }
-    add(level, "name", tls.trust.checksName ? "must be \(name)" : "NOT checked")
+    if case .workload(_, let ids) = tls.trust {
+      add(level, "name", "must be the SPIFFE ID \(ids.map(\.description).joined(separator: " or "))")
+    } else {
+      add(level, "name", tls.trust.checksName ? "must be \(name)" : "NOT checked")
+    }
     if let pins = loaded.policy.pins {
       add(level, "pinned", tls.trust.whatIsPinned(pins.mode))
       for pin in pins.pins { add(level, "pin", pins.spelling(of: pin)) }
@@ -293,6 +304,9 @@ struct EffectivePolicy {
     }
     add(level, "key exchange", tls.groupsInWords)
     if let identity = loaded.identity { add(level, "presents", identity.certificate.summary) }
+    if let reference = tls.workloadIdentity {
+      add(level, "presents", "\(reference), from the SPIFFE agent; without it, no upstream gets a request")
+    }
     if case .anybody = tls.trust {
       add(level, "WARNING", "the upstream is not authenticated: an attacker on the path can take its place")
     }
@@ -301,6 +315,16 @@ struct EffectivePolicy {
 
 extension RevocationList {
   fileprivate var summary: String { "\(issuer), \(count) revoked, until \(nextUpdateText)" }
+}
+
+extension WorkloadTrust {
+  /// Which bundles.
+  var inWords: String {
+    switch self {
+    case .everyDomain: "the bundle of each SVID's own trust domain"
+    case .domain(let domain): "the bundle of \(domain) alone"
+    }
+  }
 }
 
 extension TrustTerms {

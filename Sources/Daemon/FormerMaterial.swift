@@ -21,6 +21,9 @@ package struct FormerMaterial: Sendable {
   private(set) var signatures = SignatureMaterial()
   private(set) var userFiles: [MaterialReference: UserFile] = [:]
 
+  /// Of the SPIFFE agent's message that was loaded; nil: none had come.
+  private(set) var workloadDigest: [UInt8]?
+
   package init() {}
 
   package init(_ material: KeyMaterial) {
@@ -30,13 +33,16 @@ package struct FormerMaterial: Sendable {
     for context in material.servers.compactMap({ $0?.context }) {
       statusAnswers[context.settings.clientStatus] = context.statusAnswers
     }
-    for server in material.servers.compactMap({ $0 }) where !server.context.settings.reloads {
+    // What the SPIFFE agent renews has no file to leave alone.
+    for server in material.servers.compactMap({ $0 })
+    where !server.context.settings.reloads && server.context.settings.workloadReferences.isEmpty {
       servers[server.context.settings] = server.material
     }
-    upstreams = material.upstreams.filter { !$0.key.reloads }.mapValues(\.material)
+    upstreams = material.upstreams.filter { !$0.key.reloads && !$0.key.usesWorkload }.mapValues(\.material)
     envelopeKeys = material.envelopeKeys.filter { !$0.key.reloads }
     userFiles = material.unwatchedUsers
     signatures = material.signatures.unwatched
+    workloadDigest = material.workloadDigest
   }
 
   /// Forgets the kept material: HUP loads everything again.

@@ -4,6 +4,7 @@ package import Envelope
 import Glibc
 package import Observability
 package import Proxy
+import SPIFFE
 package import TLS
 package import UpstreamAuth
 
@@ -42,6 +43,8 @@ package struct KeyMaterial {
   package private(set) var envelopes: [EnvelopeSettings: MessageEnvelope] = [:]
   package private(set) var envelopeKeys: [EnvelopeSettings: EnvelopeKeys] = [:]
   package private(set) var signatures = SignatureMaterial()
+  /// Of the SPIFFE agent's message; nil: none has come.
+  let workloadDigest: [UInt8]?
 
   /// `former`: the material in use until now. An expired CRL does not replace a valid one of it. Its staples serve
   /// until new responses arrive. What it keeps for `ssl_reload off` is not loaded again.
@@ -49,6 +52,7 @@ package struct KeyMaterial {
     loading http: HTTPSettings, keeping former: FormerMaterial = FormerMaterial(), sharing shared: SharedState
   ) {
     var loader = MaterialLoader(keeping: former, noticing: http.expiryNotice, sharing: shared)
+    workloadDigest = loader.workloadState.material?.digest
     let sessions = SessionStore(limit: Self.sessionLimit(http))
     for server in http.servers {
       servers.append(server.clientPolicy.flatMap { Self.load($0, of: server, sessions: sessions, &loader) })
@@ -105,7 +109,7 @@ package struct KeyMaterial {
   private static func material(_ tls: ServerTLSSettings, _ loader: inout MaterialLoader) -> ServerTLSMaterial? {
     var parts = Parts()
     var absence: String?
-    let certificates = tls.certificates.compactMap { source -> CertifiedKey? in
+    let certificates = tls.certificates.filter { !$0.certificate.isOfWorkload }.compactMap { source -> CertifiedKey? in
       if source.isAwaited, access("\(source.certificate)", F_OK) != 0, errno == ENOENT {
         absence = "there is no certificate yet: \"\(source.certificate)\" is missing"
         loader.report(
@@ -117,14 +121,18 @@ package struct KeyMaterial {
       }
       return parts.expect(loader.pair(source, passwordFile: tls.passwordFile))
     }
-    let clientCAs = tls.clientCertificate.flatMap {
+    let workload = parts.expect(
+      loader.workload(
+        identity: tls.workloadIdentity, trust: tls.workloadTrust, at: tls.workloadReferences.first?.location))
+    let fileOfCAs = tls.clientCertificate.flatMap { $0.isOfWorkload ? nil : $0 }
+    let clientCAs = fileOfCAs.flatMap {
       parts.expect(loader.authorities($0, passwordFile: tls.passwordFile))
     }
     let trustedCAs = tls.trustedCertificate.flatMap {
       parts.expect(loader.authorities($0, passwordFile: tls.passwordFile))
     }
     let clientPins = tls.clientPins.flatMap { parts.expect(loader.clientPins($0, passwordFile: tls.passwordFile)) }
-    if [.on, .optional].contains(tls.verification), let file = tls.clientCertificate ?? tls.trustedCertificate {
+    if [.on, .optional].contains(tls.verification), let file = fileOfCAs ?? tls.trustedCertificate {
       loader.warnOfMissingRoot((clientCAs ?? []) + (trustedCAs ?? []), file)
     }
     let authorities = (clientCAs ?? []) + (trustedCAs ?? [])
@@ -138,13 +146,16 @@ package struct KeyMaterial {
       loader.staples(tls.stapling, stapled, issuers: (trustedCAs ?? []) + (clientCAs ?? [])))
     guard parts.areWhole else { return nil }
     var material = ServerTLSMaterial(
-      certificates: certificates, clientCAs: clientCAs ?? [], trustedCAs: trustedCAs ?? [],
+      certificates: certificates + [workload?.identity].compactMap { $0 }, clientCAs: clientCAs ?? [],
+      trustedCAs: trustedCAs ?? [],
       revocations: revocations ?? [], ticketKeys: ticketKeys ?? [])
     material.clientPins = clientPins
     material.staples = staples ?? []
     material.absence = absence
     material.dhParameters = dhParameters
     material.store = loader.certificateStore(tls)
+    material.bundles = workload?.bundles
+    material.workload = workload?.term ?? .unneeded
     return material
   }
 
@@ -169,19 +180,25 @@ package struct KeyMaterial {
   private static func material(_ tls: UpstreamTLSSettings, _ loader: inout MaterialLoader) -> UpstreamTLSMaterial? {
     var parts = Parts()
     let policy = parts.expect(policy(tls, &loader))
-    let identity = tls.certificate.flatMap { source in
-      let pair = parts.expect(loader.pair(source, passwordFile: tls.passwordFile))
-      if let pair { loader.warnOfPurpose(pair.certificate, source.certificate) }
-      return pair
-    }
+    let workload = parts.expect(
+      loader.workload(identity: tls.workloadIdentity, trust: tls.trust.bundles, at: tls.location))
+    let identity =
+      tls.workloadIdentity == nil
+      ? tls.certificate.flatMap { source in
+        let pair = parts.expect(loader.pair(source, passwordFile: tls.passwordFile))
+        if let pair { loader.warnOfPurpose(pair.certificate, source.certificate) }
+        return pair
+      } : workload?.identity
     guard let policy, parts.areWhole else { return nil }
-    return UpstreamTLSMaterial(policy: policy, identity: identity)
+    return UpstreamTLSMaterial(policy: policy, identity: identity, workload: workload?.term ?? .unneeded)
   }
 
   /// Loads the terms with everything that they name; nil when any part can't be loaded.
   private static func policy(_ tls: UpstreamTLSSettings, _ loader: inout MaterialLoader) -> TrustPolicy? {
     switch tls.trust {
     case .anybody: return .anybody
+    case .workload(let trust, let ids):
+      return loader.workload(identity: nil, trust: trust, at: tls.location)?.bundles.map { .workload($0, ids: ids) }
     case .verified(let named, let checksName):
       return anchors(named, nil, tls, &loader).map { .verified($0, checksName: checksName) }
     case .pinned(let spelt, let named, let checksName, let reportsOnly):

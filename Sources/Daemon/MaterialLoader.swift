@@ -3,6 +3,7 @@ import Crypto
 import Glibc
 import Observability
 import Proxy
+import SPIFFE
 import TLS
 import UpstreamAuth
 
@@ -30,6 +31,8 @@ struct MaterialLoader {
   let former: FormerMaterial
   let expiryNotice: ExpiryNotice
   let shared: SharedState
+  /// One message of the SPIFFE agent for all blocks, whatever comes meanwhile.
+  let workloadState: WorkloadIdentity.State
   var loadedRevocations: [MaterialReference: LoadedRevocations] = [:]
   /// Keyed by the file that keeps the list.
   var fetched: [MaterialReference: FetchedSource] = [:]
@@ -47,6 +50,7 @@ struct MaterialLoader {
     self.former = former
     self.expiryNotice = expiryNotice
     self.shared = shared
+    workloadState = shared.workload.current
     statusAnswers = former.statusAnswers
   }
 

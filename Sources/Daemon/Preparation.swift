@@ -94,7 +94,7 @@ package struct Preparation: Sendable {
     let all =
       diagnostics + proxies.diagnostics + nameServers.diagnostics + logs.diagnostics + material.diagnostics
       + resolution.diagnostics
-      + AuthState.prepare(settings)
+      + AuthState.prepare(settings) + WorkloadEndpoint.faults(settings)
     guard !all.contains(where: { $0.severity == .error }) else {
       let ofNames = (proxies.diagnostics + nameServers.diagnostics + resolution.diagnostics).filter {
         $0.severity == .error

@@ -4,6 +4,7 @@ import Dispatch
 import Glibc
 import Observability
 import Proxy
+import SPIFFE
 import Systemd
 import Transport
 import UpstreamAuth
@@ -52,8 +53,11 @@ final class Supervisor {
   private var revocationAges = RevocationAges()
   private var retry = RetryTurns()
   private let predecessor: Predecessor?
+  private var workload: WorkloadFollower?
   private var replacement: BinaryReplacement?
   private var hasReleasedCode = false
+  /// What the start found, for the log.
+  private let found: [Diagnostic]
 
   init(_ start: Start, fleet: WorkerFleet, announced: @escaping @MainActor () -> Void) {
     source = start.source
@@ -71,6 +75,7 @@ final class Supervisor {
     confinement = start.confinement
     pidFile = start.pidFile
     current = start.preparation
+    found = start.preparation.diagnostics
     sockets = start.sockets
     self.fleet = fleet
     self.announced = announced
@@ -86,7 +91,39 @@ final class Supervisor {
     signals.heed(SIGINT) { [self] in handle { $0.stopAsked() } }
     signals.heed(SIGUSR1) { [self] in reopenLogs() }
     signals.heed(SIGUSR2) { [self] in handle { $0.replacementAsked() } }
-    guard let sockets else { return }
+    let workload = WorkloadFollower(shared.workload) { [unowned self] in
+      errorLog
+    } reload: { [unowned self] in
+      handle { $0.reloadAsked(.files) }
+    }
+    self.workload = workload
+    workload.follow(WorkloadEndpoint.path(of: current.settings))
+    workload.whenAnswered { [self] in takeIdentity() }
+  }
+
+  /// Loads what the SPIFFE agent has given meanwhile, or why it has given nothing, and serves. Without an identity, servers
+  /// that need it refuse handshakes until it comes.
+  private func takeIdentity() {
+    guard shared.workload.current.endpoint != nil else { return serveFirst() }
+    _ = shared.pool.run(.reload, for: source.name) { [self, logs, shared, current] in
+      let loaded = Result { () throws(Refusal) in
+        let next = try Preparation(
+          current.settings, after: [], number: current.generation.number, logs: logs, sharing: shared,
+          former: current, onlyFiles: true)
+        AuthState.takeOver(next.generation, shared)
+        return next
+      }
+      DispatchQueue.main.async {
+        MainActor.assumeIsolated {
+          if case .success(let next) = loaded { self.current = next }
+          self.serveFirst()
+        }
+      }
+    }
+  }
+
+  private func serveFirst() {
+    guard let sockets, state.phase == .starting else { return }
     predecessor?.handOverOrEnd(errorLog)
     serve(current, on: sockets) { $0.handle { $0.started() } }
   }
@@ -149,13 +186,14 @@ final class Supervisor {
       errorLog.alert("\(error)")
     }
     // The start printed these to stderr, which not every system keeps.
-    if current.settings.main.errorLogs.contains(where: { $0.destination != .stderr }) { log(current.diagnostics) }
+    if current.settings.main.errorLogs.contains(where: { $0.destination != .stderr }) { log(found) }
     errorLog.notice("configuration: \(source.phrase)")
     errorLog.notice("sallyport/\(Product.version) serves: \(summary)")
     errorLog.notice(confinement.summary)
     status.tell("Serving: \(summary)", with: .ready)
     fleet.metrics.process.take(.sample())
     fleet.metrics.process.follow(logs)
+    fleet.metrics.process.follow(shared.workload)
     if let sockets {
       store.begin(kept, sockets)
       kept.closeUnused(besides: sockets)
@@ -166,6 +204,7 @@ final class Supervisor {
       filesChanged($0)
     } tick: { [unowned self] in
       watchRevocations()
+      workload?.watchEnd()
       releaseCodeOnce()
       fetching?.tick()
       fleet.metrics.process.take(.sample())
@@ -176,6 +215,10 @@ final class Supervisor {
     fetching = RevocationRefresh(shared, fleet.metrics.process)
     watchFiles()
     announced()
+    // A message that came while the first generation was made.
+    if shared.workload.current.material?.digest != current.material.workloadDigest {
+      handle { $0.reloadAsked(.files) }
+    }
   }
 
   /// Most of the program's code is for commands and for reading a configuration. Seconds after the start, since the first
@@ -224,6 +267,7 @@ final class Supervisor {
           case .files: (settings: current.settings, diagnostics: [Diagnostic]())
           }
         try confinement.check(settings, configuration: source)
+        awaitIdentity(WorkloadEndpoint.path(of: settings))
         let next = try Preparation(
           settings, after: found, number: number, logs: logs, sharing: shared, former: current,
           onlyFiles: reload == .files)
@@ -243,6 +287,20 @@ final class Supervisor {
     }
   }
 
+  /// Waits for the first message of an agent that a new configuration names as the first one does: servers that have
+  /// served by files until now would refuse clients for a moment.
+  private nonisolated func awaitIdentity(_ path: String?) {
+    guard let path, shared.workload.current.endpoint == nil else { return }
+    let answered = DispatchSemaphore(value: 0)
+    DispatchQueue.main.async {
+      MainActor.assumeIsolated {
+        self.workload?.follow(path)
+        self.workload?.whenAnswered { answered.signal() }
+      }
+    }
+    _ = answered.wait(timeout: .now() + WorkloadFollower.patience)
+  }
+
   private func swap(_ successor: Successor) {
     let next = successor.preparation
     if reloadKind == .configuration { for error in logs.reopenMoved() { errorLog.emerg(error.message) } }
@@ -251,6 +309,7 @@ final class Supervisor {
     serve(next, on: successor.sockets) { supervisor in
       supervisor.errorLog.notice("reconfigured: \(supervisor.summary)")
       supervisor.watchFiles()
+      supervisor.workload?.follow(WorkloadEndpoint.path(of: supervisor.current.settings))
       supervisor.health?.refusedReload = nil
       supervisor.fleet.metrics.process.didReload(supervisor.reloadKind)
       supervisor.endReload(.done, "Serving: \(supervisor.summary)")
@@ -259,6 +318,7 @@ final class Supervisor {
 
   private func refuse(_ refusal: Refusal) {
     log(refusal.diagnostics)
+    workload?.follow(WorkloadEndpoint.path(of: current.settings))
     let count = refusal.errors.count
     fleet.metrics.process.didReload(reloadKind, refusal: refusal.summary(wording))
     health?.refusedReload = refusal.errors.first.map(wording)?.description ?? "no reason"

@@ -2,6 +2,7 @@ package import Crypto
 package import Enrolment
 package import Envelope
 import Observability
+package import SPIFFE
 package import TLS
 package import Transport
 import Upstream
@@ -17,6 +18,8 @@ package final class SharedState: Sendable {
   /// Where the revocation lists are that clients' certificates lack.
   package let points = RevocationPoints()
   package let tokens: TokenRefusals
+  /// What the SPIFFE agent has given the process.
+  package let workload = WorkloadIdentity()
   package let enrolment: EnrolmentState
   /// The challenges of upstream servers.
   package let challenges: ChallengeMemory

@@ -8,9 +8,13 @@ struct ChainVerification {
   enum Use {
     case upstream
     case client(ClientPurpose)
+    /// Either of both: what the SPIFFE agent gives the process itself.
+    case any
 
-    fileprivate var name: String {
+    /// OpenSSL's name of the purpose; nil: none is judged.
+    fileprivate var name: String? {
       switch self {
+      case .any: nil
       case .upstream: "ssl_server"
       case .client: "ssl_client"
       }
@@ -22,6 +26,7 @@ struct ChainVerification {
   /// The security level that keys and signatures must have; see ContextBasics.chainLevel.
   var level: Int32
   var use = Use.upstream
+  var ignoresTime = false
 
   /// `sent`: the certificates that came with the leaf (STACK_OF(X509)). They may serve as intermediates, never as
   /// anchors. `partial`: the anchors are pinned certificates, and a chain may end at any of them. Otherwise it must end
@@ -34,7 +39,8 @@ struct ChainVerification {
     guard X509_STORE_CTX_init(store, anchors.handle, leaf, sent) == 1 else {
       return .faulty(ChainError(kind: .other, code: X509_V_ERR_UNSPECIFIED, text: OpenSSLReasons.words()))
     }
-    X509_STORE_CTX_set_default(store, use.name)
+    if let name = use.name { X509_STORE_CTX_set_default(store, name) }
+    if ignoresTime { X509_STORE_CTX_set_flags(store, UInt(X509_V_FLAG_NO_CHECK_TIME)) }
     X509_STORE_CTX_set_depth(store, Int32(truncatingIfNeeded: depth))
     X509_VERIFY_PARAM_set_auth_level(X509_STORE_CTX_get0_param(store), level)
     if partial { X509_STORE_CTX_set_flags(store, UInt(X509_V_FLAG_PARTIAL_CHAIN)) }

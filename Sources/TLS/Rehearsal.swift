@@ -1,5 +1,6 @@
 import COpenSSL
 package import Crypto
+import Glibc
 package import Transport
 
 /// Why a rehearsed handshake would fail.
@@ -30,6 +31,9 @@ extension TLSStream {
     guard !context.settings.rejectsHandshake else {
       return RehearsedFailure(.unknownName, "the server block rejects handshakes (ssl_reject_handshake)")
     }
+    if let fault = context.workload.fault(at: Int64(time(nil))) {
+      return RehearsedFailure(.noServerCertificate, fault)
+    }
     hasChosen = true
     serverName = name
     serverContext = context
@@ -54,7 +58,7 @@ extension TLSStream {
     }
     let isLetIn = isJudged(leaf.handle, sending: certificates.dropFirst().map(\.handle), ssl, by: context)
     let code = SSL_get_verify_result(ssl)
-    clientVerdict = ClientVerdict(of: leaf, code: code, mode: mode, client: judgedClient)
+    clientVerdict = ClientVerdict(of: leaf, code: code, mode: mode, client: judgedClient, fault: chainReason)
     if isLetIn { return nil }
     if let denial { return RehearsedFailure(.rule, denial) }
     return RehearsedFailure(.certificate, OpenSSLMeaning.text(verification: code))

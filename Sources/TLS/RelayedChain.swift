@@ -20,9 +20,10 @@ extension ServerTLSContext {
   /// SHA-256 of what they were read from, to remember the chain; nil: it isn't remembered.
   package func judge(_ certificates: [Certificate], from digest: [UInt8]? = nil, at now: Int64) -> ClientVerdict {
     guard let leaf = certificates.first, settings.verification != .off else { return .absent }
-    // No pin vouches for a key whose proof sallyport hasn't seen. The configuration has no such server block.
-    guard pins == nil else {
-      return .refused(leaf, code: Int(ClientPins.mismatch), reason: "a front's field is not judged by pins")
+    // No pin vouches for a key whose proof sallyport hasn't seen, and bundles judge handshakes only. The configuration has
+    // no such server block.
+    guard pins == nil, bundles == nil else {
+      return .refused(leaf, code: Int(ClientPins.mismatch), reason: "a front's field is judged by CAs of files only")
     }
     let (chain, code) = searchChain(of: leaf, sent: Array(certificates.dropFirst()))
     if code == X509_V_OK, let chain, let digest {

@@ -85,16 +85,19 @@ extension TLSStream {
       return (.absent, nil)
     }
     let former = (side, serverContext, judgedClient, purposelessChain, judgedAt, chainFaults, denial)
-    let formerResult = SSL_get_verify_result(ssl)
+    let formerResult = SSL_get_verify_result(ssl), formerReason = chainReason
     defer {
       (side, serverContext, judgedClient, purposelessChain, judgedAt, chainFaults, denial) = former
+      chainReason = formerReason
       SSL_set_verify_result(ssl, formerResult)
     }
     side = .server(other.chooser)
     serverContext = other.context
     denial = nil
     _ = isJudged(leaf, ssl, by: other.context)
-    return (ClientVerdict(ssl: ssl, mode: other.context.settings.verification, client: judgedClient), denial)
+    let verdict = ClientVerdict(
+      ssl: ssl, mode: other.context.settings.verification, client: judgedClient, fault: chainReason)
+    return (verdict, denial)
   }
 
   /// Keeps the verdict when the new context would reach the same one; otherwise judges as a handshake would.
@@ -105,7 +108,8 @@ extension TLSStream {
     serverContext = context
     if isSame {
       if phase == .opening && !isAwaitingStatus {
-        clientVerdict = ClientVerdict(ssl: ssl, mode: context.settings.verification, client: verifiedClient)
+        clientVerdict = ClientVerdict(
+          ssl: ssl, mode: context.settings.verification, client: verifiedClient, fault: chainReason)
       }
       return true
     }
@@ -116,7 +120,8 @@ extension TLSStream {
       return !context.settings.alertsWithoutCertificate
     }
     let isLetIn = isJudged(leaf, ssl, by: context)
-    clientVerdict = ClientVerdict(ssl: ssl, mode: context.settings.verification, client: judgedClient)
+    clientVerdict = ClientVerdict(
+      ssl: ssl, mode: context.settings.verification, client: judgedClient, fault: chainReason)
     if isResumed { foundOrigin?.client = judgedClient }
     return isLetIn
   }

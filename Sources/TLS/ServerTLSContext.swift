@@ -23,6 +23,10 @@ public struct ServerTLSMaterial: Sendable {
   package var absence: String?
   /// nil unless the settings have named certificates.
   package var store: CertificateStore?
+  /// `ssl_client_certificate spiffe:`; nil if files have the CAs.
+  package var bundles: TrustBundles?
+  /// Whether what comes from the Workload API, the certificate or the bundles, is there.
+  package var workload = WorkloadTerm.unneeded
 
   public init(
     certificates: [CertifiedKey], clientCAs: [Certificate], trustedCAs: [Certificate],
@@ -69,6 +73,9 @@ public final class ServerTLSContext: @unchecked Sendable {
   let pins: ClientPins?
   /// Gets what clients' certificates say about lists that are missing; nil outside a daemon.
   let points: RevocationPoints?
+  /// nil: the anchors verify clients.
+  let bundles: TrustBundles?
+  package let workload: WorkloadTerm
   let verifiedChains = VerifiedChainCache()
   /// The chains that trusted fronts have sent in a field; see `knownChain`.
   let relayedChains = VerifiedChainCache()
@@ -92,6 +99,8 @@ public final class ServerTLSContext: @unchecked Sendable {
     self.store = sessions
     self.statusCheck = ClientStatusCheck(settings.clientStatus, ocsp, answers)
     self.staples = material.staples
+    self.bundles = material.bundles
+    self.workload = material.workload
     self.names = names
     self.absence = names == nil && material.certificates.isEmpty ? material.absence : nil
     self.ticketKeys = sessions == nil || !settings.sessionTickets ? [] : material.ticketKeys
@@ -104,7 +113,7 @@ public final class ServerTLSContext: @unchecked Sendable {
       self.pins = try material.clientPins.map { (pins) throws(TLSSettingsError) in try ClientPins(pins) }
       try Self.configureHandshake(handle, settings, material)
       self.chainLevel = ContextBasics.chainLevel(of: handle, standard: standard)
-      let policy = Self.policyDigest(settings, anchors, pins, chainLevel)
+      let policy = Self.policyDigest(settings, anchors, material.bundles, pins, chainLevel)
       self.clientPolicyDigest = policy
       let shown = names?.digest ?? material.certificates.flatMap(\.certificate.sha256)
       // A session of one protocol must not be resumed for another.
@@ -145,7 +154,7 @@ public final class ServerTLSContext: @unchecked Sendable {
   }
 
   /// The pins, where they say alone which clients get in; nil where a chain must verify, or nothing is pinned.
-  var pinsAlone: ClientPins? { anchors == nil ? pins : nil }
+  var pinsAlone: ClientPins? { anchors == nil && bundles == nil ? pins : nil }
 
   /// The pin that would match a client that no pin matched, for the log; nil for another fault.
   package func pinWords(on leaf: Certificate, code: Int) -> String? {
@@ -186,9 +195,9 @@ public final class ServerTLSContext: @unchecked Sendable {
   }
 
   /// The CRLs that apply to clients.
-  package var revocations: [RevocationList] { anchors?.revocations ?? [] }
+  package var revocations: [RevocationList] { anchors?.revocations ?? bundles?.revocations ?? [] }
   /// The CAs by which it verifies clients; not those of the system.
-  package var authorities: [Certificate] { anchors?.certificates ?? [] }
+  package var authorities: [Certificate] { anchors?.certificates ?? bundles?.certificates ?? [] }
   /// The pins of clients.
   package var pinned: PinSet? { pins?.pins }
 
@@ -197,10 +206,16 @@ public final class ServerTLSContext: @unchecked Sendable {
   var revocationsEnd: Int64? { anchors?.revocationsEnd }
   /// Seconds since 1970 at which the first CRL expires, or a CRL or CA begins that had not begun at `moment`: no
   /// judgement of that moment outlives it.
-  func judgementEnd(of moment: Int64) -> Int64? { anchors?.judgementEnd(of: moment) }
+  func judgementEnd(of moment: Int64) -> Int64? {
+    guard let bundles else { return anchors?.judgementEnd(of: moment) }
+    // What only the agent can renew is not trusted beyond its end.
+    let end: Int64? = if case .until(let end) = workload { end } else { nil }
+    return [bundles.judgementEnd(of: moment), end].compactMap { $0 }.min()
+  }
 
   private static func policyDigest(
-    _ settings: ServerTLSSettings, _ anchors: TrustAnchors?, _ pins: ClientPins?, _ chainLevel: Int32
+    _ settings: ServerTLSSettings, _ anchors: TrustAnchors?, _ bundles: TrustBundles?, _ pins: ClientPins?,
+    _ chainLevel: Int32
   ) -> [UInt8] {
     var bytes = Array(settings.verification.rawValue.utf8) + [0]
     bytes += Array("\(settings.verifyDepth) \(chainLevel)".utf8) + [0]
@@ -214,6 +229,7 @@ public final class ServerTLSContext: @unchecked Sendable {
     if let pins { bytes += [4] + pins.pins.digest }
     if settings.clientPurpose == .any { bytes += [5] }
     bytes += settings.revocationFetch.fingerprint
+    if let bundles { bytes += [7] + bundles.digest }
     return Digest.of(bytes)
   }
 

@@ -44,6 +44,15 @@ extension TLSStream {
       stream.handshakeCause = .unknownName
       return SSL_CLIENT_HELLO_ERROR
     }
+    // Every handshake of this server block would lack a certificate, or the bundles that judge its clients.
+    if let fault = context.workload.fault(at: Int64(time(nil))) {
+      alert?.pointee = SSL_AD_INTERNAL_ERROR
+      stream.handshakeCause = .noServerCertificate
+      stream.workloadFault = fault
+      // For the log, which names the server block.
+      stream.serverContext = context
+      return SSL_CLIENT_HELLO_ERROR
+    }
     stream.hasChosen = true
     stream.serverName = name
     stream.serverContext = context
@@ -123,6 +132,8 @@ extension TLSStream {
   /// Verifies the client's chain. Sets `judgedClient` if it is verified, and else the error in the store.
   private func searchChain(_ store: OpaquePointer, _ context: ServerTLSContext) {
     chainFaults = ChainFaults()
+    chainReason = nil
+    if let bundles = context.bundles { return searchChain(store, bundles, context) }
     guard context.settings.verification == .optionalNoCA else {
       X509_STORE_CTX_set_verify_cb(store, TLSStream.walkPastMissingList)
       let result = X509_verify_cert(store)
@@ -139,6 +150,26 @@ extension TLSStream {
       X509_STORE_CTX_set_error(store, X509_V_ERR_CERT_REVOKED)
     } else if verdict == X509_V_OK {
       judgedClient = VerifiedChain(X509_STORE_CTX_get0_chain(store)).map { .chain($0) }
+    }
+  }
+
+  /// Verifies the client's SVID by the bundle of its trust domain. The settings never combine this with `optional_no_ca`.
+  private func searchChain(_ store: OpaquePointer, _ bundles: TrustBundles, _ context: ServerTLSContext) {
+    guard let leaf = X509_STORE_CTX_get0_cert(store) else {
+      return X509_STORE_CTX_set_error(store, X509_V_ERR_UNSPECIFIED)
+    }
+    let verification = ChainVerification(
+      depth: context.settings.verifyDepth, level: context.chainLevel,
+      use: .client(context.settings.clientPurpose))
+    switch bundles.find(leaf: leaf, sent: X509_STORE_CTX_get0_untrusted(store), by: verification) {
+    case .verified(let chain):
+      judgedClient = .chain(chain)
+      X509_STORE_CTX_set_error(store, X509_V_OK)
+    case .faulty(let fault):
+      // OpenSSL's own words are those of the code.
+      chainReason = fault.text == OpenSSLMeaning.text(verification: Int(fault.code)) ? nil : fault.text
+      X509_STORE_CTX_set_error(store, fault.code == X509_V_OK ? X509_V_ERR_UNSPECIFIED : fault.code)
+    case .unseen: X509_STORE_CTX_set_error(store, X509_V_ERR_UNSPECIFIED)
     }
   }
 

@@ -53,6 +53,10 @@ public final class TLSStream: ByteStream {
   var judgedAt: Int64?
   /// Server side: the faults that `judgeClient` finds.
   var chainFaults = ChainFaults()
+  /// Server side: what was wrong with the client's chain, if OpenSSL has no words for it: those of an SVID.
+  var chainReason: String?
+  /// Server side: why the chosen server block has no identity, or no bundles, of the Workload API.
+  var workloadFault: String?
   /// The origin of the session that the server found. OpenSSL decides whether it resumes that session.
   var foundOrigin: SessionStore.Origin?
   /// Server side: the certificates of this handshake, where the names of their files have variables.
@@ -251,7 +255,7 @@ public final class TLSStream: ByteStream {
         }
       } else {
         let mode = serverContext?.settings.verification ?? .off
-        clientVerdict = ClientVerdict(ssl: ssl, mode: mode, client: verifiedClient)
+        clientVerdict = ClientVerdict(ssl: ssl, mode: mode, client: verifiedClient, fault: chainReason)
       }
       if let check = serverContext?.statusCheck, case .verified(let chain) = clientVerdict {
         return askResponders(check, chain)

@@ -1,4 +1,6 @@
+import COpenSSL
 import Crypto
+import SPIFFE
 
 /// The result of verifying a chain from a leaf to trust anchors.
 enum ChainFinding {
@@ -26,6 +28,14 @@ struct ChainError: Error, Hashable {
   var code: Int32
   /// `10:certificate has expired`
   var text: String
+  /// X509_V_ERR_…
+  var code: Int32
+
+  init(kind: Kind, text: String, code: Int32 = X509_V_ERR_UNSPECIFIED) {
+    self.kind = kind
+    self.text = text
+    self.code = code
+  }
 
   var refusal: UpstreamRefusal {
     switch kind {
@@ -80,6 +90,12 @@ extension TrustTerms where Pins == PinSet {
     case .verified(_, let checksName):
       guard facts.verified != nil else { return .refused(facts.refusal) }
       return nameFault(checksName, facts) ?? .trusted
+    case .workload(_, let ids):
+      guard let chain = facts.verified else { return .refused(facts.refusal) }
+      guard let id = try? SVIDRule.id(of: chain.leaf), ids.contains(where: { $0.matches(id) }) else {
+        return .refused(.name(expected: ids.map(\.description).joined(separator: " ")))
+      }
+      return .trusted
     case .pinned(let pins, _, let checksName, let reportsOnly):
       guard let chain = facts.verified else { return .refused(facts.refusal) }
       if let fault = nameFault(checksName, facts) { return fault }

@@ -2,6 +2,7 @@ import Bytes
 import COpenSSL
 public import Crypto
 import Glibc
+import SPIFFE
 import Synchronization
 
 /// The material that a location's upstream TLS loads from files, already checked.
@@ -9,10 +10,13 @@ public struct UpstreamTLSMaterial: Sendable {
   /// The terms of the settings, loaded.
   public var policy: TrustPolicy
   public var identity: CertifiedKey?
+  /// Whether what comes from the Workload API, the identity or the bundles, is there.
+  public var workload: WorkloadTerm
 
-  public init(policy: TrustPolicy, identity: CertifiedKey?) {
+  public init(policy: TrustPolicy, identity: CertifiedKey?, workload: WorkloadTerm = .unneeded) {
     self.policy = policy
     self.identity = identity
+    self.workload = workload
   }
 }
 
@@ -60,10 +64,13 @@ public final class UpstreamTLSContext: @unchecked Sendable {
   /// The certificate that the context presents to upstreams.
   package var presented: Certificate? { material.identity?.certificate }
   /// The CRLs that apply to upstreams.
-  package var revocations: [RevocationList] { material.policy.anchors?.revocations ?? [] }
+  package var revocations: [RevocationList] {
+    material.policy.anchors?.revocations ?? material.policy.bundles?.revocations ?? []
+  }
   /// The CAs and pinned certificates by which it verifies upstreams; not those of the system.
   package var authorities: [Certificate] {
-    (material.policy.anchors?.certificates ?? []) + (pinAnchors?.certificates ?? [])
+    (material.policy.anchors?.certificates ?? []) + (material.policy.bundles?.certificates ?? [])
+      + (pinAnchors?.certificates ?? [])
   }
   /// The certificate that it presents to upstreams.
   package var certificate: Certificate? { material.identity?.certificate }
@@ -117,12 +124,16 @@ public final class UpstreamTLSContext: @unchecked Sendable {
   }
 
   /// Whether the policy demands anything of an upstream.
-  private var judges: Bool { if case .anybody = material.policy { false } else { true } }
+  private var judges: Bool {
+    if case .anybody = material.policy { material.workload != .unneeded } else { true }
+  }
 
   /// Judges by the policy. `leaf`: the certificate of the handshake. `sent`: certificates that may link it to an
   /// anchor.
   func judge(leaf: OpaquePointer?, sent: OpaquePointer?, name: String) -> TrustResult {
     guard judges else { return .unverified }
+    // Without its identity, sallyport would be another client, whom the upstream may let in for less.
+    if let fault = material.workload.fault(at: Int64(time(nil))) { return .refused(.chain(fault)) }
     guard let leaf else { return .refused(.chain("no certificate")) }
     func find(_ anchors: TrustAnchors?, through sent: OpaquePointer?, partial: Bool) -> ChainFinding {
       anchors.map { verification.find(leaf: leaf, sent: sent, anchors: $0, partial: partial) } ?? .unseen
@@ -133,7 +144,9 @@ public final class UpstreamTLSContext: @unchecked Sendable {
     let above = policy.pins?.holdsFile(of: certificate) == true ? nil : sent
     return policy.judge(
       PeerFacts(
-        leaf: certificate, chain: find(policy.anchors, through: sent, partial: false),
+        leaf: certificate,
+        chain: policy.bundles.map { $0.find(leaf: leaf, sent: sent, by: verification) }
+          ?? find(policy.anchors, through: sent, partial: false),
         pinnedChain: find(pinAnchors, through: above, partial: true),
         matchesName: policy.checksName && Self.matches(leaf, name: name),
         name: name, keyBits: X509_get0_pubkey(leaf).map { Int(EVP_PKEY_get_security_bits($0)) } ?? 0))

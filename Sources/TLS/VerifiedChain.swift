@@ -56,23 +56,26 @@ public enum ClientVerdict: Sendable {
     }
   }
 
-  /// `client`: by what the client was verified, in this handshake or in the one that made the session.
-  init(ssl: OpaquePointer, mode: ClientVerification, client: VerifiedClient?) {
+  /// `client`: by what the client was verified, in this handshake or in the one that made the session. `fault`: what was
+  /// wrong with the chain, if the verification has own words for it.
+  init(ssl: OpaquePointer, mode: ClientVerification, client: VerifiedClient?, fault: String? = nil) {
     guard mode != .off, let peer = copenssl_get0_peer_certificate(ssl) else {
       self = .absent
       return
     }
-    self.init(of: Certificate(retaining: peer), code: SSL_get_verify_result(ssl), mode: mode, client: client)
+    self.init(
+      of: Certificate(retaining: peer), code: SSL_get_verify_result(ssl), mode: mode, client: client, fault: fault)
   }
 
   /// `code`: OpenSSL's result, X509_V_….
-  init(of leaf: Certificate, code: Int, mode: ClientVerification, client: VerifiedClient?) {
+  init(of leaf: Certificate, code: Int, mode: ClientVerification, client: VerifiedClient?, fault: String? = nil) {
     var code = code
     // OpenSSL reports success but nothing verified the client: this must not look like success.
     if code == Int(X509_V_OK) && client == nil { code = Int(X509_V_ERR_UNSPECIFIED) }
     let reason =
-      code == Int(ClientPins.mismatch)
-      ? "certificate matches no pin" : String(cString: X509_verify_cert_error_string(code))
+      fault
+      ?? (code == Int(ClientPins.mismatch)
+        ? "certificate matches no pin" : String(cString: X509_verify_cert_error_string(code)))
     if code == Int(X509_V_OK), let client {
       switch client {
       case .chain(let chain): self = .verified(chain)

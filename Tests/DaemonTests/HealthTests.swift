@@ -32,6 +32,7 @@ import Transport
     answer.authorities = [.init(notBefore: 1, notAfter: 2, file: "CN=a b")]
     answer.lists = [.init(update: 1, end: 2, issuer: "CN=a b"), .init(update: -3, end: nil, issuer: "CN=c")]
     answer.notice = .before(seconds: 5)
+    answer.workloadProblem = (false, "the agent can't be followed")
     return answer
   }
 
@@ -82,6 +83,7 @@ import Transport
     func isHealthy(_ change: (inout HealthAnswer) -> Void) -> Bool {
       var answer = Self.full
       answer.silent = []
+      answer.workloadProblem = nil
       (answer.authorities, answer.lists, answer.notice) = ([], [], .standard)
       answer.certificates = [.init(notBefore: 0, notAfter: 200, file: "a")]
       answer.certificateCount = 1
@@ -92,6 +94,8 @@ import Transport
     }
     #expect(isHealthy { _ in })
     #expect(!isHealthy { $0.silent = [2] })
+    #expect(!isHealthy { $0.workloadProblem = (true, "no identity") })
+    #expect(!isHealthy { $0.workloadProblem = (false, "no agent") })
     #expect(!isHealthy { $0.workers = 0 })
     #expect(!isHealthy { $0.generation = 0 })
     #expect(!isHealthy { $0.certificates[0].notBefore = 101 })

@@ -218,6 +218,16 @@ import Testing
       "the upstream's certificate may come from the CA CN=Other"
     ),
     (
+      "proxy_ssl_trusted_certificate ca.pem;\n      proxy_ssl_name up.example;\n      proxy_ssl_pin \(pin);",
+      "proxy_ssl_trusted_certificate spiffe:; proxy_ssl_spiffe_id spiffe://a/b;", .other,
+      "the upstream must have a SPIFFE ID, spiffe://a/b, verified by the bundle of each SVID's own trust domain"
+    ),
+    (
+      "ssl_client_certificate ca.pem;\n    ssl_verify_client on;\n    ssl_verify_depth 2;\n    ssl_crl crl.pem;",
+      "ssl_client_certificate spiffe://a;\n    ssl_verify_client on;\n    ssl_verify_depth 2;", .opens,
+      "clients may have an SVID that the bundle of spiffe://a alone verifies (SPIFFE)"
+    ),
+    (
       "proxy_ssl_name up.example;\n      proxy_ssl_pin", "proxy_ssl_name else.example;\n      proxy_ssl_pin",
       .other, "must have the name else.example (was up.example)"
     ),

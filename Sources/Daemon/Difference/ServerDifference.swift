@@ -180,6 +180,13 @@ struct ServerDifference {
   private static func compareMaterial(_ old: ComparedServer, _ new: ComparedServer, _ found: inout TrustChanges) {
     guard let before = old.material?.material, let after = new.material?.material else { return }
     let verifies = old.settings.clientPolicy?.verification != .off && new.settings.clientPolicy?.verification != .off
+    if verifies, old.settings.tls?.workloadTrust != new.settings.tls?.workloadTrust {
+      if let trust = new.settings.tls?.workloadTrust {
+        found.opens("clients may have an SVID that \(trust.inWords) verifies (SPIFFE)")
+      } else {
+        found.closes("an SVID of the SPIFFE agent's trust domains lets no client in any more")
+      }
+    }
     if verifies {
       let authorities = (before.clientCAs + before.trustedCAs, after.clientCAs + after.trustedCAs)
       found.set(Set(authorities.0.map(\.named)), Set(authorities.1.map(\.named))) {

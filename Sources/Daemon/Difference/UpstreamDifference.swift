@@ -120,10 +120,15 @@ struct UpstreamDifference {
     if case .anybody = tls.trust { false } else { true }
   }
 
+  /// An SVID has an ID, which is checked, in place of a name.
+  private static func ignoresName(_ tls: UpstreamTLSSettings) -> Bool {
+    isVerified(tls) && !tls.trust.checksName && tls.trust.bundles == nil
+  }
+
   private func compareTrust(_ one: UpstreamTLSSettings, _ other: UpstreamTLSSettings, _ found: inout TrustChanges) {
     compareTerms(one.trust, other.trust, &found)
     found.flag(
-      !one.trust.checksName && Self.isVerified(one), !other.trust.checksName && Self.isVerified(other),
+      Self.ignoresName(one), Self.ignoresName(other),
       opens: "the name in the upstream's certificate is not checked",
       closes: "the name in the upstream's certificate is checked")
     let names = (old.tlsName.text(before.http.slotNames), new.tlsName.text(after.http.slotNames))
@@ -163,6 +168,18 @@ struct UpstreamDifference {
     case (_, .anybody):
       found.opens("the upstream is no longer verified: anybody can take its place (proxy_ssl_verify off)")
     case (.anybody, _): found.closes("the upstream is verified")
+    case (.workload(let before, let ids), .workload(let after, let others)):
+      if before != after { found.other("the upstream is verified by \(after.inWords) (SPIFFE)") }
+      found.set(Set(ids.map(\.description)), Set(others.map(\.description))) {
+        "the upstream may have the SPIFFE ID \($0)"
+      } removed: {
+        "the upstream may no longer have the SPIFFE ID \($0)"
+      }
+    case (_, .workload(let trust, let ids)):
+      found.other(
+        "the upstream must have a SPIFFE ID, \(ids.map(\.description).joined(separator: " or ")), verified by \(trust.inWords)"
+      )
+    case (.workload, _): found.opens("the upstream needs no SPIFFE ID any more (proxy_ssl_spiffe_id)")
     case (.pinnedLeaf, .pinnedLeaf): break
     case (_, .pinnedLeaf):
       found.opens(
@@ -220,6 +237,7 @@ struct UpstreamDifference {
   private func comparePresented(_ found: inout TrustChanges) {
     func shown(_ pass: ProxyPassSettings, _ configuration: ComparedConfiguration) -> String? {
       if let identity = pass.identity { return "what \(identity.certificate.asWritten) names" }
+      if let reference = pass.tls?.workloadIdentity { return "\(reference), from the SPIFFE agent" }
       return pass.tls.flatMap { configuration.material.upstreams[$0]?.material.identity?.certificate.named }
     }
     let (one, other) = (shown(old, before), shown(new, after))

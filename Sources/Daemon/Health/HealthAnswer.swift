@@ -91,6 +91,18 @@ package struct HealthAnswer: Sendable, Hashable {
   package var lists: [List] = []
   /// Certificates of ACME that somebody should look at.
   package var troubles: [Trouble] = []
+  /// What an operator should look at of the SPIFFE agent; nil if nothing.
+  package var workloadProblem: (isFatal: Bool, text: String)? {
+    get { problem.map { ($0.isFatal, $0.text) } }
+    set { problem = newValue.map { Problem(isFatal: $0.isFatal, text: $0.text) } }
+  }
+
+  private struct Problem: Sendable, Hashable {
+    var isFatal: Bool
+    var text: String
+  }
+
+  private var problem: Problem?
   /// When to warn of an end.
   package var notice = ExpiryNotice.standard
 
@@ -130,6 +142,7 @@ package struct HealthAnswer: Sendable, Hashable {
     lines += troubles.prefix(Self.maximumCertificates).map {
       "renewal \($0.isServing ? "serving" : "missing") \(Self.field($0.text))"
     }
+    if let problem { lines.append("spiffe \(problem.isFatal ? "failed" : "warning") \(Self.field(problem.text))") }
     if case .before(let seconds) = notice { lines.append("notice \(seconds)") }
     return lines.joined(separator: "\n") + "\nend\n"
   }
@@ -182,6 +195,10 @@ package struct HealthAnswer: Sendable, Hashable {
       let words = value.split(separator: " ", maxSplits: 1).map(String.init)
       guard words.count == 2 else { return false }
       troubles.append(Trouble(isServing: words[0] == "serving", text: words[1]))
+    case "spiffe":
+      let words = value.split(separator: " ", maxSplits: 1).map(String.init)
+      guard words.count == 2, ["failed", "warning"].contains(words[0]) else { return false }
+      workloadProblem = (words[0] == "failed", words[1])
     case "notice":
       guard let seconds = Int64(value), seconds >= 0 else { return false }
       notice = .before(seconds: seconds)

@@ -8,6 +8,7 @@ package struct HealthFact: Sendable, Hashable {
     case process, generation, reload, workers, listener, certificate
     case authority = "CA"
     case list = "revocation list"
+    case spiffe = "SPIFFE"
   }
 
   /// In the order of their weight.
@@ -76,6 +77,7 @@ package struct HealthReport: Sendable, Hashable {
       let (state, text) = Self.judge(certificate, answer.notice, now)
       add(.certificate, state, "\(certificate.file) \(text)")
     }
+    if let problem = answer.workloadProblem { add(.spiffe, problem.isFatal ? .failed : .warning, problem.text) }
     let left = answer.certificateCount - answer.certificates.count
     if left > 0 { add(.certificate, .good, "\(left) more, which end later") }
     // A file of CAs may hold many, and some that have ended and that nobody uses. So only these are told.

@@ -4,6 +4,7 @@ import Crypto
 import Glibc
 import Observability
 import Proxy
+import SPIFFE
 import TLS
 import Transport
 
@@ -25,6 +26,8 @@ extension Supervisor {
     answer.troubles = fleet.metrics.process.renewals.compactMap { renewal in
       renewal.trouble(at: now).map { HealthAnswer.Trouble(isServing: $0.isServing, text: $0.words) }
     }
+    let identity = shared.workload.current
+    answer.workloadProblem = identity.endpoint == nil ? nil : identity.problem(at: now)
     answer.notice = current.settings.http.expiryNotice
     return answer
   }

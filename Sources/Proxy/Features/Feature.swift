@@ -88,7 +88,8 @@ struct GuardingLine {
 /// Every feature, in the order in which nginx's modules act: steps of one phase run in it, and responses pass filters in it.
 enum Features {
   static let all: [any Feature.Type] = [
-    Main.self, CoreHTTP.self, Listen.self, HTTP2.self, ServerNames.self, ClientBody.self, ResponseFraming.self,
+    Main.self, Workload.self, CoreHTTP.self, Listen.self, HTTP2.self, ServerNames.self, ClientBody.self,
+    ResponseFraming.self,
     ServerTLS.self, ClientTrust.self, ACMECertificates.self,
     ClientLimits.self, NameResolution.self, UpstreamGroups.self, Balance.self, Sticky.self, HealthChecks.self,
     StreamHealthChecks.self,

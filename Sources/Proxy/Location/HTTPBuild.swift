@@ -49,6 +49,7 @@ extension SettingsBuilder {
       scope: scope, tls: tls, alsoPlain: alsoPlain, takesRelayedClients: relayed != nil, clients: tls ?? policy,
       place: place)
     diagnostics += ServerTLSRule.allCases.compactMap { $0.diagnostic(facts) }
+    diagnostics += ServerWorkloadRule.allCases.compactMap { $0.diagnostic(facts) }
     diagnostics += ClientIdentityRule.diagnostics(facts)
     diagnostics += ClientTrustRule.diagnostics(facts, root)
     diagnostics += RealClientCertRule.allCases.compactMap { $0.diagnostic(relayed, facts) }

@@ -115,6 +115,7 @@ import Upstream
       case .verified(let anchors, let name): "\(anchors.file?.description ?? "system") name \(name)"
       case .pinned(_, let anchors, let name, _): "pin and \(anchors.file?.description ?? "system") name \(name)"
       case .pinnedLeaf: "pin"
+      case .workload: "SPIFFE"
       }
     }
     let pin = "sha256//47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU="
@@ -178,6 +179,7 @@ import Upstream
       case .verified(let anchors, let name): "\(anchors.file?.description ?? "system") name \(name)"
       case .pinned(_, let anchors, let name, _): "pin and \(anchors.file?.description ?? "system") name \(name)"
       case .pinnedLeaf: "pin"
+      case .workload: "SPIFFE"
       }
     }
     let pin = "sha256//47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU="

@@ -35,6 +35,7 @@ extension DirectiveSample {
     "worker_processes": .init("worker_processes 2;"),
     "worker_rlimit_nofile": .init("worker_rlimit_nofile 4096;"),
     "worker_rlimit_core": .init("worker_rlimit_core 1m;"),
+    "spiffe_endpoint": .init("spiffe_endpoint unix:/x.sock;"),
     "worker_shutdown_timeout": .init("worker_shutdown_timeout 5s;"),
     "pid": .init("pid x.pid;"),
     "error_log": .init("error_log /x.log;"),
@@ -170,6 +171,9 @@ extension DirectiveSample {
     "proxy_ssl_crl": .init("proxy_ssl_crl crl.pem;"),
     "proxy_ssl_trust_system": .init("proxy_ssl_trust_system on;"),
     "proxy_ssl_verify_name": .init("proxy_ssl_verify_name off;"),
+    "proxy_ssl_spiffe_id": .init(
+      "proxy_ssl_spiffe_id spiffe://a/b;", or: "proxy_ssl_spiffe_id spiffe://a/c;",
+      location: pass + "proxy_ssl_trusted_certificate spiffe:; "),
     "proxy_ssl_verify_depth": .init("proxy_ssl_verify_depth 2;"),
     "proxy_ssl_pinning": .init(
       "proxy_ssl_pinning certificate;", or: "proxy_ssl_pinning public_key;", beside: "proxy_ssl_pin up.pem;"),

@@ -81,6 +81,18 @@ package struct ClientAccess: LocationFeature {
   /// The lines of `allow` in effect at a level, and its own.
   static func allowing(_ scope: Scope) -> (all: [Directive], own: [Directive]) { (scope.list(allow), scope.own(allow)) }
 
+  /// Whether a rule at a level or at one inside it says which clients may get in.
+  static func isRestricted(_ scope: Scope) -> Bool {
+    !scope.list(allow).isEmpty || scope.directives.contains { hasRule($0) }
+  }
+
+  private static func hasRule(_ line: Directive) -> Bool {
+    line.name == allow || (line.block ?? []).contains { hasRule($0) }
+  }
+
+  /// A line that admits workloads by their SPIFFE IDs.
+  static let exampleOfID = "\(allow) uri=spiffe://example.org/ns/*/sa/web;"
+
   /// The level's own lines of `deny`.
   static func denying(_ scope: Scope) -> [Directive] { scope.own(deny) }
 

@@ -17,6 +17,7 @@ extension SettingsBuilder {
     main.openFiles = scope.number("worker_rlimit_nofile").map { UInt64($0) }
     main.coreSize = UInt64(clamping: scope.size("worker_rlimit_core") ?? 0)
     main.shutdownTimeout = scope.milliseconds("worker_shutdown_timeout") ?? 0
+    main.workloadEndpoint = Workload.endpoint(scope, &self)
     main.workerConnections = events.number("worker_connections") ?? 512
     return main
   }

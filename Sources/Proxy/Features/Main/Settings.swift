@@ -32,6 +32,8 @@ public struct MainSettings: Sendable {
   public var shutdownTimeout = 0
   /// The most connections of one worker, with clients and upstreams together (`worker_connections`).
   public var workerConnections = 512
+  /// The path of the SPIFFE agent's socket (`spiffe_endpoint`); nil: the environment says it.
+  public var workloadEndpoint: String?
   public init() {}
 
   /// The user that serves when root starts the process. The default is nobody; root serves only if `user` names root.

@@ -1,5 +1,6 @@
 import HTTP
 import Observability
+import SPIFFE
 import TLS
 import Transport
 import Upstream
@@ -25,6 +26,7 @@ struct MetricsPage {
     page.notices(snapshot.notices)
     page.lists(snapshot)
     page.renewals(snapshot.renewals)
+    if let workload = snapshot.workload { page.workload(workload) }
     return page.page.text
   }
 
@@ -310,6 +312,29 @@ struct MetricsPage {
           ["upstream": server.group, "server": address, "result": result.rawValue],
           records.count(result, of: server))
       }
+    }
+  }
+
+  // MARK: The SPIFFE agent
+
+  private mutating func workload(_ state: WorkloadIdentity.State) {
+    gauge(
+      "sallyport_spiffe_up", "1 while the SPIFFE agent's stream is open and its last message is in use.", [:],
+      state.condition == .current ? 1 : 0)
+    counter("sallyport_spiffe_messages_total", "Messages of the SPIFFE agent that were used.", [:], state.taken)
+    counter("sallyport_spiffe_messages_refused_total", "Messages of the SPIFFE agent with a fault.", [:], state.refused)
+    counter(
+      "sallyport_spiffe_stream_failures_total", "Streams from the SPIFFE agent that failed or could not begin.", [:],
+      state.failures)
+    page.family(
+      "sallyport_spiffe_identity_end_timestamp_seconds", .gauge, "When an identity of the SPIFFE agent ends.")
+    for svid in state.material?.svids ?? [] {
+      page.sample("sallyport_spiffe_identity_end_timestamp_seconds", ["id": svid.id.description], svid.end)
+    }
+    page.family("sallyport_spiffe_bundle_authorities", .gauge, "Authorities of a trust domain.")
+    for (domain, bundle) in (state.material?.bundles ?? [:]).sorted(by: { $0.key < $1.key }) {
+      page.sample(
+        "sallyport_spiffe_bundle_authorities", ["trust_domain": domain.name], Int64(bundle.authorities.count))
     }
   }
 

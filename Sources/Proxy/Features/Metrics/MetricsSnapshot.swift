@@ -1,6 +1,7 @@
 package import Crypto
 import Glibc
 import Observability
+import SPIFFE
 import TLS
 import Transport
 import Upstream
@@ -58,6 +59,8 @@ struct MetricsSnapshot {
   var renewals: [ACMERenewalState] = []
   /// By log: all that are in use, and those that have lost lines.
   var lostLines: [(log: String, count: UInt64)] = []
+  /// nil: the configuration takes nothing from a SPIFFE agent.
+  var workload: WorkloadIdentity.State?
 }
 
 extension MetricsSnapshot {
@@ -71,6 +74,7 @@ extension MetricsSnapshot {
     figures = metrics.process.figures
     fetches = metrics.process.fetches.map { ($0.key, $0.value) }.sorted { $0.0 < $1.0 }
     renewals = metrics.process.renewals
+    workload = metrics.process.workload
     let tables = workers.map { worker in worker.withMeters { $0 } }
     let requests = Set(tables.flatMap(\.requests.keys)).sorted()
     servers = requests.map { series in

@@ -1,5 +1,6 @@
 import Glibc
 public import Observability
+public import SPIFFE
 import Synchronization
 
 /// Figures of the process, as the kernel tells them; nil where it doesn't, such as without /proc.
@@ -73,10 +74,23 @@ public final class ProcessRecord: Sendable {
   public var age: Int64 { MonotonicClock.seconds - startTick }
   /// By URL. The configuration and `RevocationPoints.limit` bound how many there are.
   private let fetchStates = Mutex<[String: FetchHistory]>([:])
-  private let state: Mutex<(reloads: ReloadHistory, figures: ProcessFigures, logs: LogFiles?)>
   private let acme = Mutex<[ACMERenewalState]>([])
+  private struct State: Sendable {
+    var reloads: ReloadHistory
+    var figures = ProcessFigures()
+    var logs: LogFiles?
+    var workload: WorkloadIdentity?
+  }
 
-  public init() { state = Mutex((ReloadHistory(startedAt: startedAt), ProcessFigures(), nil)) }
+  private let state: Mutex<State>
+
+  public init() { state = Mutex(State(reloads: ReloadHistory(startedAt: startedAt))) }
+
+  /// How the SPIFFE agent stands; nil if the configuration takes nothing from it.
+  var workload: WorkloadIdentity.State? {
+    state.withLock { $0.workload }.flatMap { $0.current.endpoint == nil ? nil : $0.current }
+  }
+  public func follow(_ workload: WorkloadIdentity) { state.withLock { $0.workload = workload } }
 
   /// The certificates that the process renews by itself.
   public var renewals: [ACMERenewalState] { acme.withLock { $0 } }

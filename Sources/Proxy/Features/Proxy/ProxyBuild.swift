@@ -46,6 +46,7 @@ extension SettingsBuilder {
     let scope = level.scope
     let facts = upstreamTrustFacts(scope, url, directive)
     diagnostics += UpstreamTrustRule.allCases.compactMap { $0.diagnostic(facts) }
+    diagnostics += UpstreamWorkloadRule.allCases.compactMap { $0.diagnostic(facts) }
     diagnostics += PinningRule.allCases.flatMap { $0.diagnostics(facts) }
     let name = url.authority.map { Template(literal: $0.nameForTLS) } ?? Template([.variable(.simple(.proxy_host))])
     let fields = setFields(scope)

@@ -91,6 +91,7 @@ extension SettingsBuilder {
     guard let url = streamTarget(directive, scheme) else { return nil }
     let facts = upstreamTrustFacts(scope, url, directive)
     diagnostics += UpstreamTrustRule.allCases.compactMap { $0.diagnostic(facts) }
+    diagnostics += UpstreamWorkloadRule.allCases.compactMap { $0.diagnostic(facts) }
     diagnostics += PinningRule.allCases.flatMap { $0.diagnostics(facts) }
     let name = url.authority.map { Template(literal: $0.nameForTLS) } ?? Template([.variable(.simple(.proxy_host))])
     let tlsName = scope.tlsNameLine.map { template($0, 0) } ?? name

@@ -1,6 +1,7 @@
 import Crypto
 import Glibc
 import Observability
+import SPIFFE
 import Upstream
 
 /// Something that an operator should look at, for the top of the status page.
@@ -31,9 +32,16 @@ extension StatusProblem {
           severity: .error,
           text: "The last reload was refused (\(StatusWords.time(refusal.at))): \(refusal.reason)"))
     }
+    if let workload = snapshot.workload { found += identity(workload, now: snapshot.now) }
     found += renewals(snapshot) + certificates(snapshot) + notices(snapshot) + lists(snapshot) + upstreams(snapshot)
     found += process(snapshot)
     return found.filter { $0.severity == .error } + found.filter { $0.severity == .warning }
+  }
+
+  private static func identity(_ state: WorkloadIdentity.State, now: Int64) -> [StatusProblem] {
+    state.problem(at: now).map { problem in
+      [StatusProblem(severity: problem.isFatal ? .error : .warning, text: "SPIFFE: \(problem.text)")]
+    } ?? []
   }
 
   private static func certificates(_ snapshot: MetricsSnapshot) -> [StatusProblem] {

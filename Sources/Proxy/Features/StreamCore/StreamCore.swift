@@ -141,6 +141,7 @@ extension SettingsBuilder {
     tls?.protocols = AcceptedProtocols(StreamCore.applicationProtocols(scope, &self), settings.negotiation)
     let facts = ServerTLSFacts(scope: scope, tls: tls, alsoPlain: alsoPlain, isOfStream: true, place: place)
     diagnostics += ServerTLSRule.allCases.compactMap { $0.diagnostic(facts) }
+    diagnostics += ServerWorkloadRule.allCases.compactMap { $0.diagnostic(facts) }
     diagnostics += ClientIdentityRule.diagnostics(facts)
     diagnostics += StartTLS.contradictions(scope, isTLS: isTLS, alsoPlain: alsoPlain)
     let root = location(.streamServer(scope), at: place)

@@ -14,7 +14,7 @@ enum ServerTLS: Feature {
       example: "ssl on;"),
     .list(
       "ssl_certificate", levels, .words(1...1, "MATERIAL"), "",
-      "The server's certificate chain: PEM, DER or PKCS#12; repeatable for several kinds of keys. With variables (`$ssl_server_name`, `$server_name`, `$server_addr`, `$server_port`, `$remote_addr`), each handshake reads the file as the serving user. If it can't, the handshake fails.",
+      "The server's certificate chain: PEM, DER or PKCS#12, or `spiffe:` with its key from the SPIFFE agent; repeatable for several kinds of keys. With variables (`$ssl_server_name`, `$server_name`, `$server_addr`, `$server_port`, `$remote_addr`), each handshake reads the file as the serving user. If it can't, the handshake fails.",
       example: "ssl_certificate server.crt;"
     ).option("--cert"),
     .list(
@@ -32,7 +32,7 @@ enum ServerTLS: Feature {
     ).option("--password-file"),
     .value(
       "ssl_client_certificate", levels, .words(1...1, "MATERIAL"), "",
-      "The CAs that verify client certificates; the server sends their names to the client.",
+      "The CAs that verify client certificates; the server sends their names to the client. `spiffe:` takes the bundles of the SPIFFE agent, each for its own trust domain, `spiffe://example.org` that of one.",
       example: "ssl_client_certificate clients-ca.crt;", trust: .told
     ).option("--client-ca"),
     .value(

@@ -1,5 +1,6 @@
 import Crypto
 import Observability
+import SPIFFE
 import TLS
 import Upstream
 import Language
@@ -16,11 +17,13 @@ extension SettingsBuilder {
     facts.trustedCertificate = scope.value("proxy_ssl_trusted_certificate")
     facts.pinning = Said(scope.value("proxy_ssl_pinning"), scope.text("proxy_ssl_pinning")?.lowercased())
     facts.pins = scope.list("proxy_ssl_pin").flatMap { saidPins($0) }
+    facts.pinLine = scope.list("proxy_ssl_pin").first
     facts.certificate = UpstreamTrustFacts.presented(scope.value("proxy_ssl_certificate"))
     facts.revocation = scope.list("proxy_ssl_crl").first
     // As in nginx, an empty certificate needs no key, also where an outer level names one.
     let isNone = scope.value("proxy_ssl_certificate") != nil && facts.certificate == nil
     facts.certificateKey = isNone ? nil : UpstreamTrustFacts.presented(scope.value("proxy_ssl_certificate_key"))
+    readWorkload(scope, &facts)
     facts.ownTLSLine = scope.directives.first { $0.name.hasPrefix(scope.isGRPC ? "grpc_ssl_" : "proxy_ssl_") }
     if scope.tlsNameLine == nil, case .group(let index, _) = url.target,
       case .host(let host, _)? = url.authority, namedGroups[host.lowercased()] == index
@@ -29,6 +32,27 @@ extension SettingsBuilder {
     }
     if case .group(let index, _) = url.target { facts.group = groups[index] }
     return facts
+  }
+
+  /// Reads what the location takes of the Workload API to verify the upstream.
+  private mutating func readWorkload(_ scope: Scope, _ facts: inout UpstreamTrustFacts) {
+    facts.idLine = scope.list("proxy_ssl_spiffe_id").first
+    for word in scope.list("proxy_ssl_spiffe_id").flatMap(\.arguments) {
+      do throws(SPIFFEIDError) { facts.ids.append(try SPIFFEIDPattern(parsing: word.text)) } catch {
+        self.error(
+          word.location, "invalid SPIFFE ID \"\(word.text)\" in \"proxy_ssl_spiffe_id\" directive: \(error)",
+          hint: "spiffe://example.org/ns/*/sa/app, with \"**\" at the end for any rest of the path")
+      }
+    }
+    for line in [facts.trustedCertificate, facts.certificate] {
+      guard let line, line.text(0).hasPrefix("spiffe:"), !line.text(0).contains("$"), let reference = material(line)
+      else { continue }
+      let isTrust = line.name == facts.trustedCertificate?.name
+      let fault =
+        isTrust ? WorkloadIdentityRule.fault(ofTrust: reference) : WorkloadIdentityRule.fault(of: reference)
+      if let fault { diagnostics.append(fault) }
+      if isTrust { facts.workloadTrust = (try? WorkloadTrust(reference)).flatMap { $0 } }
+    }
   }
 
   mutating func upstreamTLS(

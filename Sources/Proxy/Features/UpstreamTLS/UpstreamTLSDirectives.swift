@@ -12,7 +12,8 @@ enum UpstreamTLS: Feature {
       example: "proxy_ssl_verify on;", trust: .told),
     .value(
       "proxy_ssl_trusted_certificate", levels, .words(1...1, "MATERIAL"), "",
-      "The CAs that verify upstream certificates.", example: "proxy_ssl_trusted_certificate upstream-ca.crt;",
+      "The CAs that verify upstream certificates. `spiffe:` takes the bundles of the SPIFFE agent, `spiffe://example.org` that of one trust domain; then `proxy_ssl_spiffe_id` says which IDs count.",
+      example: "proxy_ssl_trusted_certificate upstream-ca.crt;",
       trust: .told
     ).option("--upstream-ca"),
     .list(
@@ -25,6 +26,10 @@ enum UpstreamTLS: Feature {
     .value(
       "proxy_ssl_verify_name", levels, .flag, "on where the chain is verified",
       "Whether the certificate must be for `proxy_ssl_name`.", example: "proxy_ssl_verify_name off;", trust: .told),
+    .list(
+      "proxy_ssl_spiffe_id", levels, .words(1...Int.max, "SPIFFE-ID …"), "",
+      "The SPIFFE IDs of which the upstream must have one, with `proxy_ssl_trusted_certificate spiffe:`. `*` stands for one segment of the path, `**` at the end for one or more. A host name is then not checked.",
+      example: "proxy_ssl_spiffe_id spiffe://example.org/ns/*/sa/app;", trust: .told),
     .value(
       "proxy_ssl_verify_depth", levels, .number(0...100), "1", "The maximum length of an upstream's chain.",
       example: "proxy_ssl_verify_depth 2;"),
@@ -54,7 +59,7 @@ enum UpstreamTLS: Feature {
       example: "proxy_ssl_server_name on;"),
     .value(
       "proxy_ssl_certificate", levels, .words(1...1, "MATERIAL"), "",
-      "The client certificate that sallyport presents to an upstream that asks for one.",
+      "The client certificate that sallyport presents to an upstream that asks for one. `spiffe:` takes it, and its key, from the SPIFFE agent.",
       example: "proxy_ssl_certificate client.crt;", trust: .told
     ).option("--upstream-cert"),
     .value(

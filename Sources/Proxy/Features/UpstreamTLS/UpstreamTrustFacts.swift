@@ -1,5 +1,6 @@
 import Crypto
 import Observability
+import SPIFFE
 import TLS
 import Upstream
 import Language
@@ -43,6 +44,12 @@ struct UpstreamTrustFacts {
   var trustedCertificate: Directive?
   var pinning: Said<String>?
   var pins: [SaidPin] = []
+  var pinLine: Directive?
+  /// `proxy_ssl_spiffe_id`
+  var ids: [SPIFFEIDPattern] = []
+  var idLine: Directive?
+  /// nil: no bundles of the Workload API verify the upstream.
+  var workloadTrust: WorkloadTrust?
   var certificate: Directive?
   var revocation: Directive?
   var certificateKey: Directive?
@@ -87,13 +94,16 @@ struct UpstreamTrustFacts {
   /// Whether a matching pin suffices without a valid chain.
   var excusesChain: Bool { isPinned && (isUnverified || allowInvalid?.value == true) }
   /// Whether the name is checked: by default if the chain is verified; with a pin alone, only if requested.
-  var verifiesName: Bool { verifiesChain ? verifyName?.value ?? true : isPinned && verifyName?.value == true }
+  var verifiesName: Bool {
+    !isOfWorkload && (verifiesChain ? verifyName?.value ?? true : isPinned && verifyName?.value == true)
+  }
   /// Whether the system's trust anchors count: by default, unless the configuration gives a file of anchors.
   var trustsSystem: Bool { verifiesChain && (trustSystem?.value ?? (trustedCertificate == nil)) }
   /// Whether a pinned certificate file is a trust anchor, which is so in mode `certificate`.
   var pinsAreAnchors: Bool { isPinned && mode == .certificate && pins.contains { $0.spelling == .file } }
 
   func settings(trusted: MaterialReference?, pins: [PinSource]) -> TrustSettings {
+    if let workloadTrust { return .workload(workloadTrust, ids: ids) }
     let anchors = AnchorSettings(file: trusted, includesSystem: trustsSystem)
     guard isPinned else { return verifiesChain ? .verified(anchors, checksName: verifiesName) : .anybody }
     let pins = PinSettings(mode: mode, sources: pins)

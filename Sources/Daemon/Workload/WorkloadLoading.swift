@@ -1,0 +1,47 @@
+import Crypto
+import Observability
+import SPIFFE
+import TLS
+
+/// What one block of TLS settings takes from the Workload API.
+struct WorkloadParts {
+  var identity: CertifiedKey?
+  var bundles: TrustBundles?
+  var term = WorkloadTerm.unneeded
+}
+
+extension MaterialLoader {
+  /// Takes identity and bundles of the agent's last message. Without one, the parts say why: the block then refuses its
+  /// handshakes, and the start goes on. `identity`: `spiffe:` as the configuration has it; nil if files have the
+  /// certificate. `trust`: nil if files have the CAs.
+  mutating func workload(
+    identity reference: MaterialReference?, trust: WorkloadTrust?, at place: SourceLocation?
+  ) -> WorkloadParts? {
+    var parts = WorkloadParts()
+    guard reference != nil || trust != nil else { return parts }
+    let state = workloadState, material = state.material
+    var ends: [Int64] = []
+    if let trust {
+      do throws(OpenSSLError) { parts.bundles = try TrustBundles(material, trust) } catch {
+        report(Diagnostic(.error, at: place, "the bundles of the SPIFFE agent can't be taken: \(error)"))
+        return nil
+      }
+      if let material { ends.append(material.end) }
+    }
+    guard let material else {
+      parts.term = .missing(reason: state.absence)
+      return parts
+    }
+    if let reference {
+      guard let svid = material.svid(try? reference.workloadID()) else {
+        let ids = material.svids.map(\.id.description).joined(separator: ", ")
+        parts.term = .missing(reason: "the agent gives no identity \(reference), but \(ids)")
+        return parts
+      }
+      parts.identity = svid.pair
+      ends.append(svid.end)
+    }
+    parts.term = .until(ends.min() ?? .min)
+    return parts
+  }
+}

@@ -1,0 +1,114 @@
+import Crypto
+import Language
+import Observability
+import SPIFFE
+import TLS
+
+/// Errors in what a server takes from the SPIFFE Workload API. Each case is one rule.
+enum ServerWorkloadRule: CaseIterable {
+  case invalidIdentity
+  case invalidTrustDomain
+  case identityBesideOthers
+  case keyBesideIdentity
+  case filesBesideBundles
+  case listsBesideBundles
+  case fetchedListsBesideBundles
+  case pinsBesideBundles
+  case frontsBesideBundles
+  case bundlesUnjudged
+  case everybodyOfBundles
+
+  func diagnostic(_ facts: ServerTLSFacts) -> Diagnostic? {
+    guard let tls = facts.tls, !tls.workloadReferences.isEmpty else { return nil }
+    switch self {
+    case .invalidIdentity:
+      guard let reference = tls.workloadIdentity else { return nil }
+      return WorkloadIdentityRule.fault(of: reference)
+    case .invalidTrustDomain:
+      guard let reference = tls.clientCertificate else { return nil }
+      return WorkloadIdentityRule.fault(ofTrust: reference)
+    case .identityBesideOthers:
+      guard let reference = tls.workloadIdentity, tls.presented.count > 1 else { return nil }
+      return Diagnostic(
+        .error, at: reference.location, "\"ssl_certificate \(reference)\" beside other certificates",
+        hint: "a SPIFFE identity stands alone: use a separate server for the others, with a name of its own")
+    case .keyBesideIdentity:
+      guard tls.workloadIdentity != nil, let key = facts.scope.list("ssl_certificate_key").first else { return nil }
+      return Diagnostic(
+        .error, at: key.location, "\"ssl_certificate_key\" beside a SPIFFE identity",
+        hint: "the key comes with the certificate: remove this line, or move it into the servers that need it")
+    case .filesBesideBundles:
+      guard tls.workloadTrust != nil, let line = facts.scope.value("ssl_trusted_certificate") else { return nil }
+      return Diagnostic(
+        .error, at: line.location, "\"ssl_trusted_certificate\" beside the bundles of SPIFFE",
+        hint: "a CA of a file would vouch for every trust domain: use a separate server for its clients")
+    case .listsBesideBundles:
+      guard tls.workloadTrust != nil, let line = facts.scope.list("ssl_crl").first else { return nil }
+      return Diagnostic(
+        .error, at: line.location, "\"ssl_crl\" beside the bundles of SPIFFE",
+        hint: "the agent sends the revocation lists with the bundles: remove this line")
+    case .fetchedListsBesideBundles:
+      guard tls.workloadTrust != nil, tls.revocationFetch.isOn else { return nil }
+      return Diagnostic(
+        .error, at: facts.scope.value("ssl_crl_fetch")?.location ?? facts.place,
+        "\"ssl_crl_fetch\" beside the bundles of SPIFFE",
+        hint: "the agent sends the revocation lists with the bundles: ssl_crl_fetch off; here")
+    case .pinsBesideBundles:
+      guard tls.workloadTrust != nil, tls.clientPins != nil else { return nil }
+      return Diagnostic(
+        .error, at: ClientTrust.pinLine(ownOf: facts.scope)?.location ?? facts.place,
+        "\"ssl_client_pin\" beside the bundles of SPIFFE",
+        hint: "the key of an SVID changes with each renewal: name the IDs that get in, by ssl_client_allow uri=…")
+    case .frontsBesideBundles:
+      guard tls.workloadTrust != nil, facts.takesRelayedClients else { return nil }
+      return Diagnostic(
+        .error, at: tls.clientCertificate?.location ?? facts.place,
+        "\"real_client_cert_from\" beside the bundles of SPIFFE",
+        hint: "certificates in a field are verified by the CAs of a file: ssl_client_certificate FILE;")
+    case .bundlesUnjudged:
+      guard tls.workloadTrust != nil, tls.verification == .optionalNoCA else { return nil }
+      return Diagnostic(
+        .error, at: facts.scope.value("ssl_verify_client")?.location ?? facts.place,
+        "\"ssl_verify_client optional_no_ca\" beside the bundles of SPIFFE",
+        hint: "an ID that no bundle verifies says nothing: ssl_verify_client on, or optional")
+    case .everybodyOfBundles:
+      guard tls.workloadTrust != nil, tls.verification != .off, !ClientAccess.isRestricted(facts.scope) else {
+        return nil
+      }
+      return Diagnostic(
+        .warning, at: tls.clientCertificate?.location ?? facts.place,
+        "every workload of these trust domains gets in: no rule says which IDs may",
+        hint: "\(ClientAccess.exampleOfID)")
+    }
+  }
+}
+
+/// What is wrong with the text after `spiffe:`.
+enum WorkloadIdentityRule {
+  /// Where a certificate is named.
+  static func fault(of reference: MaterialReference) -> Diagnostic? {
+    guard reference.isOfWorkload else { return nil }
+    do throws(SPIFFEIDError) {
+      if let id = try reference.workloadID(), id.path.isEmpty {
+        throw SPIFFEIDError("it names a trust domain, not a workload")
+      }
+      return nil
+    } catch {
+      return Diagnostic(
+        .error, at: reference.location, "\"\(reference)\" is no SPIFFE ID of a workload: \(error)",
+        hint: "spiffe: for the agent's default identity, or an ID as spiffe://example.org/ns/prod/sa/web")
+    }
+  }
+
+  /// Where CAs are named.
+  static func fault(ofTrust reference: MaterialReference) -> Diagnostic? {
+    do throws(SPIFFEIDError) {
+      _ = try WorkloadTrust(reference)
+      return nil
+    } catch {
+      return Diagnostic(
+        .error, at: reference.location, "\"\(reference)\" is no trust domain: \(error)",
+        hint: "spiffe: for every trust domain that the agent knows, or one as spiffe://example.org")
+    }
+  }
+}
