@@ -52,6 +52,10 @@ let rows: [ModuleRow] = [
     "Enrolment", ["CCrypt", "Bytes", "Observability", "Crypto", "JSON"], [],
     "the local authority, and how a device gets its certificate"
   ),
+  (
+    "ACME", ["Bytes", "Observability", "Transport", "Crypto", "TLS", "HTTP", "JSON"], [],
+    "how a server gets its certificates from a CA by itself"
+  ),
   // 4 Traffic
   (
     "Upstream", ["Bytes", "Observability", "Transport", "Crypto", "TLS", "HTTP", "DNS", "Negotiation"], [deque],
@@ -63,7 +67,7 @@ let rows: [ModuleRow] = [
       "Bytes", "Observability", "Patterns", "Transport", "Files", "Compression", "Crypto", "TLS", "HTTP", "Language",
       "DNS", "Negotiation",
       "Identity",
-      "Envelope", "Signature", "UpstreamAuth", "Enrolment", "Upstream",
+      "Envelope", "Signature", "UpstreamAuth", "Enrolment", "ACME", "Upstream",
     ], [deque], "the incoming half: connections and exchanges"
   ),
   // 5 Assembly
@@ -73,7 +77,7 @@ let rows: [ModuleRow] = [
       "Bytes", "Observability", "Patterns", "Transport", "Crypto", "TLS", "HTTP", "Language", "DNS", "Negotiation",
       "Identity", "Envelope",
       "Signature",
-      "UpstreamAuth", "Enrolment", "Upstream", "Proxy",
+      "UpstreamAuth", "Enrolment", "ACME", "Upstream", "Proxy",
     ], [],
     "nginx's language, parsed into immutable settings"
   ),
@@ -82,7 +86,7 @@ let rows: [ModuleRow] = [
     [
       "CLinux", "Bytes", "Observability", "Patterns", "Transport", "Sandbox", "Crypto", "TLS", "HTTP", "Language",
       "DNS", "Negotiation", "Systemd",
-      "Identity", "Envelope", "Signature", "UpstreamAuth", "Enrolment", "Upstream", "Proxy", "Configuration",
+      "Identity", "Envelope", "Signature", "UpstreamAuth", "Enrolment", "ACME", "Upstream", "Proxy", "Configuration",
     ], [log], "one configuration brought to life, reloaded, drained and ended"
   ),
 ]
@@ -133,7 +137,7 @@ targets.append(
     name: "sallyport",
     dependencies: named([
       "CLinux", "Bytes", "Observability", "Crypto", "TLS", "HTTP", "Language", "Transport", "Negotiation", "Envelope",
-      "Signature", "Enrolment",
+      "Signature", "Enrolment", "ACME",
       "Configuration", "Daemon",
     ])
       + [arguments], swiftSettings: settings))
@@ -205,6 +209,7 @@ if Context.environment["SALLYPORT_FUZZ"] != nil {
     ("FuzzFileRequest", ["HTTP", "Files"]),
     ("FuzzSignature", ["Signature", "HTTP", "Crypto", "Bytes"]),
     ("FuzzNegotiation", ["Negotiation"]), ("FuzzCertificateField", ["Identity", "Crypto", "Bytes"]),
+    ("FuzzACME", ["ACME", "Crypto", "JSON"]),
   ] where Context.packageDirectoryHolds("Tests/Fuzz/\(name)") {
     targets.append(
       .executableTarget(

@@ -83,6 +83,26 @@ public enum Base64 {
     return try bytes.withUnsafeBytes { raw in Result { () throws(DecodingError) in try decode(raw) } }.get()
   }
 
+  /// Returns base64url without padding (RFC 4648 §5), as JOSE and ACME write it (RFC 7515 §2).
+  public static func encodeURL(_ bytes: [UInt8]) -> String {
+    String(encode(bytes).compactMap { $0 == "=" ? nil : $0 == "+" ? "-" : $0 == "/" ? "_" : $0 })
+  }
+
+  /// Reads base64url without padding: only what `encodeURL` writes.
+  public static func decodeURL(_ text: String) throws(DecodingError) -> [UInt8] {
+    var bytes = Array(text.utf8)
+    for at in bytes.indices {
+      switch bytes[at] {
+      case UInt8(ascii: "-"): bytes[at] = UInt8(ascii: "+")
+      case UInt8(ascii: "_"): bytes[at] = UInt8(ascii: "/")
+      case UInt8(ascii: "+"), UInt8(ascii: "/"), pad: throw .alphabet(bytes[at], at: at)
+      default: break
+      }
+    }
+    bytes += Array(repeating: pad, count: (4 - bytes.count % 4) % 4)
+    return try bytes.withUnsafeBytes { raw in Result { () throws(DecodingError) in try decode(raw) } }.get()
+  }
+
   private static let pad: UInt8 = 61
 
   private static func character(_ value: UInt8) -> UInt8 {

@@ -49,6 +49,9 @@ package struct CertificateBuilder: Sendable {
   package var rawKeyUsage: String?
   /// Where the issuer's revocation list is (cRLDistributionPoints); without a comma.
   package var revocationURLs: [RevocationURL] = []
+  /// The digest in the critical extension acmeIdentifier of a tls-alpn-01 challenge (RFC 8737 §3), 32 octets; nil: the
+  /// certificate has no such extension.
+  package var acmeIdentifier: [UInt8]?
   /// Seconds since 1970; may be in the past.
   package var notBefore: Int64
   package var notAfter: Int64

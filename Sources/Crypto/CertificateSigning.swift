@@ -76,6 +76,10 @@ extension CertificateBuilder {
     if !points.isEmpty, !points.contains(where: { $0.contains(",") }) {
       try add(NID_crl_distribution_points, points.joined(separator: ","), to: draft, issuer)
     }
+    if let acmeIdentifier, let length = UInt8(exactly: acmeIdentifier.count), length < 0x80 {
+      let octetString: [UInt8] = [0x04, length] + acmeIdentifier
+      try succeed(copenssl_add_extension(draft, "1.3.6.1.5.5.7.1.31", octetString, CInt(clamping: octetString.count)))
+    }
   }
 
   /// Returns the constraints in OpenSSL's configuration syntax. The accepted characters have no special meaning in it.
@@ -105,6 +109,15 @@ extension CertificateBuilder {
   }
 
   private func addAlternativeNames(to draft: OpaquePointer) throws(OpenSSLError) {
+    try Self.withGeneralNames(alternativeNames) { (names) throws(OpenSSLError) in
+      try succeed(X509_add1_ext_i2d(draft, NID_subject_alt_name, UnsafeMutableRawPointer(names), 0, 0))
+    }
+  }
+
+  /// Calls `body` with a GENERAL_NAMES of these names.
+  static func withGeneralNames(
+    _ alternativeNames: [AlternativeName], _ body: (OpaquePointer) throws(OpenSSLError) -> Void
+  ) throws(OpenSSLError) {
     guard let names = copenssl_sk_GENERAL_NAME_new() else { throw OpenSSLError.drain() }
     defer { copenssl_sk_GENERAL_NAME_pop_free(names) }
     for name in alternativeNames {
@@ -116,9 +129,11 @@ extension CertificateBuilder {
         GENERAL_NAME_free(general)
         throw OpenSSLError.drain()
       }
-      try succeed(copenssl_general_name_set(general, type, bytes, CInt(clamping: bytes.count)))
+      guard copenssl_general_name_set(general, type, bytes, CInt(clamping: bytes.count)) == 1 else {
+        throw OpenSSLError.drain()
+      }
     }
-    try succeed(X509_add1_ext_i2d(draft, NID_subject_alt_name, UnsafeMutableRawPointer(names), 0, 0))
+    try body(names)
   }
 
   private func succeed(_ result: CInt) throws(OpenSSLError) {

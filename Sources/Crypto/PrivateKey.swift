@@ -13,7 +13,7 @@ public final class PrivateKey: @unchecked Sendable {
   deinit { EVP_PKEY_free(handle) }
 
   package enum Kind: Sendable, Hashable {
-    case p256
+    case p256, p384, p521, ed25519
     /// The modulus in bits, 2048 or more.
     case rsa(bits: UInt32)
     case postQuantum(PostQuantumSignature)
@@ -23,6 +23,9 @@ public final class PrivateKey: @unchecked Sendable {
     let key =
       switch kind {
       case .p256: copenssl_ec_generate("P-256")
+      case .p384: copenssl_ec_generate("P-384")
+      case .p521: copenssl_ec_generate("P-521")
+      case .ed25519: copenssl_generate("ED25519")
       case .rsa(let bits): copenssl_rsa_generate(bits)
       case .postQuantum(let algorithm): copenssl_generate(algorithm.rawValue)
       }

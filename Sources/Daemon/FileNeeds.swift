@@ -1,5 +1,7 @@
 package import Configuration
+import ACME
 package import Crypto
+import Glibc
 import Language
 import Enrolment
 import Observability
@@ -29,6 +31,10 @@ package enum FileNeeds {
     }
     needs += settings.http.revocationFolders.sorted().map { FileNeed(.change, $0) }
     for (_, location) in settings.http.everyLocation { needs += Self.needs(of: location) }
+    // One that is missing gets no rule: the rule would be for the folder above it.
+    for issuer in Set(settings.http.acmeCertificates.map(\.issuer)) where access(issuer.stateFolder, F_OK) == 0 {
+      needs.append(FileNeed(.change, issuer.stateFolder, at: issuer.location))
+    }
     var seen: Set<FileNeed> = []
     return needs.filter { seen.insert($0).inserted }
   }

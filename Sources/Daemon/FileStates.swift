@@ -1,3 +1,4 @@
+import ACME
 package import Crypto
 import Glibc
 import Proxy
@@ -100,6 +101,7 @@ extension HTTPSettings {
       if case .file(let staple) = tls.stapling { references.append(staple) }
       pins += tls.clientPins?.sources ?? []
     }
+    for issuer in Set(acmeCertificates.map(\.issuer)) { references += issuer.material.map { $0 } }
     for (_, location) in everyLocation {
       if let tls = location.upstreamTLS, isMeant(tls.reloads) {
         references += [tls.certificate?.certificate, tls.certificate?.key, tls.passwordFile, tls.trust.anchors?.file]

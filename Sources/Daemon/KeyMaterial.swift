@@ -1,5 +1,7 @@
+import ACME
 package import Crypto
 package import Envelope
+import Glibc
 package import Observability
 package import Proxy
 package import TLS
@@ -60,6 +62,7 @@ package struct KeyMaterial {
         if let asked = location.upstreamAuth { loader.users(asked) }
       }
     }
+    for certificate in http.acmeCertificates { loader.tryIssuer(certificate.issuer) }
     (envelopes, envelopeKeys) = Self.envelopes(of: http, &loader)
     signatures = Self.signatures(of: http, &loader)
     diagnostics = loader.diagnostics
@@ -101,8 +104,18 @@ package struct KeyMaterial {
 
   private static func material(_ tls: ServerTLSSettings, _ loader: inout MaterialLoader) -> ServerTLSMaterial? {
     var parts = Parts()
-    let certificates = tls.certificates.compactMap {
-      parts.expect(loader.pair($0, passwordFile: tls.passwordFile))
+    var absence: String?
+    let certificates = tls.certificates.compactMap { source -> CertifiedKey? in
+      if source.isAwaited, access("\(source.certificate)", F_OK) != 0, errno == ENOENT {
+        absence = "there is no certificate yet: \"\(source.certificate)\" is missing"
+        loader.report(
+          Diagnostic(
+            .notice, at: source.certificate.location,
+            "there is no certificate yet: handshakes are refused until the first one is issued",
+            hint: "sallyport acme status; and the error log tell how that goes"))
+        return nil
+      }
+      return parts.expect(loader.pair(source, passwordFile: tls.passwordFile))
     }
     let clientCAs = tls.clientCertificate.flatMap {
       parts.expect(loader.authorities($0, passwordFile: tls.passwordFile))
@@ -129,6 +142,7 @@ package struct KeyMaterial {
       revocations: revocations ?? [], ticketKeys: ticketKeys ?? [])
     material.clientPins = clientPins
     material.staples = staples ?? []
+    material.absence = absence
     material.dhParameters = dhParameters
     material.store = loader.certificateStore(tls)
     return material

@@ -5,6 +5,7 @@ import Glibc
 import Observability
 import Proxy
 import Language
+import TLS
 
 /// Finds the files that the serving user can't read, although root could when it started the process.
 ///
@@ -29,8 +30,14 @@ enum ServingAccess {
     _ settings: Settings, _ source: ConfigurationSource, _ user: String, besides missing: Set<String>
   ) -> [Diagnostic] {
     let hint = hint(settings.main)
-    let material = settings.http.reloadedFiles.subtracting(missing).filter { access($0, R_OK) != 0 }.sorted().map {
-      path in
+    // The process will write them itself.
+    let awaited = Set(
+      settings.http.servers.compactMap(\.tls).flatMap(\.certificates).filter(\.isAwaited).compactMap {
+        try? $0.certificate.resolvedPath(expecting: .certificate)
+      })
+    let material = settings.http.reloadedFiles.subtracting(missing).filter { path in
+      access(path, R_OK) != 0 && !(errno == ENOENT && awaited.contains(path))
+    }.sorted().map { path in
       let facts = AccessDenial(of: path, EACCES).map { ": \($0.facts)" } ?? ""
       return Diagnostic(
         .warning, at: nil, "\"\(path)\" can't be read as the user that serves, \(user): no reload will succeed\(facts)",

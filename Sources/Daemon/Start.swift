@@ -48,6 +48,7 @@ struct Start: Sendable {
     let limits = OpenFileLimit.raise(
       settings.main, workers: workers, sockets: settings.http.listeners.count &* workers)
     let cores = CoreLimit.set(settings.main)
+    ACMEFolders.make(settings)
     var confinement = try Confinement.begin(settings, configuration: source)
     var isRefused = true
     let starter = confinement.starter

@@ -48,6 +48,7 @@ final class Supervisor {
   private let stapling: StapleRefresh
   private let upkeep: AuthorityUpkeep
   private var fetching: RevocationRefresh?
+  private let renewer: CertificateRenewer
   private var revocationAges = RevocationAges()
   private var retry = RetryTurns()
   private let predecessor: Predecessor?
@@ -62,6 +63,7 @@ final class Supervisor {
     shared = start.shared
     stapling = StapleRefresh(pool: start.shared.pool)
     upkeep = AuthorityUpkeep(start.shared)
+    renewer = CertificateRenewer(start.shared, fleet.metrics.process)
     inherited = start.inherited
     kept = start.kept
     predecessor = start.predecessor
@@ -283,6 +285,9 @@ final class Supervisor {
     stapling.refresh(Array(current.material.staples.values), log: errorLog)
     upkeep.keep(current.settings.http, log: errorLog)
     fetching?.follow(current.material.fetched, current.settings.http, log: errorLog)
+    renewer.follow(current.settings.http, log: errorLog) { [unowned self] in
+      handle { $0.reloadAsked(.files) }
+    }
     revocationAges = RevocationAges(current.material, current.settings.http.expiryNotice)
   }
 
@@ -368,6 +373,7 @@ final class Supervisor {
   /// QUIT: running exchanges may complete, for as long as `worker_shutdown_timeout` allows.
   private func drain() {
     errorLog.notice("gracefully shutting down")
+    renewer.stop()
     health?.close()
     status.tell("Draining", with: .stopping)
     let former = sockets

@@ -20,6 +20,8 @@ package struct DirectiveContexts: OptionSet, Sendable, Hashable {
   package static let streamUpstream = DirectiveContexts(rawValue: 4096)
   /// A `match` block of `stream`.
   package static let streamMatch = DirectiveContexts(rawValue: 8192)
+  /// An `acme_issuer` block.
+  package static let acmeIssuer = DirectiveContexts(rawValue: 16384)
   /// http, server and location: the contexts of inherited directives.
   package static let everyHTTP: DirectiveContexts = [.http, .server, .location]
   /// stream and its servers: the contexts of inherited directives.
@@ -41,6 +43,7 @@ package struct DirectiveContexts: OptionSet, Sendable, Hashable {
       case "match": outer == .stream ? .streamMatch : .match
       case "if": outer == .server ? .serverIf : .locationIf
       case "limit_except": .limitExcept
+      case "acme_issuer": .acmeIssuer
       default: .location
       }
   }
@@ -50,7 +53,7 @@ package struct DirectiveContexts: OptionSet, Sendable, Hashable {
       (.main, "main"), (.events, "events"), (.http, "http"), (.server, "server"), (.location, "location"),
       (.upstream, "upstream"), (.match, "match"), (.serverIf, "if in server"), (.locationIf, "if in location"),
       (.limitExcept, "limit_except"), (.stream, "stream"), (.streamServer, "server in stream"),
-      (.streamUpstream, "upstream in stream"), (.streamMatch, "match in stream"),
+      (.streamUpstream, "upstream in stream"), (.streamMatch, "match in stream"), (.acmeIssuer, "acme_issuer"),
     ]
     return all.filter { contains($0.0) }.map(\.1)
   }

@@ -25,6 +25,9 @@ package final class SharedState: Sendable {
   let clientFaults = ClientFaultLog()
   let limitZones = LimitZones()
   let groupZones = GroupZones()
+  /// What answers challenges of ACME.
+  package let challengeCertificates = ChallengeCertificates()
+  package let challengeTokens = ChallengeTokens()
   let groupLists = GroupLists()
   let learnZones = LearnZones()
   package let replays = ReplayWindows()

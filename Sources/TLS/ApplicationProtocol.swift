@@ -49,7 +49,7 @@ enum ApplicationProtocol {
     return nil
   }
 
-  private static func take(
+  static func take(
     _ place: Range<Int>?, of list: UnsafeBufferPointer<UInt8>,
     _ chosen: UnsafeMutablePointer<UnsafePointer<UInt8>?>?, _ chosenCount: UnsafeMutablePointer<UInt8>?
   ) -> Int32 {

@@ -158,5 +158,9 @@ extension TLSStream {
   }
 
   /// Why the handshake had no certificate to present; nil where it had one, or none was to be chosen.
-  public var missingCertificate: String? { certificateChoice?.fault }
+  public var missingCertificate: String? { certificateChoice?.fault ?? serverContext?.absence }
+
+  /// SSL_CTX_set_cert_cb of a server block that has no certificate yet: ends the handshake.
+  static let refuseWithoutCertificate: @convention(c) (OpaquePointer?, UnsafeMutableRawPointer?) -> Int32 = { _, _ in 0
+  }
 }

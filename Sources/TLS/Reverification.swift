@@ -32,6 +32,8 @@ extension TLSStream {
   /// just connected would lose their connections.
   public func move(to chooser: ServerChooser) -> Bool {
     guard case .server = side, !isClosed else { return false }
+    // It has no server block, and ends with its handshake.
+    if answersChallenge { return true }
     guard hasChosen, let ssl else {
       // The ClientHello is not read yet, so no server block has been chosen.
       side = .server(chooser)

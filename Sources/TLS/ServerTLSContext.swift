@@ -19,6 +19,8 @@ public struct ServerTLSMaterial: Sendable {
   package var dhParameters: DHParameters?
   /// `ssl_stapling`: one staple for each certificate whose issuer is known.
   package var staples: [Staple] = []
+  /// Why there is no certificate, although the settings name one (`$acme_certificate`); nil if there is one.
+  package var absence: String?
   /// nil unless the settings have named certificates.
   package var store: CertificateStore?
 
@@ -53,6 +55,8 @@ public final class ServerTLSContext: @unchecked Sendable {
   let store: SessionStore?
   /// nil: every certificate was loaded with the configuration.
   let names: NamedCertificates?
+  /// Why every handshake is refused: there is no certificate yet. nil if there is one.
+  package let absence: String?
   /// Empty: a ticket only names a session of the store.
   let ticketKeys: [TicketKey]
   /// nil: no responder is asked about clients.
@@ -89,6 +93,7 @@ public final class ServerTLSContext: @unchecked Sendable {
     self.statusCheck = ClientStatusCheck(settings.clientStatus, ocsp, answers)
     self.staples = material.staples
     self.names = names
+    self.absence = names == nil && material.certificates.isEmpty ? material.absence : nil
     self.ticketKeys = sessions == nil || !settings.sessionTickets ? [] : material.ticketKeys
     let authorities = material.clientCAs + material.trustedCAs
     let standard = SSL_CTX_get_security_level(handle)
@@ -112,6 +117,7 @@ public final class ServerTLSContext: @unchecked Sendable {
     configureVerification(material)
     configureSessions()
     if names != nil { SSL_CTX_set_cert_cb(handle, TLSStream.presentCertificates, nil) }
+    if absence != nil { SSL_CTX_set_cert_cb(handle, TLSStream.refuseWithoutCertificate, nil) }
     if !staples.isEmpty { _ = copenssl_ctx_set_status_cb(handle, TLSStream.staple) }
     SSL_CTX_set_client_hello_cb(handle, TLSStream.chooseServer, nil)
     switch settings.protocols {

@@ -23,6 +23,22 @@ extension TLSStream {
       alert?.pointee = SSL_AD_ILLEGAL_PARAMETER
       return SSL_CLIENT_HELLO_ERROR
     }
+    if let challenge = chooser.challenges?.context(for: name, ssl) {
+      // A second ClientHello makes no challenge of a handshake that has a server block.
+      guard !stream.hasChosen || stream.answersChallenge, challenge.adopt(ssl) else {
+        alert?.pointee = SSL_AD_ILLEGAL_PARAMETER
+        return SSL_CLIENT_HELLO_ERROR
+      }
+      stream.hasChosen = true
+      stream.serverName = name
+      stream.serverContext = nil
+      stream.answersChallenge = true
+      return SSL_CLIENT_HELLO_SUCCESS
+    }
+    guard !stream.answersChallenge else {
+      alert?.pointee = SSL_AD_ILLEGAL_PARAMETER
+      return SSL_CLIENT_HELLO_ERROR
+    }
     guard let context = chooser.choose(name), !context.settings.rejectsHandshake else {
       alert?.pointee = SSL_AD_UNRECOGNIZED_NAME
       stream.handshakeCause = .unknownName

@@ -75,6 +75,8 @@ public struct ConfCommand: Sendable, Hashable {
 public struct CertificateSource: Sendable, Hashable {
   public var certificate: MaterialReference
   public var key: MaterialReference?
+  /// The file may be missing: the process itself will write it (`$acme_certificate`).
+  public var isAwaited = false
   public init(certificate: MaterialReference, key: MaterialReference?) {
     self.certificate = certificate
     self.key = key

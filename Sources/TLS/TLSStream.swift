@@ -6,7 +6,11 @@ public import Transport
 /// Chooses the server block for the name of a ClientHello. Each listener has one chooser for each worker. It is a class
 /// for the same reason as EventTarget.
 open class ServerChooser {
-  public init() {}
+  /// The answers to challenges of tls-alpn-01; nil: the listener answers none.
+  let challenges: ChallengeCertificates?
+
+  public init() { challenges = nil }
+  package init(challenges: ChallengeCertificates?) { self.challenges = challenges }
   /// The context that a connection starts with.
   open var initial: ServerTLSContext? { nil }
   /// Returns the context for `name`: lower case, without a trailing dot, empty without SNI. nil: no server block serves
@@ -35,6 +39,9 @@ public final class TLSStream: ByteStream {
   /// Server side: the chosen server block, and the name that chose it (lower case; empty without SNI).
   public internal(set) var serverContext: ServerTLSContext?
   public internal(set) var serverName: [UInt8] = []
+  /// Server side: the handshake answers a challenge of tls-alpn-01. There is no server block then, and the connection
+  /// ends with the handshake.
+  public internal(set) var answersChallenge = false
   /// The ClientHello callback has run: a second ClientHello can't change the choice.
   var hasChosen = false
   /// By what the client was verified in a full handshake; see `verifiedClient`.
@@ -235,6 +242,7 @@ public final class TLSStream: ByteStream {
     switch side {
     case .server:
       watchMessages(ssl)
+      if answersChallenge { return becomeOpen() }
       if let reverification {
         self.reverification = nil
         guard isJudgedAnew(ssl, by: reverification) else {

@@ -31,6 +31,8 @@ public enum BlockingWork: Sendable, Hashable, CaseIterable {
   case reload
   /// Renewing what an authority publishes, by its folder.
   case authorities
+  /// Orders of certificates by ACME, by the issuer's folder.
+  case orders
   /// Giving unused memory back to the system.
   case memory
 
@@ -57,6 +59,8 @@ public enum BlockingWork: Sendable, Hashable, CaseIterable {
     case .challengeFiles: BlockingLimits(lanes: 4, partyLanes: 1, waiting: 1024)
     case .reload, .memory: BlockingLimits(lanes: 1)
     case .authorities: BlockingLimits(lanes: 4, partyLanes: 1)
+    // An order may take a quarter of an hour, and the configuration bounds how many there are.
+    case .orders: BlockingLimits(lanes: 8, partyLanes: 1)
     }
   }
 }

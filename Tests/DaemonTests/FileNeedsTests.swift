@@ -68,6 +68,23 @@ import Testing
     }
   }
 
+  @Test func `an issuer's folder may be changed if it is there, and nothing above one that is missing`() throws {
+    let needs = try uses(
+      """
+      http {
+        acme_issuer a { uri https://ca.test/; state_path /usr/bin; account_key /acme/a.key;
+          external_account_key k /acme/eab; ssl_trusted_certificate /acme/ca.pem; }
+        acme_issuer b { uri https://ca.test/; state_path /usr/bin/nothing/here; }
+        server { listen 80; acme_certificate a a.test; return 204; }
+        server { listen 80; server_name b; acme_certificate b b.test; return 204; }
+      }
+      """)
+    #expect(needs.contains(FileNeed(.change, "/usr/bin")) && !needs.contains { $0.path.contains("nothing") })
+    for path in ["/acme/a.key", "/acme/eab", "/acme/ca.pem"] {
+      #expect(needs.contains(FileNeed(.read, path)), "\(path)")
+    }
+  }
+
   @Test func `a key in a token is found`() throws {
     let text = """
       http { server { listen 1 ssl; ssl_certificate /c.pem; ssl_certificate_key "engine:pkcs11:pkcs11:object=a";
@@ -86,7 +103,7 @@ import Testing
     "ssl_dhparam",
     "ssl_session_ticket_key", "ssl_stapling_file", "proxy_ssl_certificate", "proxy_ssl_certificate_key",
     "proxy_ssl_password_file", "proxy_ssl_trusted_certificate", "proxy_ssl_crl", "proxy_ssl_pin", "listen",
-    "message_envelope_key", "message_signature_key",
+    "message_envelope_key", "message_signature_key", "account_key", "state_path",
     // Names below `root` or `alias`.
     "index", "try_files",
   ]

@@ -299,4 +299,28 @@ static inline int copenssl_dist_point_is_whole(const CRL_DIST_POINTS *sk, int i)
 static inline int copenssl_sk_X509_EXTENSION_num(const STACK_OF(X509_EXTENSION) *sk) { return sk ? sk_X509_EXTENSION_num(sk) : 0; }
 static inline X509_EXTENSION *copenssl_sk_X509_EXTENSION_value(const STACK_OF(X509_EXTENSION) *sk, int i) { return sk_X509_EXTENSION_value(sk, i); }
 static inline void copenssl_sk_X509_EXTENSION_pop_free(STACK_OF(X509_EXTENSION) *sk) { sk_X509_EXTENSION_pop_free(sk, X509_EXTENSION_free); }
+/// Adds the names to a request. Returns 0 when memory is short.
+static inline int copenssl_req_add_names(X509_REQ *request, GENERAL_NAMES *names) {
+  STACK_OF(X509_EXTENSION) *list = NULL;
+  int done = X509V3_add1_i2d(&list, NID_subject_alt_name, names, 0, X509V3_ADD_DEFAULT) == 1
+    && X509_REQ_add_extensions(request, list) == 1;
+  sk_X509_EXTENSION_pop_free(list, X509_EXTENSION_free);
+  return done;
+}
+/// Adds a critical extension with these octets under an identifier in dotted form. Returns 0 when memory is short.
+static inline int copenssl_add_extension(X509 *certificate, const char *identifier, const unsigned char *bytes, int count) {
+  ASN1_OBJECT *object = OBJ_txt2obj(identifier, 1);
+  ASN1_OCTET_STRING *octets = ASN1_OCTET_STRING_new();
+  X509_EXTENSION *extension = NULL;
+  if (object && octets && ASN1_OCTET_STRING_set(octets, bytes, count) == 1) {
+    extension = X509_EXTENSION_create_by_OBJ(NULL, object, 1, octets);
+  }
+  int done = extension && X509_add_ext(certificate, extension, -1) == 1;
+  X509_EXTENSION_free(extension);
+  ASN1_OCTET_STRING_free(octets);
+  ASN1_OBJECT_free(object);
+  return done;
+}
+/// The key identifier of the issuer's key; NULL where the certificate has none.
+static inline const void *copenssl_authority_key(X509 *certificate) { return X509_get0_authority_key_id(certificate); }
 static inline void *copenssl_extension_value(const STACK_OF(X509_EXTENSION) *sk, int nid, int *critical) { return X509V3_get_d2i(sk, nid, critical, NULL); }

@@ -61,6 +61,13 @@ package struct HealthAnswer: Sendable, Hashable {
     package var issuer: String
   }
 
+  /// A certificate that the process could not get or renew.
+  package struct Trouble: Sendable, Hashable {
+    /// There is a certificate that has not ended.
+    package var isServing: Bool
+    package var text: String
+  }
+
   package var version = ""
   /// What the process runs: the configuration's file, or where its text came from.
   package var configuration = ""
@@ -82,6 +89,8 @@ package struct HealthAnswer: Sendable, Hashable {
   package var authorities: [Validity] = []
   /// The revocation lists that end first.
   package var lists: [List] = []
+  /// Certificates of ACME that somebody should look at.
+  package var troubles: [Trouble] = []
   /// When to warn of an end.
   package var notice = ExpiryNotice.standard
 
@@ -117,6 +126,9 @@ package struct HealthAnswer: Sendable, Hashable {
     }
     lines += lists.prefix(Self.maximumLists).map {
       "list \($0.update) \($0.end.map { "\($0)" } ?? "never") \(Self.field($0.issuer))"
+    }
+    lines += troubles.prefix(Self.maximumCertificates).map {
+      "renewal \($0.isServing ? "serving" : "missing") \(Self.field($0.text))"
     }
     if case .before(let seconds) = notice { lines.append("notice \(seconds)") }
     return lines.joined(separator: "\n") + "\nend\n"
@@ -166,6 +178,10 @@ package struct HealthAnswer: Sendable, Hashable {
         return false
       }
       lists.append(List(update: update, end: Int64(words[1]), issuer: words[2]))
+    case "renewal":
+      let words = value.split(separator: " ", maxSplits: 1).map(String.init)
+      guard words.count == 2 else { return false }
+      troubles.append(Trouble(isServing: words[0] == "serving", text: words[1]))
     case "notice":
       guard let seconds = Int64(value), seconds >= 0 else { return false }
       notice = .before(seconds: seconds)

@@ -84,6 +84,7 @@ package struct HealthReport: Sendable, Hashable {
       if state != .good { add(.authority, .warning, "\(authority.file) \(text)") }
     }
     for list in answer.lists { judge(list, answer.notice, now) }
+    for trouble in answer.troubles { add(.certificate, trouble.isServing ? .warning : .failed, trouble.text) }
   }
 
   private mutating func judge(_ list: HealthAnswer.List, _ notice: ExpiryNotice, _ now: Int64) {

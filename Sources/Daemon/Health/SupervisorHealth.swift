@@ -21,6 +21,10 @@ extension Supervisor {
     let trusted = TrustedMaterial(current.generation)
     answer.authorities = HealthAnswer.Validity.first(HealthAnswer.maximumCertificates, of: trusted.authorities)
     answer.lists = Array(trusted.lists.prefix(HealthAnswer.maximumLists))
+    let now = Int64(time(nil))
+    answer.troubles = fleet.metrics.process.renewals.compactMap { renewal in
+      renewal.trouble(at: now).map { HealthAnswer.Trouble(isServing: $0.isServing, text: $0.words) }
+    }
     answer.notice = current.settings.http.expiryNotice
     return answer
   }

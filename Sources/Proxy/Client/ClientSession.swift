@@ -132,6 +132,11 @@ final class ClientSession: StreamOwner {
   override func streamAgain() { transport.resumeOpening() }
 
   override func streamDidOpen() {
+    if let tls, tls.answersChallenge {
+      // RFC 8737 §3: nothing is served over such a connection.
+      log(.info, "answered a tls-alpn-01 challenge for \"\(String(decoding: tls.serverName, as: UTF8.self))\"")
+      return close()
+    }
     admit()
     if let tls {
       worker.counters.handshakeDidComplete(tls)

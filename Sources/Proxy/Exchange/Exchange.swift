@@ -109,6 +109,7 @@ final class Exchange {
   }
 
   private func begin(_ session: ClientSession) {
+    if session.tls == nil, worker.shared.challengeTokens.isActive, answersChallenge(session) { return }
     if session.servers.hasOnlyOne { return borrowing(session.servers) { begin(session, at: $0.fallback) } }
     guard let server = session.server(for: self) else {
       assume(session.firstServer)

@@ -89,7 +89,7 @@ struct GuardingLine {
 enum Features {
   static let all: [any Feature.Type] = [
     Main.self, CoreHTTP.self, Listen.self, HTTP2.self, ServerNames.self, ClientBody.self, ResponseFraming.self,
-    ServerTLS.self, ClientTrust.self,
+    ServerTLS.self, ClientTrust.self, ACMECertificates.self,
     ClientLimits.self, NameResolution.self, UpstreamGroups.self, Balance.self, Sticky.self, HealthChecks.self,
     StreamHealthChecks.self,
     StreamCore.self, StreamPreread.self, StartTLS.self, StreamSet.self,
@@ -152,6 +152,7 @@ enum Features {
 enum Chapter: String, CaseIterable {
   case main = "Main and events"
   case tls = "TLS towards clients"
+  case acme = "Certificates by ACME"
   case upstreamTLS = "TLS towards upstreams"
   case proxy = "Proxying"
   case grpc = "gRPC"

@@ -39,6 +39,7 @@ extension SettingsBuilder {
   private mutating func server(
     _ scope: Scope, at place: SourceLocation, isTLS: Bool, alsoPlain: Bool, http2: HTTP2Settings
   ) -> ServerSettings {
+    ACMECertificates.add(scope, &self)
     var tls = isTLS ? serverTLS(scope) : nil
     tls?.offersHTTP2 = http2.isOn
     let root = location(.server(scope), at: place)

@@ -1,3 +1,4 @@
+public import ACME
 public import Crypto
 public import Observability
 public import Patterns
@@ -160,14 +161,17 @@ public final class HTTPSettings: Sendable {
   public let clientLimits: ClientLimitSettings
   /// When to tell that a certificate or a revocation list ends.
   public let expiryNotice: ExpiryNotice
+  /// The certificates that the process gets and renews by itself, each once.
+  public let acmeCertificates: [ACMECertificateSettings]
 
   public init(
     listeners: [ListenerSettings], servers: [ServerSettings], groups: [UpstreamGroupSettings],
     balances: [Int: BalanceSettings] = [:], slots: Int,
     computed: [Int: ComputedVariable] = [:], setNames: [Int: String] = [:], slotNames: [Int: String] = [:],
     resolvers: [ResolverSettings] = [], clientLimits: ClientLimitSettings = ClientLimitSettings(),
-    expiryNotice: ExpiryNotice = .standard
+    expiryNotice: ExpiryNotice = .standard, acmeCertificates: [ACMECertificateSettings] = []
   ) {
+    self.acmeCertificates = acmeCertificates
     self.expiryNotice = expiryNotice
     self.clientLimits = clientLimits
     self.resolvers = resolvers

@@ -99,7 +99,9 @@ final class LiveGeneration {
     self.serversOfContexts = Dictionary(
       servers.compactMap { server in server.context.map { (ObjectIdentifier($0), server) } },
       uniquingKeysWith: { first, _ in first })
-    self.listeners = generation.http.listeners.map { VirtualServers($0, all: servers) }
+    self.listeners = generation.http.listeners.map {
+      VirtualServers($0, all: servers, challenges: shared.challengeCertificates)
+    }
     let computed = generation.http.computed
     let last = computed.keys.max() ?? -1
     self.variables = (0..<(last + 1)).map { computed[$0].map { LiveVariable.make($0) } }

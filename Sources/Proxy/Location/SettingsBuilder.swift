@@ -1,3 +1,4 @@
+import ACME
 import Crypto
 import Identity
 package import Observability
@@ -40,6 +41,12 @@ package struct SettingsBuilder {
   /// `types` by the places of the blocks.
   var typeTables: [[SourceLocation]: TypeTable] = [:]
   var servers: [ServerSettings] = []
+  /// By name.
+  var acmeIssuers: [String: ACMEIssuerSettings] = [:]
+  /// Each once, in the order of the servers.
+  var acmeCertificates: [ACMECertificateSettings] = []
+  /// By the lines of servers, those without an error.
+  var acmeLines: [SourceLocation: ACMECertificateSettings] = [:]
   /// Of both blocks, whose slots differ.
   var slotNames: [Int: String] = [:]
   var setNames: [Int: String] = [:]
@@ -88,7 +95,7 @@ package struct SettingsBuilder {
       listeners: listeners.listeners, servers: servers, groups: groups, balances: balances,
       slots: variables.endSlot, computed: computed, setNames: setNames, slotNames: slotNames,
       resolvers: Array(Set(resolvers.values.compactMap { $0 })), clientLimits: clientLimits(http),
-      expiryNotice: expiryNotice(http))
+      expiryNotice: expiryNotice(http), acmeCertificates: acmeCertificates)
   }
 
   // MARK: Shared by all parts

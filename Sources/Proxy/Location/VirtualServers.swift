@@ -19,13 +19,13 @@ final class VirtualServers: ServerChooser {
   private var patterns: [(RegularExpression, [NamedCapture], LiveServer)] = []
   private let scratch = RegularExpression.Scratch()
 
-  /// `all`: by index in HTTPSettings.servers.
-  init(_ settings: ListenerSettings, all: [LiveServer]) {
+  /// `all`: by index in HTTPSettings.servers. `challenges`: those that listeners of HTTP answer.
+  init(_ settings: ListenerSettings, all: [LiveServer], challenges: ChallengeCertificates?) {
     self.settings = settings
     self.servers = settings.servers.map { all[$0] }
     self.fallback = all[settings.defaultServer]
     self.hasEarlyData = servers.contains { $0.context?.takesEarlyData ?? false }
-    super.init()
+    super.init(challenges: settings.kind == .http ? challenges : nil)
     for server in servers {
       for name in server.settings.names { add(name, server) }
     }

@@ -84,6 +84,7 @@ struct DirectiveSample {
       http { \(http) \(at(.http))
         upstream u { server 127.0.0.1:8443; \(at(.upstream)) }
         \(context == .match ? "match m { \(at(.match)) }" : "")
+        \(context == .acmeIssuer ? "acme_issuer i { \(at(.acmeIssuer)) }" : "")
         server { \(listen) \(server)
           \(at(.server))
           \(context == .serverIf ? "if ($arg_x) { \(at(.serverIf)) }" : "")

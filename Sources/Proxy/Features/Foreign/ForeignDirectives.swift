@@ -133,10 +133,6 @@ package let foreignDirectives: [DirectiveEntry] =
     google_perftools_profiles debug_connection
     """, instead: "use the access log and the error log")
   + DirectiveEntry.foreign(
-    """
-    acme_certificate acme_issuer acme_shared_zone account_key accept_terms_of_service
-    """, instead: "renew certificates with a separate ACME client")
-  + DirectiveEntry.foreign(
     "worker_priority working_directory", instead: "set it in the service manager (Nice=, WorkingDirectory=)")
   + DirectiveEntry.foreign(
     "keepalive_min_timeout post_action",

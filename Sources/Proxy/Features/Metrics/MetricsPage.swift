@@ -24,6 +24,7 @@ struct MetricsPage {
     page.certificates(snapshot)
     page.notices(snapshot.notices)
     page.lists(snapshot)
+    page.renewals(snapshot.renewals)
     return page.page.text
   }
 
@@ -337,6 +338,30 @@ struct MetricsPage {
     for one in notices {
       page.sample(
         "sallyport_client_certificate_notices_total", ["notice": one.notice.rawValue, "issuer": one.issuer], one.count)
+    }
+  }
+
+  /// Certificates of ACME. Why an attempt failed is on the status page and in the log: a server's text is no label.
+  private mutating func renewals(_ renewals: [ACMERenewalState]) {
+    guard !renewals.isEmpty else { return }
+    let families: [(name: String, help: String, value: (ACMERenewalState) -> Int64)] = [
+      (
+        "sallyport_acme_certificate_end_timestamp_seconds",
+        "When a certificate of acme_certificate ends; 0 while there is none.", { $0.notAfter ?? 0 }
+      ),
+      (
+        "sallyport_acme_next_try_timestamp_seconds", "When the next attempt to renew it is due, as far as it is known.",
+        { $0.nextTry }
+      ),
+      (
+        "sallyport_acme_failures", "Attempts that failed since the last one that did not.", { Int64($0.failures) }
+      ),
+    ]
+    for family in families {
+      page.family(family.name, .gauge, family.help)
+      for renewal in renewals {
+        page.sample(family.name, ["issuer": renewal.issuer, "names": renewal.names], family.value(renewal))
+      }
     }
   }
 

@@ -55,6 +55,7 @@ struct MetricsSnapshot {
   var figures: ProcessFigures
   /// Of revocation lists, by URL.
   var fetches: [(url: String, history: FetchHistory)] = []
+  var renewals: [ACMERenewalState] = []
   /// By log: all that are in use, and those that have lost lines.
   var lostLines: [(log: String, count: UInt64)] = []
 }
@@ -69,6 +70,7 @@ extension MetricsSnapshot {
     age = metrics.process.age
     figures = metrics.process.figures
     fetches = metrics.process.fetches.map { ($0.key, $0.value) }.sorted { $0.0 < $1.0 }
+    renewals = metrics.process.renewals
     let tables = workers.map { worker in worker.withMeters { $0 } }
     let requests = Set(tables.flatMap(\.requests.keys)).sorted()
     servers = requests.map { series in

@@ -74,8 +74,13 @@ public final class ProcessRecord: Sendable {
   /// By URL. The configuration and `RevocationPoints.limit` bound how many there are.
   private let fetchStates = Mutex<[String: FetchHistory]>([:])
   private let state: Mutex<(reloads: ReloadHistory, figures: ProcessFigures, logs: LogFiles?)>
+  private let acme = Mutex<[ACMERenewalState]>([])
 
   public init() { state = Mutex((ReloadHistory(startedAt: startedAt), ProcessFigures(), nil)) }
+
+  /// The certificates that the process renews by itself.
+  public var renewals: [ACMERenewalState] { acme.withLock { $0 } }
+  public func take(_ renewals: [ACMERenewalState]) { acme.withLock { $0 = renewals } }
 
   /// The lines that logs have lost, by log. Logs that have lost none may be missing.
   public var lostLines: [String: UInt64] { state.withLock { $0.logs }?.lostLines ?? [:] }

@@ -31,7 +31,8 @@ extension StatusProblem {
           severity: .error,
           text: "The last reload was refused (\(StatusWords.time(refusal.at))): \(refusal.reason)"))
     }
-    found += certificates(snapshot) + notices(snapshot) + lists(snapshot) + upstreams(snapshot) + process(snapshot)
+    found += renewals(snapshot) + certificates(snapshot) + notices(snapshot) + lists(snapshot) + upstreams(snapshot)
+    found += process(snapshot)
     return found.filter { $0.severity == .error } + found.filter { $0.severity == .warning }
   }
 
@@ -69,6 +70,14 @@ extension StatusProblem {
         return StatusProblem(
           severity: .warning, text: "Clients come with certificates \(what), issued by \(one.issuer)")
       }
+  }
+
+  private static func renewals(_ snapshot: MetricsSnapshot) -> [StatusProblem] {
+    snapshot.renewals.compactMap { renewal in
+      renewal.trouble(at: snapshot.now).map {
+        StatusProblem(severity: $0.isServing ? .warning : .error, text: $0.words)
+      }
+    }
   }
 
   private static func lists(_ snapshot: MetricsSnapshot) -> [StatusProblem] {

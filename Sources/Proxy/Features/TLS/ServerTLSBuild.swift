@@ -67,6 +67,8 @@ extension SettingsBuilder {
     }
     return certificates.enumerated().compactMap { index, line in
       let key = index < keys.count ? keys[index] : nil
+      let (awaited, isMeant) = ACMECertificates.source(line, key, scope, &self)
+      if isMeant { return awaited.map { .fixed($0) } }
       if line.hasVariables || key?.hasVariables ?? false {
         return namedCertificate(line, key, server: ServerNames.primary(scope)).map { .named($0) }
       }

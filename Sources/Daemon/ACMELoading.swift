@@ -1,0 +1,102 @@
+import ACME
+import Bytes
+import Crypto
+import Glibc
+import Observability
+import Proxy
+import TLS
+
+extension MaterialLoader {
+  /// Reports what is wrong with the files that an issuer names. They are read again for each order.
+  mutating func tryIssuer(_ issuer: ACMEIssuerSettings) {
+    if let file = issuer.trustedCertificate { _ = authorities(file, passwordFile: nil) }
+    func check(_ reference: MaterialReference, _ load: () throws(ACMEError) -> Void) {
+      do throws(ACMEError) {
+        try load()
+      } catch {
+        report(Diagnostic(.error, at: reference.location, error.message, hint: error.hint))
+      }
+    }
+    if case .file(let key) = issuer.accountKey {
+      check(key) { () throws(ACMEError) in _ = try IssuerMaterial.accountKey(key) }
+    }
+    if let account = issuer.externalAccount {
+      check(account.key) { () throws(ACMEError) in _ = try IssuerMaterial.externalAccount(account) }
+    }
+  }
+}
+
+/// What an order needs of the files that an issuer names. Blocks.
+enum IssuerMaterial {
+  static func accountKey(_ reference: MaterialReference) throws(ACMEError) -> JSONWebKey {
+    try webKey(try StateFolder.key(reference))
+  }
+
+  static func accountKey(_ source: AccountKeySource, in folder: StateFolder) throws(ACMEError) -> JSONWebKey {
+    switch source {
+    case .file(let reference): try accountKey(reference)
+    case .generated(let kind): try webKey(try folder.accountKey(kind))
+    }
+  }
+
+  private static func webKey(_ key: PrivateKey) throws(ACMEError) -> JSONWebKey {
+    do throws(CryptoError) {
+      return try JSONWebKey(key)
+    } catch {
+      throw ACMEError("the account's key can't be used: \(error)", cure: .change)
+    }
+  }
+
+  static func externalAccount(_ settings: ExternalAccountSettings) throws(ACMEError) -> ExternalAccount {
+    let bytes: SecretBytes
+    do throws(MaterialError) {
+      bytes = try settings.key.read(expecting: .macKey)
+    } catch {
+      throw ACMEError(error.message, hint: error.hint, cure: .change)
+    }
+    guard let account = ExternalAccount(identifier: settings.identifier, file: bytes) else {
+      throw ACMEError(
+        "\"\(settings.key)\" holds no key of an external account", hint: "expected base64url, as the CA gave it",
+        cure: .change)
+    }
+    return account
+  }
+
+  /// The context that judges the ACME server.
+  static func context(_ issuer: ACMEIssuerSettings) throws(ACMEError) -> UpstreamTLSContext {
+    var settings = UpstreamTLSSettings()
+    settings.reusesSessions = false
+    // As many intermediates as CAs of ACME servers have, and some more.
+    settings.verifyDepth = 8
+    do {
+      let policy: TrustPolicy
+      if !issuer.verifiesServer {
+        policy = .anybody
+      } else if let file = issuer.trustedCertificate {
+        policy = .verified(try TrustAnchors(.certificates(try Certificate.loadAll(file))), checksName: true)
+        settings.trust = .verified(AnchorSettings(file: file, includesSystem: false), checksName: true)
+      } else {
+        policy = .verified(try TrustAnchors.system.get(), checksName: true)
+        settings.trust = .verified(AnchorSettings(file: nil, includesSystem: true), checksName: true)
+      }
+      return try UpstreamTLSContext(
+        settings: settings, material: UpstreamTLSMaterial(policy: policy, identity: nil))
+    } catch {
+      throw ACMEError("the CAs that verify the ACME server can't be taken: \(error)", cure: .change)
+    }
+  }
+}
+
+/// The folders of issuers, made before the sandbox and while the process may have root's rights.
+enum ACMEFolders {
+  /// Makes those that are missing, for the user that serves. What fails is told by the first order.
+  static func make(_ settings: Settings) {
+    for folder in Set(settings.http.acmeCertificates.map(\.issuer.stateFolder)) where mkdir(folder, 0o700) == 0 {
+      guard geteuid() == 0, let account = getpwnam(settings.main.servingUser)?.pointee else { continue }
+      let descriptor = open(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+      guard descriptor >= 0 else { continue }
+      _ = fchown(descriptor, account.pw_uid, account.pw_gid)
+      close(descriptor)
+    }
+  }
+}

@@ -1,0 +1,206 @@
+import ACME
+import Crypto
+import Glibc
+import Observability
+import Proxy
+import Synchronization
+import TLS
+
+/// One look at a certificate of ACME, and the order of its successor if that is due. Runs on the pool, and blocks.
+struct CertificateOrder: Sendable {
+  /// What came of it.
+  struct Outcome: Sendable {
+    var record: RenewalRecord
+    /// nil: there is no certificate of these names.
+    var notAfter: Int64?
+    /// Seconds since 1970: when to look again.
+    var lookAt: Int64
+    /// A new certificate lies in the folder.
+    var isNew = false
+  }
+
+  let settings: ACMECertificateSettings
+  let shared: SharedState
+  let log: ErrorLog
+  /// An operator asks for a new certificate now.
+  let isForced: Bool
+  let giveUp: GiveUp
+
+  /// Whether an order is to be given up: the process ends, or has another configuration.
+  final class GiveUp: Sendable {
+    private let flag = Atomic(false)
+    var isSet: Bool { flag.load(ordering: .relaxed) }
+    func set() { flag.store(true, ordering: .relaxed) }
+  }
+
+  /// Seconds after which another look is taken at the latest, and after which one is taken while another process orders.
+  private static let latestLook: Int64 = 3600
+  private static let busyLook: Int64 = 5
+
+  private var name: String { settings.fileName }
+  private var words: String { "acme_issuer \(settings.issuer.name): \(settings)" }
+
+  func run(at now: Int64) -> Outcome {
+    let folder = StateFolder(settings.issuer.stateFolder)
+    var record = RenewalRecord()
+    do throws(ACMEError) {
+      try folder.prepare()
+      // Held until the end: two processes that replace one another must not order the same certificate.
+      guard let lock = try folder.lock() else {
+        return Outcome(
+          record: folder.record(of: name), notAfter: present?.notAfter.seconds, lookAt: now + Self.busyLook)
+      }
+      defer { _ = lock }
+      record = folder.record(of: name)
+      let certificate = present
+      if let certificate { askForWindow(of: certificate, &record, in: folder, at: now) }
+      let due = isForced ? now : due(certificate, record)
+      guard due <= now else {
+        return Outcome(
+          record: record, notAfter: certificate?.notAfter.seconds, lookAt: min(due, now + Self.latestLook))
+      }
+      return try order(certificate, &record, in: folder, at: now)
+    } catch {
+      return failed(error, &record, in: folder, at: now)
+    }
+  }
+
+  /// The leaf of the certificate that serves, if it has the names and the kind of key that are asked for.
+  private var present: Certificate? {
+    let reference = MaterialReference(path: settings.path)
+    guard access(settings.path, F_OK) == 0,
+      let pair = try? CertifiedKey.load(certificate: reference, key: nil, tokens: shared.tokens, onlyRegular: true)
+    else { return nil }
+    return pair.certificate
+  }
+
+  /// Seconds since 1970.
+  private func due(_ certificate: Certificate?, _ record: RenewalRecord) -> Int64 {
+    let earliest = record.failures > 0 ? record.nextTry : 0
+    guard let certificate, let begin = certificate.notBefore.seconds, let end = certificate.notAfter.seconds else {
+      return earliest
+    }
+    // The same for each look at this certificate, and another one for each certificate.
+    let share = certificate.sha256.prefix(4).reduce(0.0) { ($0 + Double($1)) / 256 }
+    if let window = record.window, record.windowOf == certificate.renewalIdentifier {
+      return max(earliest, RenewalTime.within(window, share: share))
+    }
+    return max(earliest, RenewalTime.standard(notBefore: begin, notAfter: end, share: share))
+  }
+
+  // MARK: When (RFC 9773)
+
+  /// Asks the server when it would have the certificate renewed, if it is time to ask. Nothing depends on an answer.
+  private func askForWindow(
+    of certificate: Certificate, _ record: inout RenewalRecord, in folder: StateFolder, at now: Int64
+  ) {
+    guard let identifier = certificate.renewalIdentifier else { return }
+    if record.windowOf != identifier { (record.window, record.windowOf, record.askWindowAt) = (nil, identifier, 0) }
+    guard record.askWindowAt <= now else { return }
+    record.askWindowAt = now + Self.latestLook
+    defer { try? folder.keep(record, of: name) }
+    do throws(ACMEError) {
+      let client = ACMEClient(context: try IssuerMaterial.context(settings.issuer))
+      if let window = try RenewalWindow.ask(client, settings.issuer.directory, identifier) {
+        record.window = window
+        record.askWindowAt = now + window.askAgain
+      } else {
+        // The server has no such answers: it may have some after an update.
+        record.askWindowAt = now + 24 * Self.latestLook
+      }
+    } catch {
+      log.info("\(words): the server does not tell when to renew: \(error)")
+    }
+  }
+
+  // MARK: The order
+
+  private func order(
+    _ old: Certificate?, _ record: inout RenewalRecord, in folder: StateFolder, at now: Int64
+  ) throws(ACMEError) -> Outcome {
+    let issuer = settings.issuer
+    let accountKey = try IssuerMaterial.accountKey(issuer.accountKey, in: folder)
+    let client = ACMEClient(context: try IssuerMaterial.context(issuer))
+    let key: PrivateKey
+    do throws(OpenSSLError) {
+      key = try PrivateKey.generate(settings.key.kind)
+    } catch {
+      throw ACMEError("OpenSSL makes no key: \(error)", cure: .change)
+    }
+    var request = IssuanceRequest(
+      directory: issuer.directory, names: settings.names, method: issuer.challenge.method, accountKey: accountKey,
+      certificateKey: key)
+    request.contacts = issuer.contacts
+    request.acceptsTerms = issuer.acceptsTerms
+    request.externalAccount = try issuer.externalAccount.map { (account) throws(ACMEError) in
+      try IssuerMaterial.externalAccount(account)
+    }
+    request.profile = issuer.profile.map { ($0.name, $0.isRequired) }
+    request.preferredChain = issuer.preferredChain
+    request.replaces = old?.renewalIdentifier
+    request.accountURL = folder.accountURL(at: issuer.directory, of: accountKey)
+    log.info("\(words): a certificate is asked for")
+    let ending = run(request, with: client)
+    for notice in ending.notices { log.notice("\(words): \(notice)") }
+    if let url = ending.accountURL, url != request.accountURL {
+      try folder.keep(accountURL: url, at: issuer.directory, of: accountKey)
+    }
+    let issued = try ending.outcome.get()
+    try folder.keep(issued, as: name)
+    let attempts = record.attempts &+ 1
+    record = RenewalRecord()
+    record.attempts = attempts
+    record.attemptedAt = now
+    let certificate = issued.pair.certificate
+    record.nextTry = due(certificate, record)
+    try folder.keep(record, of: name)
+    log.notice("\(words): a certificate was issued, valid until \(certificate.notAfterWords)")
+    return Outcome(
+      record: record, notAfter: certificate.notAfter.seconds, lookAt: min(record.nextTry, now + Self.latestLook),
+      isNew: true)
+  }
+
+  private func run(_ request: IssuanceRequest, with client: ACMEClient) -> IssuanceRun.Ending {
+    let owner = UInt64.random(in: 0 ... .max)
+    let run = IssuanceRun(client) { [shared] (answers) throws(ACMEError) in
+      try Self.publish(answers, owner, shared)
+    } withdraw: { [shared] in
+      shared.challengeTokens.remove(owner: owner)
+      shared.challengeCertificates.remove(owner: owner)
+    } isGivenUp: { [giveUp] in
+      giveUp.isSet
+    }
+    return run(request)
+  }
+
+  private static func publish(_ answers: [ChallengeAnswer], _ owner: UInt64, _ shared: SharedState) throws(ACMEError) {
+    shared.challengeTokens.add(answers.filter { $0.method == .http01 }, owner: owner)
+    var certificates: [(serverName: String, pair: CertifiedKey)] = []
+    do {
+      for answer in answers where answer.method == .tlsALPN01 {
+        certificates.append((answer.identifier.serverName, try answer.certificate()))
+      }
+      if !certificates.isEmpty { try shared.challengeCertificates.add(certificates, owner: owner) }
+    } catch {
+      throw ACMEError("OpenSSL makes no certificate for the challenge: \(error)", cure: .change)
+    }
+  }
+
+  private func failed(
+    _ error: ACMEError, _ record: inout RenewalRecord, in folder: StateFolder, at now: Int64
+  ) -> Outcome {
+    let share = Double.random(in: 0...1)
+    if !giveUp.isSet {
+      record.failures = min(record.failures, 1000) + 1
+      record.attempts &+= 1
+      record.attemptedAt = now
+      record.lastError = error.description
+      record.nextTry = now + RenewalTime.pause(failures: record.failures, retryAfter: error.retryAfter, share: share)
+      try? folder.keep(record, of: name)
+      log.error(
+        "\(words): no certificate was issued, the next attempt is in \(record.nextTry - now) s: \(error)")
+    }
+    return Outcome(
+      record: record, notAfter: present?.notAfter.seconds, lookAt: min(record.nextTry, now + Self.latestLook))
+  }
+}

@@ -1,0 +1,281 @@
+import ACME
+import Bytes
+import Crypto
+import Language
+import Observability
+import TLS
+
+/// Certificates that servers get by themselves (nginx: ngx_http_acme_module).
+enum ACMECertificates: Feature {
+  static let chapter = Chapter.acme
+
+  private static let issuer: DirectiveContexts = .acmeIssuer
+  /// The words of `ssl_certificate` and `ssl_certificate_key` that stand for what `acme_certificate` gets.
+  static let certificateVariable = "$acme_certificate"
+  static let keyVariable = "$acme_certificate_key"
+
+  static let directives: [DirectiveEntry] = [
+    .local(
+      "acme_issuer", .http, .block(1...1, "NAME"),
+      "A CA that issues certificates by ACME (RFC 8555), and the account there.", repeatable: true,
+      example:
+        "acme_issuer ca { uri https://acme-v02.api.letsencrypt.org/directory; contact admin@example.com; accept_terms_of_service; }"
+    ),
+    .local(
+      "uri", issuer, .words(1...1, "URL"), "The CA's directory: an https URL. It is required.",
+      example: "uri https://acme-v02.api.letsencrypt.org/directory;"),
+    .local(
+      "account_key", issuer,
+      .words(1...1, "ecdsa:256 | ecdsa:384 | ecdsa:521 | rsa:2048 | rsa:3072 | rsa:4096 | ed25519 | FILE"),
+      "ecdsa:256",
+      "The key of the account: one that sallyport makes and keeps in `state_path`, or a file with a private key as PEM.",
+      example: "account_key ecdsa:384;", trust: .none),
+    .local(
+      "challenge", issuer, .words(1...2, "http-01 | tls-alpn-01"), "http-01",
+      "How the CA sees that a name is ours: by a request on port 80, or by a handshake on port 443. `dns-01` is not supported yet.",
+      example: "challenge tls-alpn-01;"),
+    .local(
+      "contact", issuer, .words(1...1, "URL | ADDRESS"), "An address for the CA: of mail, or a URL.", repeatable: true,
+      example: "contact admin@example.com;", trust: .none),
+    .local(
+      "external_account_key", issuer, .words(2...2, "ID MATERIAL"),
+      "The id and the file with the key (base64url) by which the CA knows you from elsewhere.",
+      example: "external_account_key kid-1 eab.key;", trust: .none),
+    .local(
+      "preferred_chain", issuer, .words(1...1, "NAME"),
+      "Of several chains, the one whose last certificate was issued by this common name.",
+      example: "preferred_chain \"ISRG Root X1\";", trust: .none),
+    .local(
+      "profile", issuer, .words(1...2, "NAME [require]"),
+      "The CA's profile. With `require`, no certificate is asked for where the CA doesn't have it.",
+      example: "profile shortlived require;", trust: .none),
+    .local(
+      "ssl_trusted_certificate", issuer, .words(1...1, "MATERIAL"), "the system's CAs",
+      "The CAs that verify the ACME server.", example: "ssl_trusted_certificate pebble-ca.crt;"),
+    .local(
+      "ssl_verify", issuer, .flag, "on",
+      "Whether the ACME server's certificate is verified. `off` is for tests only.", example: "ssl_verify off;"),
+    .local(
+      "state_path", issuer, .words(1...1, "FOLDER"), "/var/lib/sallyport/acme_NAME",
+      "The folder of the account, the keys and the certificates. The user that serves must own it.",
+      example: "state_path /var/lib/sallyport/acme;", trust: .none),
+    .local(
+      "accept_terms_of_service", issuer, .none, "Accepts the CA's terms of service.",
+      example: "accept_terms_of_service;", trust: .none),
+    .local(
+      "acme_certificate", .server, .words(1...Int.max, "ISSUER [NAME …] [key=KIND]"),
+      "A certificate that sallyport gets and renews by itself, for these names and IP addresses, or for those of `server_name`: `$acme_certificate` in `ssl_certificate`. KIND is that of `account_key` (ecdsa:256).",
+      example: "acme_certificate ca example.com www.example.com;"),
+    .inert("acme_shared_zone", .http, because: "the workers are threads of one process"),
+  ]
+
+  static func begin(_ http: Scope, _ builder: inout SettingsBuilder) {
+    for line in http.own("acme_issuer") {
+      guard let issuer = issuer(line, &builder) else { continue }
+      builder.acmeIssuers[issuer.name] = issuer
+    }
+  }
+
+  // MARK: Servers
+
+  /// Adds the certificate that a server is to get by itself, if it has one.
+  static func add(_ server: Scope, _ builder: inout SettingsBuilder) {
+    guard let line = server.own("acme_certificate").first, let settings = certificate(line, server, &builder) else {
+      return
+    }
+    builder.acmeLines[line.location] = settings
+    if !builder.acmeCertificates.contains(settings) { builder.acmeCertificates.append(settings) }
+  }
+
+  private static func certificate(
+    _ line: Directive, _ server: Scope, _ builder: inout SettingsBuilder
+  ) -> ACMECertificateSettings? {
+    guard let issuer = builder.acmeIssuers[line.text(0)] else {
+      builder.error(
+        line.place(0), "there is no acme_issuer \"\(line.text(0))\"",
+        hint: "acme_issuer \(line.text(0)) { uri https://…; }, in http")
+      return nil
+    }
+    let before = builder.diagnostics.count
+    var key = ACMEKeyKind.ecdsa256
+    var words: [Word] = []
+    for word in line.arguments.dropFirst() {
+      if word.text.hasPrefix("key=") {
+        guard let kind = ACMEKeyKind(String(word.text.dropFirst(4))) else {
+          builder.error(word.location, "unknown kind of key \"\(word.text)\"", hint: "key=\(kinds)")
+          continue
+        }
+        key = kind
+      } else {
+        words.append(word)
+      }
+    }
+    if words.isEmpty { words = ServerNames.words(server).filter { $0.text != "" && $0.text != "_" } }
+    if words.isEmpty {
+      builder.error(
+        line.location, "\"acme_certificate\" has no name", hint: "name one, or give the server a server_name")
+    }
+    var names: [ACMEIdentifier] = []
+    for word in words {
+      guard let name = name(word, issuer, &builder), !names.contains(name) else { continue }
+      names.append(name)
+    }
+    if names.count > mostNames {
+      builder.error(
+        line.location, "\"acme_certificate\" has \(names.count) names", hint: "CAs take \(mostNames) at most")
+    }
+    guard builder.diagnostics.count == before else { return nil }
+    return ACMECertificateSettings(issuer: issuer, names: names, key: key, location: line.location)
+  }
+
+  private static let mostNames = 100
+  private static let kinds = "ecdsa:256, ecdsa:384, ecdsa:521, rsa:2048, rsa:3072 or rsa:4096"
+
+  private static func name(
+    _ word: Word, _ issuer: ACMEIssuerSettings, _ builder: inout SettingsBuilder
+  ) -> ACMEIdentifier? {
+    guard let name = ACMEIdentifier(word.text) else {
+      builder.error(
+        word.location, "\"\(word.text)\" is no name for a certificate",
+        hint: "a host name, *.NAME by dns-01, or an IP address")
+      return nil
+    }
+    switch (issuer.challenge, name) {
+    case (.http01, _) where name.isWildcard, (.tlsALPN01, _) where name.isWildcard:
+      builder.error(
+        word.location, "\"\(word.text)\" is not possible by \(issuer.challenge.method.rawValue)",
+        hint: "name each host: CAs take a wildcard by dns-01 only")
+      return nil
+    case (.dns01, .ip):
+      builder.error(
+        word.location, "\"\(word.text)\" is not possible by dns-01", hint: "challenge http-01, or tls-alpn-01")
+      return nil
+    case (.http01, _), (.tlsALPN01, _), (.dns01, .dns): return name
+    }
+  }
+
+  /// The certificate that a pair of `ssl_certificate` lines stands for. nil although it is meant: an error is reported.
+  static func source(
+    _ line: Directive, _ key: Directive?, _ server: Scope, _ builder: inout SettingsBuilder
+  ) -> (source: CertificateSource?, isMeant: Bool) {
+    let names = (line.text(0) == certificateVariable, key?.text(0) == keyVariable)
+    if !names.0, !names.1 { return (nil, false) }
+    guard names.0, names.1 || key == nil else {
+      builder.error(
+        (names.0 ? key : line)?.location ?? line.location,
+        "\(certificateVariable) and \(keyVariable) belong together",
+        hint: "ssl_certificate \(certificateVariable); ssl_certificate_key \(keyVariable);")
+      return (nil, true)
+    }
+    guard let settings = server.own("acme_certificate").first.flatMap({ builder.acmeLines[$0.location] }) else {
+      if server.own("acme_certificate").isEmpty {
+        builder.error(
+          line.place(0), "\(certificateVariable) in a server without \"acme_certificate\"",
+          hint: "acme_certificate ISSUER;")
+      }
+      return (nil, true)
+    }
+    if server.reloadsFiles == false {
+      builder.error(
+        line.location, "\(certificateVariable) beside \"ssl_reload off\": a renewed certificate would not be shown",
+        hint: "ssl_reload on;")
+    }
+    var source = CertificateSource(
+      certificate: MaterialReference(path: settings.path, location: line.location), key: nil)
+    source.isAwaited = true
+    return (source, true)
+  }
+
+  // MARK: Issuers
+
+  private static func issuer(_ line: Directive, _ builder: inout SettingsBuilder) -> ACMEIssuerSettings? {
+    let name = line.text(0), before = builder.diagnostics.count
+    let isName = name.utf8.allSatisfy { ($0 | 0x20) &- 97 < 26 || $0 &- 48 < 10 || $0 == 0x2D || $0 == 0x5F }
+    if !isName || !(1...64).contains(name.utf8.count) {
+      builder.error(line.place(0), "invalid name \"\(name)\" of an acme_issuer", hint: "letters, digits, - and _")
+    }
+    if builder.acmeIssuers[name] != nil {
+      builder.error(line.place(0), "duplicate acme_issuer \"\(name)\"", hint: "use another name")
+    }
+    let scope = Scope(line.block ?? [], outer: nil)
+    let uri = scope.own("uri").first
+    let directory = uri.flatMap { ACMEURL($0.text(0)) }
+    if directory == nil {
+      builder.error(
+        uri?.place(0) ?? line.location,
+        uri == nil ? "acme_issuer \"\(name)\" has no \"uri\"" : "\"\(uri?.text(0) ?? "")\" is no https URL",
+        hint: "uri https://HOST/directory; with the CA's directory")
+    }
+    let folder = stateFolder(scope.own("state_path").first, name, &builder)
+    guard let directory, let folder else { return nil }
+    var issuer = ACMEIssuerSettings(name: name, directory: directory, stateFolder: folder)
+    issuer.location = line.location
+    issuer.acceptsTerms = !scope.own("accept_terms_of_service").isEmpty
+    issuer.accountKey = accountKey(scope.own("account_key").first, &builder) ?? issuer.accountKey
+    issuer.challenge = challenge(scope.own("challenge").first, &builder) ?? issuer.challenge
+    issuer.contacts = scope.own("contact").compactMap { contact($0, &builder) }
+    issuer.preferredChain = scope.text("preferred_chain") ?? ""
+    issuer.profile = profile(scope.own("profile").first, &builder)
+    issuer.trustedCertificate = builder.material(scope.own("ssl_trusted_certificate").first)
+    issuer.verifiesServer = scope.flag("ssl_verify") ?? true
+    if let key = scope.own("external_account_key").first, let file = builder.material(key, at: 1) {
+      issuer.externalAccount = ExternalAccountSettings(identifier: key.text(0), key: file)
+    }
+    if !issuer.verifiesServer {
+      builder.warning(
+        scope.own("ssl_verify").first?.location ?? line.location,
+        "the ACME server is not verified: who stands between can take the account", hint: "ssl_verify on;")
+    }
+    return builder.diagnostics[before...].contains { $0.severity == .error } ? nil : issuer
+  }
+
+  private static func stateFolder(_ line: Directive?, _ name: String, _ builder: inout SettingsBuilder) -> String? {
+    guard let line else { return "/var/lib/sallyport/acme_\(name)" }
+    let text = line.text(0)
+    if text == "off" || text.isEmpty || text.contains("$") {
+      builder.error(
+        line.place(0), "invalid folder \"\(text)\" in \"state_path\" directive",
+        hint: "a folder: without one, each start would ask the CA again, which limits how often it issues")
+      return nil
+    }
+    let path = text.hasPrefix("/") ? text : "\(builder.folder.isEmpty ? "." : builder.folder)/\(text)"
+    return path.count > 1 && path.hasSuffix("/") ? String(path.dropLast()) : path
+  }
+
+  private static func accountKey(_ line: Directive?, _ builder: inout SettingsBuilder) -> AccountKeySource? {
+    guard let line else { return nil }
+    if let kind = ACMEKeyKind(line.text(0)) { return .generated(kind) }
+    return builder.material(line).map { .file($0) }
+  }
+
+  private static func challenge(_ line: Directive?, _ builder: inout SettingsBuilder) -> ChallengeSettings? {
+    guard let line else { return nil }
+    switch (ChallengeMethod(rawValue: line.text(0).lowercased()), line.arguments.count) {
+    case (.http01?, 1): return .http01
+    case (.tlsALPN01?, 1): return .tlsALPN01
+    case (.dns01?, _):
+      builder.error(line.location, "dns-01 is not supported yet", hint: "challenge http-01, or tls-alpn-01")
+      return nil
+    case (.http01?, _), (.tlsALPN01?, _), (nil, _):
+      builder.error(line.place(0), "invalid challenge \"\(line.text(0))\"", hint: "http-01 or tls-alpn-01")
+      return nil
+    }
+  }
+
+  private static func contact(_ line: Directive, _ builder: inout SettingsBuilder) -> String? {
+    let text = line.text(0)
+    guard text.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }), text.contains("@") || text.contains(":") else {
+      builder.error(line.place(0), "\"\(text)\" is no address of mail and no URL", hint: "contact admin@example.com;")
+      return nil
+    }
+    return text.contains(":") ? text : "mailto:\(text)"
+  }
+
+  private static func profile(_ line: Directive?, _ builder: inout SettingsBuilder) -> ProfileSettings? {
+    guard let line else { return nil }
+    if line.arguments.count == 2, line.text(1) != "require" {
+      builder.error(line.place(1), "invalid parameter \"\(line.text(1))\"", hint: "profile NAME require; or without")
+    }
+    return ProfileSettings(name: line.text(0), isRequired: line.arguments.count == 2)
+  }
+}

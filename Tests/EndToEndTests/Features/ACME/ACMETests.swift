@@ -1,0 +1,269 @@
+import Foundation
+import Glibc
+import TestSupport
+import Testing
+
+@Suite(.staged, .enabled(if: Pebble.isThere)) struct `Certificates by ACME` {
+  /// Servers for the names of pebble's VA: a plain one that redirects, and one with TLS.
+  private func servers(_ pebble: Pebble, _ line: String, more: String = "") -> String {
+    """
+    server { listen 127.0.0.1:\(pebble.httpPort); return 301 https://$host$request_uri; }
+    server { listen 127.0.0.1:\(pebble.tlsPort) ssl; server_name a.test b.test; \(line)
+      ssl_certificate $acme_certificate; ssl_certificate_key $acme_certificate_key; \(more)
+      return 200 "served\\n"; }
+    """
+  }
+
+  /// What the server shows under this name: the serial number of its certificate; nil if the handshake fails.
+  private func serial(_ scene: Scene, _ port: UInt16, name: String = "a.test", _ more: [String] = []) async throws
+    -> String?
+  {
+    let seen = try await scene.run(
+      "openssl", ["s_client", "-connect", "127.0.0.1:\(port)", "-servername", name] + more)
+    guard seen.text.contains("BEGIN CERTIFICATE") else { return nil }
+    let shown = try await scene.run("openssl", ["x509", "-noout", "-serial"], input: Array(seen.text.utf8))
+    return shown.text
+  }
+
+  private func served(_ scene: Scene, _ pebble: Pebble, name: String = "a.test", _ more: [String] = []) async throws {
+    let trust = try await pebble.trust()
+    let answer = try await scene.curl(
+      trust + more + ["--connect-to", "\(name):443:127.0.0.1:\(pebble.tlsPort)", "https://\(name)/"])
+    #expect(answer.text == "served\n", "\(answer.errors)")
+  }
+
+  @Test func `http-01: the first certificate comes by itself, and a renewal loses no connection`() async throws {
+    let scene = try Scene.ofTest(), pebble = try await Pebble(scene)
+    let daemon = try await Sallyport.start(
+      scene, configuration("\(pebble.issuer()) \(servers(pebble, "acme_certificate pebble;"))", level: "info"))
+    try await daemon.logged("a certificate was issued")
+    try await until("the certificate") { try await serial(scene, pebble.tlsPort) != nil }
+    try await served(scene, pebble)
+    try await served(scene, pebble, name: "b.test")
+    let first = try await serial(scene, pebble.tlsPort)
+    for name in try FileManager.default.contentsOfDirectory(atPath: scene.path("state-pebble")) {
+      let mode = try FileManager.default.attributesOfItem(atPath: scene.path("state-pebble/\(name)"))[.posixPermissions]
+      #expect(mode as? Int == 0o600, "\(name)")
+    }
+    let status = try await scene.sallyport("acme", "status", "--config", scene.path("sallyport.conf"))
+    #expect(status.status == 0 && status.text.contains("pebble: a.test, b.test: valid and"), "\(status.everything)")
+    // A connection from before the renewal goes on after it.
+    let held = try OpenSSLClient(scene, port: pebble.tlsPort, name: "a.test")
+    let wire = held.wire
+    let renewed = try await scene.sallyport("acme", "renew", "--config", scene.path("sallyport.conf"))
+    #expect(renewed.status == 0, "\(renewed.everything)")
+    try await until("the new certificate") {
+      let now = try await serial(scene, pebble.tlsPort)
+      return now != nil && now != first
+    }
+    let text = try await offPool {
+      try wire.write("GET / HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n\r\n")
+      return String(decoding: try wire.readToEnd(), as: UTF8.self)
+    }
+    #expect(text.contains("served"), "\(text)")
+    // A new process has the certificate without an order.
+    daemon.process.stop()
+    let orders = daemon.errorLog.components(separatedBy: "a certificate is asked for").count
+    let second = try await Sallyport.start(
+      scene, configuration("\(pebble.issuer()) \(servers(pebble, "acme_certificate pebble;"))", level: "info"))
+    try await until("the same certificate") { try await serial(scene, pebble.tlsPort) != nil }
+    #expect(second.errorLog.components(separatedBy: "a certificate is asked for").count == orders)
+  }
+
+  @Test func `tls-alpn-01 asks for no client certificate and serves nothing, and other handshakes stay as they are`()
+    async throws
+  {
+    let scene = try Scene.ofTest(), cast = try Cast(scene)
+    // The VA takes a while, so that the challenge can be looked at.
+    let pebble = try await Pebble(scene, environment: ["PEBBLE_VA_NOSLEEP": "0", "PEBBLE_VA_SLEEPTIME": "6"])
+    let clients = "ssl_client_certificate ca.pem; ssl_verify_client on; ssl_verify_reject handshake;"
+    let daemon = try await Sallyport.start(
+      scene,
+      configuration(
+        pebble.issuer("pebble", "challenge tls-alpn-01;")
+          + servers(pebble, "acme_certificate pebble a.test key=rsa:2048;", more: clients), level: "info"))
+    let alpn = ["-alpn", "acme-tls/1"]
+    let challenge = try await waiting(for: "the challenge", within: .seconds(20)) {
+      let seen = try await scene.run(
+        "openssl", ["s_client", "-connect", "127.0.0.1:\(pebble.tlsPort)", "-servername", "a.test"] + alpn,
+        input: Array("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n".utf8))
+      return seen.text.contains("ALPN protocol: acme-tls/1") ? seen.text : nil
+    }
+    #expect(challenge.contains("No client certificate CA names sent") && !challenge.contains("served"))
+    #expect(!challenge.contains("HTTP/1.1"))
+    // Another name, another protocol beside it, or none: no certificate is there yet.
+    #expect(try await serial(scene, pebble.tlsPort, name: "b.test", alpn) == nil)
+    #expect(try await serial(scene, pebble.tlsPort, ["-alpn", "acme-tls/1,http/1.1"]) == nil)
+    #expect(try await serial(scene, pebble.tlsPort) == nil)
+    try await daemon.logged("answered a tls-alpn-01 challenge for \"a.test\"")
+    try await daemon.logged("there is no certificate yet")
+    try await daemon.logged("a certificate was issued", within: .seconds(60))
+    try await until("the certificate") { try await serial(scene, pebble.tlsPort, cast.alice.openssl) != nil }
+    try await served(scene, pebble, cast.alice.curl)
+    // Without an order, the protocol is none.
+    #expect(try await serial(scene, pebble.tlsPort, alpn) == nil)
+  }
+
+  @Test func `an IP address has a certificate by both challenges`() async throws {
+    let scene = try Scene.ofTest(), pebble = try await Pebble(scene)
+    let daemon = try await Sallyport.start(
+      scene,
+      configuration(
+        """
+        \(pebble.issuer()) \(pebble.issuer("alpn", "challenge tls-alpn-01;"))
+        server { listen 127.0.0.1:\(pebble.httpPort); return 404; }
+        server { listen 127.0.0.1:\(pebble.tlsPort) ssl; acme_certificate alpn 127.0.0.1; ssl_certificate $acme_certificate;
+          return 200 "served\\n"; }
+        server { listen 127.0.0.1:\(pebble.tlsPort) ssl; server_name other.test; acme_certificate pebble 127.0.0.1 other.test;
+          ssl_certificate $acme_certificate; return 200 "served\\n"; }
+        """, level: "info"))
+    try await daemon.logged("acme_issuer alpn: 127.0.0.1: a certificate was issued")
+    try await daemon.logged("acme_issuer pebble: 127.0.0.1, other.test: a certificate was issued")
+    try await until("the certificate") { try await serial(scene, pebble.tlsPort, name: "other.test") != nil }
+    let trust = try await pebble.trust()
+    let answer = try await scene.curl(trust + ["https://127.0.0.1:\(pebble.tlsPort)/"])
+    #expect(answer.text == "served\n", "\(answer.errors)")
+  }
+
+  @Test func `an external account is bound, and without it the log says what to do`() async throws {
+    let scene = try Scene.ofTest()
+    let pebble = try await Pebble(
+      scene,
+      settings: """
+        "externalAccountBindingRequired": true, "externalAccountMACKeys":
+        {"kid-1": "zWNDZM6eQGHWpSRTPal5eIUYFTu7EajVIoguysqZ9wG44nMEtx3MUAsUDkMTQ12W"}
+        """)
+    try scene.write("eab.key", text: "zWNDZM6eQGHWpSRTPal5eIUYFTu7EajVIoguysqZ9wG44nMEtx3MUAsUDkMTQ12W\n")
+    let daemon = try await Sallyport.start(
+      scene,
+      configuration(
+        pebble.issuer("none") + pebble.issuer("bound", "external_account_key kid-1 eab.key; account_key rsa:2048;")
+          + """
+          server { listen 127.0.0.1:\(pebble.httpPort); acme_certificate bound a.test; return 404; }
+          server { listen 127.0.0.1:\(pebble.httpPort); server_name b.test; acme_certificate none b.test; return 404; }
+          """, level: "info"))
+    try await daemon.logged("acme_issuer bound: a.test: a certificate was issued")
+    try await daemon.logged("acme_issuer none: b.test: no certificate was issued", "external_account_key")
+    let status = try await scene.sallyport("acme", "status", "none", "--config", scene.path("sallyport.conf"))
+    #expect(status.status == 1 && status.text.contains("external_account_key"), "\(status.everything)")
+  }
+
+  @Test func `an outage leaves the certificate, is told everywhere, and ends`() async throws {
+    let scene = try Scene.ofTest(), pebble = try await Pebble(scene)
+    let status = try scene.port()
+    let text = configuration(
+      pebble.issuer() + servers(pebble, "acme_certificate pebble a.test;")
+        + "server { listen 127.0.0.1:\(status); location = /s { status; } location = /m { metrics; } }",
+      level: "info")
+    let daemon = try await Sallyport.start(scene, text)
+    try await until("the certificate") { try await serial(scene, pebble.tlsPort) != nil }
+    let first = try await serial(scene, pebble.tlsPort)
+    let trusted = try await pebble.trust()
+    // The port of another server that says nothing of ACME.
+    try daemon.rewrite(text.replacing("localhost:\(pebble.port)/dir", with: "localhost:\(status)/dir"))
+    daemon.signal(SIGHUP)
+    try await until("the reload") {
+      let parts = daemon.errorLog.components(separatedBy: "reconfiguring")
+      return parts.count == 2 && parts[1].contains("reconfigured: generation")
+    }
+    let renew = try await scene.sallyport("acme", "renew", "--config", scene.path("sallyport.conf"))
+    #expect(renew.status == 1 && renew.everything.contains("1 attempt failed"), "\(renew.everything)")
+    try await daemon.logged("no certificate was issued, the next attempt is in")
+    #expect(try await serial(scene, pebble.tlsPort) == first)
+    let page = try await scene.curl(["http://127.0.0.1:\(status)/s"])
+    #expect(page.text.contains("could not be renewed, 1 attempt so far"), "\(page.text)")
+    let metrics = try await scene.curl(["http://127.0.0.1:\(status)/m"])
+    #expect(metrics.text.contains("sallyport_acme_failures{issuer=\"pebble\",names=\"a.test\"} 1"))
+    #expect(
+      metrics.text.contains("sallyport_acme_certificate_end_timestamp_seconds{issuer=\"pebble\",names=\"a.test\"} 1"))
+    let health = try await scene.sallyport("health", "--config", scene.path("sallyport.conf"))
+    #expect(health.status == 3 && health.text.contains("could not be renewed"), "\(health.everything)")
+    try daemon.rewrite(text)
+    daemon.signal(SIGHUP)
+    try await until("the reload") {
+      let parts = daemon.errorLog.components(separatedBy: "reconfiguring")
+      return parts.count == 3 && parts[2].contains("reconfigured: generation")
+    }
+    let again = try await scene.sallyport("acme", "renew", "--config", scene.path("sallyport.conf"))
+    #expect(again.status == 0, "\(again.everything)")
+    try await until("the new certificate") { try await serial(scene, pebble.tlsPort) != first }
+    let answer = try await scene.curl(
+      trusted + ["--connect-to", "a.test:443:127.0.0.1:\(pebble.tlsPort)", "https://a.test/"])
+    #expect(answer.text == "served\n", "\(answer.errors)")
+  }
+
+  @Test func `USR2 during orders: one process orders at a time, and the new one serves the certificate`() async throws {
+    let scene = try Scene.ofTest(), pebble = try await Pebble(scene)
+    let daemon = try await Sallyport.start(
+      scene, configuration(pebble.issuer() + servers(pebble, "acme_certificate pebble a.test;"), level: "info"))
+    try await until("the certificate") { try await serial(scene, pebble.tlsPort) != nil }
+    daemon.signal(SIGUSR2)
+    try await daemon.logged("of the new binary serves: this one drains")
+    #expect(try await serial(scene, pebble.tlsPort) != nil)
+    let renew = try await scene.sallyport("acme", "renew", "--config", scene.path("sallyport.conf"))
+    #expect(renew.status == 0, "\(renew.everything)")
+    if let process = Int32(scene.text("sallyport.pid").trimmingCharacters(in: .whitespacesAndNewlines)) {
+      scene.atEnd { kill(process, SIGTERM) }
+    }
+  }
+}
+
+@Suite(.staged) struct `ACME servers that lie` {
+  private func start(_ scene: Scene, _ server: HostileACME, plain: UInt16) async throws -> Sallyport {
+    try await Sallyport.start(
+      scene,
+      configuration(
+        "\(server.issuer) server { listen 127.0.0.1:\(plain); server_name a.test; acme_certificate hostile a.test; return 200 own; }",
+        level: "info"))
+  }
+
+  @Test(arguments: [
+    ("redirect", "follows no redirect"), ("huge", "larger than 1048576 bytes"),
+    ("endless", "larger than 1048576 bytes"),
+    ("elsewhere", "leads to another server"), ("names", "for other names than those that were asked for"),
+    ("token", "token for a.test is none"),
+  ])
+  func `what breaks the rules is refused in words`(how: String, words: String) async throws {
+    let scene = try Scene.ofTest(), server = try await HostileACME(scene, how: how)
+    let daemon = try await start(scene, server, plain: scene.port())
+    try await daemon.logged("no certificate was issued", words)
+    #expect(server.asked.filter { $0.hasPrefix("GET /dir") }.count == 1)
+    #expect(!server.asked.contains { $0.contains("elsewhere") })
+    if how == "names" || how == "token" { #expect(!server.asked.contains { $0.contains("/challenge") }) }
+  }
+
+  @Test func `a server that says nothing stops no request and no end of the process`() async throws {
+    let scene = try Scene.ofTest(), server = try await HostileACME(scene, how: "silent")
+    let port = try scene.port()
+    let daemon = try await start(scene, server, plain: port)
+    try await until("the question") { server.asked.contains("GET /dir") }
+    #expect(try await scene.curl(["http://127.0.0.1:\(port)/"]).text == "own")
+    daemon.signal(SIGTERM)
+    _ = try await daemon.process.ended(within: .seconds(20))
+  }
+
+  @Test func `only the token of an open order is answered, for its own name, before every rule`() async throws {
+    let scene = try Scene.ofTest(), server = try await HostileACME(scene, how: "pending")
+    let port = try scene.port()
+    let daemon = try await start(scene, server, plain: port)
+    func ask(_ path: String, host: String = "a.test", _ more: [String] = []) async throws -> CurlResult {
+      try await scene.curl(more + ["--path-as-is", "-H", "Host: \(host)", "http://127.0.0.1:\(port)\(path)"])
+    }
+    let place = "/.well-known/acme-challenge/"
+    try await until("the answer") { try await ask(place + "t0ken-1").text.hasPrefix("t0ken-1.") }
+    let answer = try await ask(place + "t0ken-1", host: "A.TEST:\(port)")
+    #expect(
+      answer.status == 200 && answer.text.hasPrefix("t0ken-1.") && answer["Content-Type"] == "application/octet-stream")
+    for (path, host) in [
+      (place + "t0ken-1", "b.test"), (place + "t0ken-1/", "a.test"), (place + "x/../t0ken-1", "a.test"),
+      (place + "other", "a.test"), (place, "a.test"),
+    ] {
+      #expect(try await ask(path, host: host).status == 404, "\(path) \(host)")
+    }
+    // A name without an order keeps its locations, and so does another method.
+    #expect(try await ask(place + "other", host: "c.test").text == "own")
+    #expect(try await ask(place + "t0ken-1", ["-X", "POST"]).text == "own")
+    #expect(try await ask("/").text == "own")
+    _ = daemon
+  }
+}
