@@ -48,7 +48,7 @@ public enum BlockingWork: Sendable, Hashable, CaseIterable {
     case .clientStatus:
       BlockingLimits(lanes: 128, partyLanes: 4, parties: 32, waiting: 32 * 1020, partyWaiting: 1020)
     // The configuration bounds how many there are.
-    case .staples: BlockingLimits(lanes: 8, partyLanes: 1)
+    case .staples: BlockingLimits(lanes: 6, partyLanes: 1)
     case .revocationLists: BlockingLimits(lanes: 4, partyLanes: 1, waiting: 1024)
     case .reloadNames: BlockingLimits(lanes: 16)
     case .requestNames: BlockingLimits(lanes: 24, partyLanes: 1, waiting: 256, partyWaiting: 64)
@@ -60,7 +60,7 @@ public enum BlockingWork: Sendable, Hashable, CaseIterable {
     case .reload, .memory: BlockingLimits(lanes: 1)
     case .authorities: BlockingLimits(lanes: 4, partyLanes: 1)
     // An order may take a quarter of an hour, and the configuration bounds how many there are.
-    case .orders: BlockingLimits(lanes: 8, partyLanes: 1)
+    case .orders: BlockingLimits(lanes: 6, partyLanes: 1)
     }
   }
 }

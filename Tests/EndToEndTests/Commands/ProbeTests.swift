@@ -312,7 +312,7 @@ import Testing
     for (arguments, words) in [
       (["--cert", "alice.pem"], "--key"), (["--cert", "client.p12"], "--password-file"),
       (["--cert", "alice.pem", "--key", "server.key"], "does not belong"), (["--cert", "none.pem"], "none.pem"),
-      (["--pin", "client.p12"], "--password-file"), (["--pin", "pins"], "--pin"),
+      (["--pin", "client.p12"], "--password-file"), (["--pin", "pins"], "name the key's file itself: pins/key.pub"),
       (["--pin", "cert:\(hash)", "--pin", "spki:\(hash)"], "pins of keys"), (["--pin", "sha256//x"], "sha256//x"),
       (["--cafile", "none.pem"], "none.pem"), (["--cert", "alice.pem", "--key", "store:x"], "store:"),
     ] {
