@@ -37,7 +37,7 @@ struct ChainVerification {
     guard let store = X509_STORE_CTX_new() else { return .faulty(ChainError(code: X509_V_ERR_OUT_OF_MEM)) }
     defer { X509_STORE_CTX_free(store) }
     guard X509_STORE_CTX_init(store, anchors.handle, leaf, sent) == 1 else {
-      return .faulty(ChainError(kind: .other, code: X509_V_ERR_UNSPECIFIED, text: OpenSSLReasons.words()))
+      return .faulty(ChainError(kind: .other, text: OpenSSLReasons.words()))
     }
     if let name = use.name { X509_STORE_CTX_set_default(store, name) }
     if ignoresTime { X509_STORE_CTX_set_flags(store, UInt(X509_V_FLAG_NO_CHECK_TIME)) }

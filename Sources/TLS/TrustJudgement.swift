@@ -24,8 +24,6 @@ struct ChainError: Error, Hashable {
   }
 
   var kind: Kind
-  /// X509_V_ERR_…
-  var code: Int32
   /// `10:certificate has expired`
   var text: String
   /// X509_V_ERR_…
