@@ -55,6 +55,18 @@ private func upstream(_ lines: String, pass: String = "proxy_pass https://up.exa
       "\"ssl_trusted_certificate\" beside the bundles"
     ),
     ("ssl_certificate spiffe:; ssl_client_certificate spiffe:; ssl_crl crl.pem;", "\"ssl_crl\" beside the bundles"),
+    (
+      "ssl_certificate spiffe:; ssl_client_certificate spiffe:; ssl_crl_cache /c; ssl_crl_fetch on;",
+      "\"ssl_crl_fetch\" beside the bundles"
+    ),
+    (
+      "ssl_certificate spiffe:; ssl_client_certificate spiffe:; ssl_client_pin sha256//47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=;",
+      "\"ssl_client_pin\" beside the bundles"
+    ),
+    (
+      "ssl_certificate spiffe:; ssl_client_certificate spiffe:; real_client_cert_from 10.0.0.1; real_client_cert_header Client-Cert rfc9440;",
+      "\"real_client_cert_from\" beside the bundles"
+    ),
   ])
   func `is refused where it contradicts itself`(lines: String, words: String) {
     let loaded = server(lines + " " + rule)
