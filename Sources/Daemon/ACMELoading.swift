@@ -17,12 +17,25 @@ extension MaterialLoader {
         report(Diagnostic(.error, at: reference.location, error.message, hint: error.hint))
       }
     }
+    if case .dns01(let program) = issuer.challenge, let fault = Self.fault(ofProgram: program) {
+      report(
+        Diagnostic(
+          .error, at: issuer.location, "\"challenge dns-01 \(program)\" can't be run: \(fault)",
+          hint: "a file that the serving user may execute; a script begins with #! and its interpreter"))
+    }
     if case .file(let key) = issuer.accountKey {
       check(key) { () throws(ACMEError) in _ = try IssuerMaterial.accountKey(key) }
     }
     if let account = issuer.externalAccount {
       check(account.key) { () throws(ACMEError) in _ = try IssuerMaterial.externalAccount(account) }
     }
+  }
+
+  private static func fault(ofProgram program: String) -> String? {
+    var state = stat()
+    guard stat(program, &state) == 0 else { return String(cString: strerror(errno)) }
+    guard state.st_mode & S_IFMT == S_IFREG else { return "it is no file" }
+    return state.st_mode & 0o111 == 0 ? "nobody may execute it" : nil
   }
 }
 

@@ -21,6 +21,8 @@ struct CertificateOrder: Sendable {
 
   let settings: ACMECertificateSettings
   let shared: SharedState
+  /// Runs the program of dns-01.
+  let hook: ChallengeHook?
   let log: ErrorLog
   /// An operator asks for a new certificate now.
   let isForced: Bool
@@ -162,18 +164,17 @@ struct CertificateOrder: Sendable {
 
   private func run(_ request: IssuanceRequest, with client: ACMEClient) -> IssuanceRun.Ending {
     let owner = UInt64.random(in: 0 ... .max)
-    let run = IssuanceRun(client) { [shared] (answers) throws(ACMEError) in
-      try Self.publish(answers, owner, shared)
-    } withdraw: { [shared] in
-      shared.challengeTokens.remove(owner: owner)
-      shared.challengeCertificates.remove(owner: owner)
+    let run = IssuanceRun(client) { (answers) throws(ACMEError) in
+      try publish(answers, owner)
+    } withdraw: {
+      withdraw(owner)
     } isGivenUp: { [giveUp] in
       giveUp.isSet
     }
     return run(request)
   }
 
-  private static func publish(_ answers: [ChallengeAnswer], _ owner: UInt64, _ shared: SharedState) throws(ACMEError) {
+  private func publish(_ answers: [ChallengeAnswer], _ owner: UInt64) throws(ACMEError) {
     shared.challengeTokens.add(answers.filter { $0.method == .http01 }, owner: owner)
     var certificates: [(serverName: String, pair: CertifiedKey)] = []
     do {
@@ -184,6 +185,22 @@ struct CertificateOrder: Sendable {
     } catch {
       throw ACMEError("OpenSSL makes no certificate for the challenge: \(error)", cure: .change)
     }
+    guard case .dns01(let program) = settings.issuer.challenge else { return }
+    guard let hook else {
+      throw ACMEError("no process runs \(program): it could not be made at the start", hint: "restart", cure: .change)
+    }
+    for answer in answers {
+      if giveUp.isSet { throw ACMEError("the attempt was given up: the process ends or has another configuration") }
+      let permission = ChallengeHook.Permission(program: program, name: answer.identifier.description)
+      try hook.present(permission, answer.recordText, owner: owner)
+      log.info("\(words): \(program) has set the record of \(answer.identifier)")
+    }
+  }
+
+  private func withdraw(_ owner: UInt64) {
+    shared.challengeTokens.remove(owner: owner)
+    shared.challengeCertificates.remove(owner: owner)
+    for error in hook?.cleanUp(owner: owner) ?? [] { log.warn("\(words): a record may be left: \(error)") }
   }
 
   private func failed(

@@ -22,13 +22,15 @@ final class CertificateRenewer {
 
   private let shared: SharedState
   private let record: ProcessRecord
+  private let hook: ChallengeHook?
   private var entries: [ACMECertificateSettings: Entry] = [:]
   private var timer: (any DispatchSourceTimer)?
   private var log: ErrorLog?
   private var didGetNew: @MainActor () -> Void = {}
   private static let interval = 1
 
-  init(_ shared: SharedState, _ record: ProcessRecord) {
+  init(_ shared: SharedState, _ record: ProcessRecord, _ hook: ChallengeHook?) {
+    self.hook = hook
     self.shared = shared
     self.record = record
   }
@@ -97,7 +99,7 @@ final class CertificateRenewer {
     guard let log else { return }
     let giveUp = CertificateOrder.GiveUp()
     let order = CertificateOrder(
-      settings: settings, shared: shared, log: log, isForced: entry.isForced, giveUp: giveUp)
+      settings: settings, shared: shared, hook: hook, log: log, isForced: entry.isForced, giveUp: giveUp)
     entries[settings]?.running = giveUp
     entries[settings]?.isForced = false
     // The configuration bounds the number of orders, so the pool always accepts the work.

@@ -1,4 +1,5 @@
 package import Proxy
+import ACME
 import CLinux
 package import Configuration
 import Crypto
@@ -22,6 +23,8 @@ package struct Confinement: Sendable {
 
   /// nil: this process can start others itself.
   let starter: BinaryStarter?
+  /// nil: no program is needed for dns-01, or the process could not be copied.
+  let hook: ChallengeHook?
   private let wanted: SandboxSettings
   private let files: Files
   private let hasSanitizer: Bool
@@ -43,11 +46,15 @@ package struct Confinement: Sendable {
         Diagnostic(.error, at: nil, "\(fault.call) failed (\(fault.code): \(String(cString: strerror(fault.code))))")
       ])
     }
-    return Confinement(settings, source, starter)
+    // Before keys are read, and after rights are given up, which no program needs.
+    return Confinement(settings, source, starter, ChallengeHook.fork(settings))
   }
 
-  private init(_ settings: Settings, _ source: ConfigurationSource, _ starter: BinaryStarter?) {
+  private init(
+    _ settings: Settings, _ source: ConfigurationSource, _ starter: BinaryStarter?, _ hook: ChallengeHook?
+  ) {
     self.starter = starter
+    self.hook = hook
     wanted = settings.main.sandbox
     hasSanitizer = linux_has_sanitizer() != 0
     let material = settings.http.materialReferences
@@ -116,9 +123,23 @@ package struct Confinement: Sendable {
     }
   }
 
+  /// Lets the processes that this one has started end.
+  func close() {
+    hook?.close()
+    starter?.close()
+  }
+
   /// Refuses a configuration that names paths for which the sandbox has no rule: opening them would fail, perhaps only
-  /// when a request needs them.
+  /// when a request needs them. The same for programs of dns-01, and names for them, that the start did not have.
   package func check(_ settings: Settings, configuration source: ConfigurationSource) throws(Refusal) {
+    if let new = ChallengeHook.permissions(settings).first(where: { !(hook?.permits($0) ?? false) }) {
+      throw Refusal([
+        Diagnostic(
+          .error, at: settings.http.acmeCertificates.first { new.isFor($0) }?.location,
+          "\"challenge dns-01 \(new.program)\" for \(new.name) was not in the configuration of the start",
+          hint: "a reload can't widen what programs may be run for: restart, or replace the process (USR2)")
+      ])
+    }
     guard case .restricted(let rules, _) = files else { return }
     let unmet = rules.unmet(of: Self.rules(for: settings, source))
     guard !unmet.isEmpty else { return }

@@ -57,7 +57,7 @@ package enum Daemon {
       return try WorkerFleet(count: start.workers, connections: start.connections, shared: start.shared)
     } catch {
       start.pidFile?.abandon()
-      start.confinement.starter?.close()
+      start.confinement.close()
       throw Refusal([Diagnostic(.error, at: nil, "the event loops can't be made: \(error)")], cause: .environment)
     }
   }

@@ -72,12 +72,18 @@ struct Predecessor: Sendable {
 
   /// The environment of the first step.
   static func environment(handing names: [String]) -> [String] {
+    environment(without: []) + ["\(socketsVariable)=\(names.joined(separator: ":"))", "\(stepVariable)=1"]
+  }
+
+  /// The environment of a program that isn't this one: without what the service manager says to this process.
+  static var environmentOfPrograms: [String] { environment(without: ["NOTIFY_SOCKET=", "WATCHDOG_USEC=", "FDSTORE="]) }
+
+  private static func environment(without further: [String]) -> [String] {
     // They name this process, or descriptors of it.
     let own = [
       "LISTEN_PID=", "LISTEN_FDS=", "LISTEN_FDNAMES=", "WATCHDOG_PID=", socketsVariable + "=", stepVariable + "=",
     ]
-    return currentEnvironment.filter { line in !own.contains { line.hasPrefix($0) } }
-      + ["\(socketsVariable)=\(names.joined(separator: ":"))", "\(stepVariable)=1"]
+    return currentEnvironment.filter { line in !(own + further).contains { line.hasPrefix($0) } }
   }
 
   private static var currentEnvironment: [String] {

@@ -51,8 +51,8 @@ struct Start: Sendable {
     ACMEFolders.make(settings)
     var confinement = try Confinement.begin(settings, configuration: source)
     var isRefused = true
-    let starter = confinement.starter
-    defer { if isRefused { starter?.close() } }
+    let begun = confinement
+    defer { if isRefused { begun.close() } }
     let logs = logs
     preparation = try NameWait.until { () throws(Refusal) in
       try Preparation(settings, after: found + limits + cores, number: 1, logs: logs, sharing: shared)

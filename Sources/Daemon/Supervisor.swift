@@ -67,7 +67,7 @@ final class Supervisor {
     shared = start.shared
     stapling = StapleRefresh(pool: start.shared.pool)
     upkeep = AuthorityUpkeep(start.shared)
-    renewer = CertificateRenewer(start.shared, fleet.metrics.process)
+    renewer = CertificateRenewer(start.shared, fleet.metrics.process, start.confinement.hook)
     inherited = start.inherited
     kept = start.kept
     predecessor = start.predecessor
@@ -169,7 +169,7 @@ final class Supervisor {
     Daemon.print([Diagnostic(.error, at: nil, "a worker can't listen: \(error)")])
     pidFile?.abandon()
     sockets?.removeFiles()
-    confinement.starter?.close()
+    confinement.close()
     _exit(1)
   }
 
@@ -472,7 +472,7 @@ final class Supervisor {
     logs.drain(within: 1000)
     logs.losses.tell(errorLog)
     errorLog.notice("exit")
-    confinement.starter?.close()
+    confinement.close()
     fflush(nil)
     // Last: who waits for it may start the next process. Not exit(): its handlers free OpenSSL's state, which a loop uses.
     pidFile?.remove()

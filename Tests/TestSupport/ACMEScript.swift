@@ -88,8 +88,9 @@ package final class HostileACME: Sendable {
             if self.path == "/authz":
                 return self.answer(
                     {"status": "pending", "identifier": {"type": "dns", "value": "a.test"},
-                     "challenges": [{"type": "http-01", "url": base + "/challenge", "status": "pending",
-                                     "token": "../../index.html" if how == "token" else "t0ken-1"}]})
+                     "challenges": [{"type": method, "url": base + "/challenge", "status": "pending",
+                                     "token": "../../index.html" if how == "token" else "t0ken-1"}
+                                    for method in ("http-01", "dns-01")]})
             return self.answer({})
 
         do_GET = do_HEAD = do_POST = all

@@ -12,6 +12,8 @@ package final class Pebble: Sendable {
   private let scene: Scene
   private let environment: [String: String]
   private let dns: UInt16
+  /// Where records of its DNS are set (`/set-txt`, `/clear-txt`).
+  package let records: UInt16
 
   package static let isThere = get("pebble") && get("pebble-challtestsrv")
 
@@ -26,6 +28,7 @@ package final class Pebble: Sendable {
     (port, httpPort, tlsPort) = (try scene.port(), try scene.port(), try scene.port())
     management = try scene.port()
     dns = try scene.port()
+    records = try scene.port()
     self.environment = ["PEBBLE_WFE_NONCEREJECT": "20", "PEBBLE_VA_NOSLEEP": "1"].merging(environment) { $1 }
     let authority = try TestAuthority("Pebble")
     try scene.write("pebble-ca.pem", text: authority.root.certificate.pem)
@@ -41,7 +44,7 @@ package final class Pebble: Sendable {
       "pebble-challtestsrv",
       [
         "-defaultIPv4", "127.0.0.1", "-defaultIPv6", "", "-dns01", "127.0.0.1:\(dns)", "-http01", "", "-https01", "",
-        "-tlsalpn01", "", "-management", "127.0.0.1:\(try scene.port())",
+        "-tlsalpn01", "", "-management", "127.0.0.1:\(records)",
       ], in: scene.folder, output: scene.path("names.out"), errors: scene.path("names.err"))
     scene.atEnd { names.stop() }
     try await start()
@@ -72,6 +75,24 @@ package final class Pebble: Sendable {
     acme_issuer \(name) { uri https://localhost:\(port)/dir; ssl_trusted_certificate pebble-ca.pem;
       state_path state-\(name); accept_terms_of_service; \(lines) }
     """
+  }
+
+  /// Writes a program for `challenge dns-01`, which sets and removes records of its DNS and notes each run in the scene's
+  /// file `hook.log`. `more`: lines of the shell before that. Returns its path.
+  package func hook(_ more: String = "") throws -> String {
+    try scene.write(
+      "hook",
+      text: """
+        #!/bin/sh
+        echo "$@" >> '\(scene.path("hook.log"))'
+        \(more)
+        case "$1" in
+          present) exec curl -sS -d "{\\"host\\": \\"$2\\", \\"value\\": \\"$3\\"}" http://127.0.0.1:\(records)/set-txt ;;
+          cleanup) exec curl -sS -d "{\\"host\\": \\"$2\\"}" http://127.0.0.1:\(records)/clear-txt ;;
+        esac
+        """)
+    chmod(scene.path("hook"), 0o755)
+    return scene.path("hook")
   }
 
   /// Has curl trust the certificates that it issues.

@@ -31,8 +31,8 @@ enum ACMECertificates: Feature {
       "The key of the account: one that sallyport makes and keeps in `state_path`, or a file with a private key as PEM.",
       example: "account_key ecdsa:384;", trust: .none),
     .local(
-      "challenge", issuer, .words(1...2, "http-01 | tls-alpn-01"), "http-01",
-      "How the CA sees that a name is ours: by a request on port 80, or by a handshake on port 443. `dns-01` is not supported yet.",
+      "challenge", issuer, .words(1...2, "http-01 | tls-alpn-01 | dns-01 PROGRAM"), "http-01",
+      "How the CA sees that a name is ours: by a request on port 80, by a handshake on port 443, or by a DNS record that PROGRAM sets and removes (`PROGRAM present|cleanup RECORD VALUE`).",
       example: "challenge tls-alpn-01;"),
     .local(
       "contact", issuer, .words(1...1, "URL | ADDRESS"), "An address for the CA: of mail, or a URL.", repeatable: true,
@@ -253,11 +253,21 @@ enum ACMECertificates: Feature {
     switch (ChallengeMethod(rawValue: line.text(0).lowercased()), line.arguments.count) {
     case (.http01?, 1): return .http01
     case (.tlsALPN01?, 1): return .tlsALPN01
+    case (.dns01?, 2):
+      guard line.text(1).hasPrefix("/"), !line.text(1).contains("$") else {
+        builder.error(
+          line.place(1), "\"\(line.text(1))\" is no program for dns-01", hint: "the absolute path of a program")
+        return nil
+      }
+      return .dns01(program: line.text(1))
     case (.dns01?, _):
-      builder.error(line.location, "dns-01 is not supported yet", hint: "challenge http-01, or tls-alpn-01")
+      builder.error(
+        line.location, "dns-01 needs a program that sets and removes DNS records",
+        hint: "challenge dns-01 /usr/local/bin/PROGRAM; sallyport runs PROGRAM present|cleanup RECORD VALUE")
       return nil
     case (.http01?, _), (.tlsALPN01?, _), (nil, _):
-      builder.error(line.place(0), "invalid challenge \"\(line.text(0))\"", hint: "http-01 or tls-alpn-01")
+      builder.error(
+        line.place(0), "invalid challenge \"\(line.text(0))\"", hint: "http-01, tls-alpn-01, or dns-01 PROGRAM")
       return nil
     }
   }

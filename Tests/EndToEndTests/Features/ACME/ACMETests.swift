@@ -125,6 +125,68 @@ import Testing
     #expect(answer.text == "served\n", "\(answer.errors)")
   }
 
+  @Test func `dns-01: a program sets the records of a wildcard and of its own name, and removes them`() async throws {
+    let scene = try Scene.ofTest(), pebble = try await Pebble(scene)
+    let hook = try pebble.hook("readlink /proc/$$/fd/* > '\(scene.path("open"))'; env > '\(scene.path("environment"))'")
+    let daemon = try await Sallyport.start(
+      scene,
+      configuration(
+        pebble.issuer("pebble", "challenge dns-01 \(hook);")
+          + """
+          server { listen 127.0.0.1:\(pebble.tlsPort) ssl; server_name *.a.test; acme_certificate pebble a.test *.a.test;
+            ssl_certificate $acme_certificate; return 200 "served\\n"; }
+          """, level: "info"))
+    try await daemon.logged("acme_issuer pebble: a.test, *.a.test: a certificate was issued")
+    try await until("the certificate") { try await serial(scene, pebble.tlsPort, name: "x.a.test") != nil }
+    try await served(scene, pebble, name: "x.a.test")
+    let runs = scene.text("hook.log").split(separator: "\n").map { $0.split(separator: " ") }
+    #expect(runs.map { $0.first } == ["present", "present", "cleanup", "cleanup"])
+    #expect(runs.allSatisfy { $0.count == 3 && $0[1] == "_acme-challenge.a.test." && $0[2].count == 43 })
+    #expect(Set(runs.prefix(2)) != [runs[0]] && Set(runs.map { $0[2] }).count == 2)
+    // It has none of the daemon's files and sockets.
+    let open = scene.text("open")
+    #expect(open.contains("/dev/null") && !open.contains("socket:") && !open.contains("sallyport.conf"), "\(open)")
+    #expect(!scene.text("environment").contains("NOTIFY_SOCKET"))
+    // A reload can't have the program run for another name.
+    try daemon.rewrite(
+      try String(contentsOfFile: scene.path("sallyport.conf"), encoding: .utf8).replacing(
+        "a.test *.a.test", with: "a.test c.test"))
+    daemon.signal(SIGHUP)
+    try await daemon.logged("for c.test was not in the configuration of the start")
+    try await served(scene, pebble, name: "x.a.test")
+  }
+
+  @Test func `a program that fails is told with its words, and the record is removed`() async throws {
+    let scene = try Scene.ofTest(), pebble = try await Pebble(scene)
+    let hook = try pebble.hook("if [ $1 = present ]; then echo 'the DNS server said no' >&2; exit 3; fi")
+    let daemon = try await Sallyport.start(
+      scene,
+      configuration(
+        pebble.issuer("pebble", "challenge dns-01 \(hook);")
+          + "server { listen 127.0.0.1:\(pebble.httpPort); acme_certificate pebble a.test; return 404; }", level: "info"
+      ))
+    try await daemon.logged("no certificate was issued", "exit status 3: the DNS server said no")
+    try await until("the removal") { scene.text("hook.log").contains("cleanup _acme-challenge.a.test. ") }
+    let status = try await scene.sallyport("acme", "status", "--config", scene.path("sallyport.conf"))
+    #expect(status.status == 1 && status.text.contains("the DNS server said no"), "\(status.everything)")
+  }
+
+  @Test(arguments: [
+    ("missing", "No such file"), ("folder", "it is no file"), ("text", "nobody may execute it"),
+  ])
+  func `check reports a program that can't be run`(what: String, words: String) async throws {
+    let scene = try Scene.ofTest()
+    try scene.write("text", text: "#!/bin/sh\n")
+    mkdir(scene.path("folder"), 0o755)
+    try scene.write(
+      "sallyport.conf",
+      text: configuration(
+        "acme_issuer ca { uri https://ca.test/; state_path \(scene.path("s")); challenge dns-01 \(scene.path(what)); }"
+          + "server { listen 127.0.0.1:\(try scene.port()); acme_certificate ca a.test; return 404; }"))
+    let checked = try await scene.sallyport("check", "--config", scene.path("sallyport.conf"))
+    #expect(checked.status != 0 && checked.everything.contains(words), "\(checked.everything)")
+  }
+
   @Test func `an external account is bound, and without it the log says what to do`() async throws {
     let scene = try Scene.ofTest()
     let pebble = try await Pebble(
@@ -230,6 +292,24 @@ import Testing
     #expect(server.asked.filter { $0.hasPrefix("GET /dir") }.count == 1)
     #expect(!server.asked.contains { $0.contains("elsewhere") })
     if how == "names" || how == "token" { #expect(!server.asked.contains { $0.contains("/challenge") }) }
+  }
+
+  @Test(arguments: [SIGTERM, SIGKILL])
+  func `a record of dns-01 is removed although the process ends in the middle`(signal: Int32) async throws {
+    let scene = try Scene.ofTest(), server = try await HostileACME(scene, how: "pending")
+    try scene.write("hook", text: "#!/bin/sh\necho \"$@\" >> '\(scene.path("hook.log"))'\n")
+    chmod(scene.path("hook"), 0o755)
+    let daemon = try await Sallyport.start(
+      scene,
+      configuration(
+        server.issuer.replacing(
+          "acme_issuer hostile {", with: "acme_issuer hostile { challenge dns-01 \(scene.path("hook"));")
+          + "server { listen 127.0.0.1:\(try scene.port()); acme_certificate hostile a.test; return 404; }",
+        level: "info"))
+    try await daemon.logged("has set the record of a.test")
+    #expect(!scene.text("hook.log").contains("cleanup"))
+    daemon.signal(signal)
+    try await until("the removal") { scene.text("hook.log").contains("cleanup _acme-challenge.a.test. ") }
   }
 
   @Test func `a server that says nothing stops no request and no end of the process`() async throws {

@@ -61,7 +61,9 @@ import Testing
   @Test(arguments: [
     ("acme_issuer ca { }", "has no \"uri\""), ("acme_issuer ca { uri http://ca.test/; }", "no https URL"),
     ("acme_issuer ca { uri https://a/; state_path off; }", "invalid folder"),
-    ("acme_issuer ca { uri https://a/; challenge dns-01 /bin/x; }", "dns-01 is not supported yet"),
+    ("acme_issuer ca { uri https://a/; challenge dns-01; }", "dns-01 needs a program"),
+    ("acme_issuer ca { uri https://a/; challenge dns-01 x; }", "\"x\" is no program for dns-01"),
+    ("acme_issuer ca { uri https://a/; challenge http-01 /bin/x; }", "invalid challenge"),
     ("acme_issuer ca { uri https://a/; challenge http-02; }", "invalid challenge"),
     ("acme_issuer ca { uri https://a/; contact nobody; }", "no address of mail"),
     ("acme_issuer ca { uri https://a/; profile x always; }", "invalid parameter"),
@@ -72,6 +74,16 @@ import Testing
   func `issuers are checked`(issuer: String, words: String) {
     let loaded = load(issuer + "server { listen 127.0.0.1:80; return 204; }")
     #expect(loaded.errors.contains { $0.contains(words) }, "\(loaded.errors)")
+  }
+
+  @Test func `dns-01 takes wildcards, and no addresses`() throws {
+    let issuer = "acme_issuer ca { uri https://ca.test/dir; challenge dns-01 /bin/x; }"
+    let loaded = load(issuer + server("acme_certificate ca *.a.test a.test; \(shown)"))
+    let certificate = try #require(loaded.settings?.http.acmeCertificates.first, "\(loaded.errors)")
+    #expect(certificate.names == [.dns("*.a.test"), .dns("a.test")])
+    #expect(certificate.issuer.challenge == .dns01(program: "/bin/x"))
+    let address = load(issuer + server("acme_certificate ca 192.0.2.1; \(shown)"))
+    #expect(address.errors.contains { $0.contains("is not possible by dns-01") }, "\(address.errors)")
   }
 
   @Test func `one of the two variables alone is refused, but for the certificate's`() {
