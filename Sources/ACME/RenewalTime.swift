@@ -19,6 +19,12 @@ package enum RenewalTime {
     window.start + Int64(Double(window.end - window.start) * clamped(share))
   }
 
+  /// The last moment to begin a renewal, whatever the server suggests: when a tenth of the certificate's life is left.
+  package static func latest(notBefore: Int64, notAfter: Int64) -> Int64 {
+    let (life, isTooLong) = notAfter.subtractingReportingOverflow(notBefore)
+    return isTooLong || life <= 0 ? notBefore : notAfter - life / 10
+  }
+
   /// Seconds until the next attempt after so many failures: a minute, then twice as long each time up to six hours, a
   /// quarter more or less; at least what the server asked for, up to a day.
   package static func pause(failures: Int, retryAfter: Int64?, share: Double) -> Int64 {

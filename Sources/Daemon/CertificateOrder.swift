@@ -85,7 +85,8 @@ struct CertificateOrder: Sendable {
     // The same for each look at this certificate, and another one for each certificate.
     let share = certificate.sha256.prefix(4).reduce(0.0) { ($0 + Double($1)) / 256 }
     if let window = record.window, record.windowOf == certificate.renewalIdentifier {
-      return max(earliest, RenewalTime.within(window, share: share))
+      return max(
+        earliest, min(RenewalTime.within(window, share: share), RenewalTime.latest(notBefore: begin, notAfter: end)))
     }
     return max(earliest, RenewalTime.standard(notBefore: begin, notAfter: end, share: share))
   }

@@ -108,6 +108,12 @@ import Testing
     #expect(RenewalTime.pause(failures: 1, retryAfter: .min, share: 0) == 45)
   }
 
+  @Test func `no server can put a renewal off until the certificate ends`() {
+    #expect(RenewalTime.latest(notBefore: 1000, notAfter: 2000) == 1900)
+    #expect(RenewalTime.latest(notBefore: 2000, notAfter: 1000) == 2000)
+    #expect(RenewalTime.latest(notBefore: .min, notAfter: .max) == .min)
+  }
+
   @Test func `a window of renewal is read as RFC 9773 has it`() throws {
     let text =
       #"{"suggestedWindow":{"start":"2025-01-02T04:00:00Z","end":"2025-01-03T04:00:00Z"},"explanationURL":"https://x"}"#

@@ -187,6 +187,43 @@ import Testing
     #expect(checked.status != 0 && checked.everything.contains(words), "\(checked.everything)")
   }
 
+  @Test func `the certificate is like the one that lego gets, and a renewal may reuse what was proved`() async throws {
+    let scene = try Scene.ofTest(), pebble = try await Pebble(scene, environment: ["PEBBLE_AUTHZREUSE": "100"])
+    let lego = try await scene.run(
+      "lego",
+      [
+        "--server", "https://localhost:\(pebble.port)/dir", "--accept-tos", "--email", "a@a.test", "--path",
+        scene.path("lego"), "--key-type", "ec256", "--http", "--http.port", "127.0.0.1:\(pebble.httpPort)", "--domains",
+        "a.test", "--domains", "b.test", "run",
+      ], environment: ["LEGO_CA_CERTIFICATES": scene.path("pebble-ca.pem")])
+    #expect(lego.status == 0, "\(lego.everything)")
+    let daemon = try await Sallyport.start(
+      scene, configuration("\(pebble.issuer()) \(servers(pebble, "acme_certificate pebble;"))", level: "info"))
+    try await daemon.logged("a certificate was issued")
+    try await until("the certificate") { try await serial(scene, pebble.tlsPort) != nil }
+    func facts(_ path: String) async throws -> [String] {
+      let text = try await scene.run("openssl", ["x509", "-in", path, "-noout", "-text"]).text
+      return text.split(separator: "\n").map { $0.trimmingCharacters(in: .whitespaces) }.filter {
+        $0.hasPrefix("DNS:") || $0.hasPrefix("Public Key Algorithm") || $0.hasPrefix("ASN1 OID")
+          || $0.hasPrefix("TLS Web")
+      }
+    }
+    let own = try #require(
+      FileManager.default.contentsOfDirectory(atPath: scene.path("state-pebble")).first {
+        $0.hasSuffix(".pem") && $0.hasPrefix("a.test")
+      })
+    let theirs = try await facts(scene.path("lego/certificates/a.test.crt"))
+    #expect(try await facts(scene.path("state-pebble/\(own)")) == theirs && theirs.count == 4, "\(theirs)")
+    // Both have the chain, the leaf first.
+    for path in ["lego/certificates/a.test.crt", "state-pebble/\(own)"] {
+      #expect(scene.text(path).components(separatedBy: "BEGIN CERTIFICATE").count == 3, "\(path)")
+    }
+    let first = try await serial(scene, pebble.tlsPort)
+    let renewed = try await scene.sallyport("acme", "renew", "--config", scene.path("sallyport.conf"))
+    #expect(renewed.status == 0, "\(renewed.everything)")
+    try await until("the new certificate") { try await serial(scene, pebble.tlsPort) != first }
+  }
+
   @Test func `an external account is bound, and without it the log says what to do`() async throws {
     let scene = try Scene.ofTest()
     let pebble = try await Pebble(
@@ -267,6 +304,124 @@ import Testing
     if let process = Int32(scene.text("sallyport.pid").trimmingCharacters(in: .whitespacesAndNewlines)) {
       scene.atEnd { kill(process, SIGTERM) }
     }
+  }
+}
+
+@Suite(.staged) struct `ACME servers that say when to renew` {
+  private func start(_ scene: Scene, _ server: RenewingACME, _ lines: String = "") async throws -> Sallyport {
+    try await Sallyport.start(
+      scene,
+      configuration(
+        server.issuer(lines)
+          + "server { listen 127.0.0.1:\(try scene.port()); acme_certificate own a.test b.test; return 404; }",
+        level: "info"))
+  }
+
+  private func issued(_ scene: Scene) -> Int {
+    scene.text("error.log").components(separatedBy: "a certificate was issued").count - 1
+  }
+
+  /// The files of the folder with this ending, but for the account's.
+  private func files(_ scene: Scene, _ ending: String) throws -> [String] {
+    try FileManager.default.contentsOfDirectory(atPath: scene.path("state")).filter {
+      $0.hasSuffix(ending) && !$0.hasPrefix("account")
+    }.map { scene.path("state/\($0)") }
+  }
+
+  /// Has the next start ask the server, whatever was asked before.
+  private func forget(_ scene: Scene) throws { for file in try files(scene, ".json") { unlink(file) } }
+
+  @Test func `a window in the past renews at once, names the old certificate, and goes without if that is refused`()
+    async throws
+  {
+    let scene = try Scene.ofTest(), server = try await RenewingACME(scene)
+    var daemon = try await start(scene, server)
+    try await daemon.logged("a certificate was issued")
+    #expect(server.asked("order").count == 1 && !server.asked("order")[0].contains("replaces"))
+    daemon.process.stop()
+    // It has no such answers yet, so nothing is due.
+    daemon = try await start(scene, server)
+    try await until("the question") { server.asked("renewal").count == 1 }
+    try await daemon.logged("the server does not tell when to renew")
+    daemon.process.stop()
+    let files = try files(scene, ".pem")
+    let file = try #require(files.first)
+    let old = try Data(contentsOf: URL(fileURLWithPath: file))
+    try server.suggest("now() - delta(hours=2)", "now() - delta(hours=1)")
+    try forget(scene)
+    daemon = try await start(scene, server)
+    try await until("the successor") { issued(scene) == 2 }
+    let asked = server.asked("renewal")
+    #expect(Set(asked).count == 1 && asked[0].split(separator: ".").count == 2, "\(asked)")
+    #expect(server.asked("order").last?.contains("\"replaces\": \"\(asked[0])\"") ?? false)
+    daemon.process.stop()
+    // The CA has a successor of the old certificate already.
+    try old.write(to: URL(fileURLWithPath: file))
+    try forget(scene)
+    daemon = try await start(scene, server)
+    try await until("the successor") { issued(scene) == 3 }
+    try await daemon.logged("the server takes no successor of the old certificate", "the order goes without")
+    #expect(server.asked("order").count == 4 && !server.asked("order")[3].contains("replaces"))
+  }
+
+  @Test(arguments: [
+    ("now() + delta(days=3000)", "now() + delta(days=3001)"), ("now() + delta(days=2)", "now() - delta(days=2)"),
+    ("now() + delta(days=20)", "now() + delta(days=21)"),
+  ])
+  func `a window that is none, or too late, leaves the certificate its renewal`(start: String, end: String) async throws
+  {
+    let scene = try Scene.ofTest(), server = try await RenewingACME(scene)
+    var daemon = try await self.start(scene, server)
+    try await daemon.logged("a certificate was issued")
+    daemon.process.stop()
+    try server.suggest(start, end)
+    daemon = try await self.start(scene, server)
+    try await until("the question") { server.asked("renewal").count == 1 }
+    try await until("the status") {
+      let status = try await scene.sallyport("acme", "status", "--config", scene.path("sallyport.conf"))
+      return status.status == 0 && status.text.contains("valid and")
+    }
+    #expect(issued(scene) == 1 && server.asked("order").count == 1)
+  }
+
+  @Test func `a profile is asked for, and one that is required and missing lets nothing be ordered`() async throws {
+    let scene = try Scene.ofTest(), server = try await RenewingACME(scene)
+    var daemon = try await start(scene, server, "profile short require;")
+    try await daemon.logged("a certificate was issued")
+    #expect(server.asked("order").count == 1 && server.asked("order")[0].contains("\"profile\": \"short\""))
+    daemon.process.stop()
+    daemon = try await start(scene, server, "profile tiny; account_key rsa:2048;")
+    let renew = try await scene.sallyport("acme", "renew", "--config", scene.path("sallyport.conf"))
+    #expect(renew.status == 0, "\(renew.everything)")
+    try await daemon.logged("the server has no profile \"tiny\": its own is used")
+    daemon.process.stop()
+    daemon = try await start(scene, server, "profile tiny require;")
+    let refused = try await scene.sallyport("acme", "renew", "--config", scene.path("sallyport.conf"))
+    #expect(refused.status == 1 && refused.everything.contains("it has long, short"), "\(refused.everything)")
+    #expect(server.asked("order").count == 2)
+  }
+
+  @Test func `two processes with one folder order once, and both serve what came`() async throws {
+    let scene = try Scene.ofTest(), server = try await RenewingACME(scene)
+    func make(_ name: String) throws -> (Sallyport, UInt16) {
+      let port = try scene.port()
+      return (
+        try Sallyport(
+          scene,
+          configuration(
+            server.issuer()
+              + "server { listen 127.0.0.1:\(port) ssl; acme_certificate own a.test; ssl_certificate $acme_certificate; return 200; }",
+            level: "info"), name: name), port
+      )
+    }
+    let one = try make("one"), two = try make("two")
+    for (_, port) in [one, two] {
+      try await until("the certificate") {
+        try await scene.run("openssl", ["s_client", "-connect", "127.0.0.1:\(port)", "-servername", "a.test"]).text
+          .contains("BEGIN CERTIFICATE")
+      }
+    }
+    #expect(server.asked("order").count == 1)
   }
 }
 
