@@ -39,6 +39,9 @@ struct ProxyCommand: ParsableCommand {
   var passwordFile: [String] = []
   @Option(name: .customLong("client-ca"), help: "The CAs whose clients may connect. Required unless --verify is off.")
   var clientCA: [String] = []
+  @Option(
+    help: "A pin of a client's key, or a file with its certificate: beside --client-ca, or in its place; repeatable.")
+  var clientPin: [String] = []
   @Option(help: "Whether clients need a certificate: on, optional or off (default: on).")
   var verify: [String] = []
   @Option(help: "Certificates that the client CAs revoked; repeatable.")
@@ -120,7 +123,8 @@ struct ProxyCommand: ParsableCommand {
 
   private var given: [ProxyOption: [String]] {
     [
-      .listen: listen, .cert: cert, .key: key, .passwordFile: passwordFile, .clientCA: clientCA, .verify: verify,
+      .listen: listen, .cert: cert, .key: key, .passwordFile: passwordFile, .clientCA: clientCA,
+      .clientPin: clientPin, .verify: verify,
       .crl: crl, .allow: allow, .deny: deny, .tcp: tcp ? ["on"] : [], .starttls: starttls, .to: to, .pin: pin,
       .upstreamCA: upstreamCA, .upstreamName: upstreamName, .upstreamCert: upstreamCert, .upstreamKey: upstreamKey,
       .upstreamStartTLS: upstreamStartTLS, .healthListen: healthListen, .logLevel: logLevel, .user: user,
@@ -162,7 +166,7 @@ struct ProxyCommand: ParsableCommand {
     guard value.text == "on" else {
       throw ProxyOptionFaults([ProxyOptionFault("\(value.origin) \"\(value.text)\": it must be on or off")])
     }
-    for option in [ProxyOption.cert, .key, .clientCA, .crl] {
+    for option in [ProxyOption.cert, .key, .clientCA, .clientPin, .crl] {
       guard let other = options.one(option) else { continue }
       throw ProxyOptionFaults([ProxyOptionFault("\(value.origin) makes its own: leave out \(other.origin)")])
     }

@@ -5,9 +5,10 @@ import Testing
 
 @testable import Daemon
 
-/// `sallyport check --diff` of servers that pin their clients.
+/// `sallyport check --diff` of servers that pin their clients, or fetch the revocation lists of their CAs.
 @Suite struct ClientPinDifferenceTests {
   private static let one = "sha256//47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU="
+  private static let fetched = "ssl_crl_cache lists;"
   private static let two = "sha256//AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="
 
   /// `lines`: whom the server lets in.
@@ -23,6 +24,26 @@ import Testing
 
   /// What the lines become, the direction, and words of the sentence.
   private static let cases: [(from: String, to: String, direction: TrustChange.Direction, words: String)] = [
+    (
+      "ssl_client_certificate ca.pem;", "ssl_client_certificate ca.pem; \(fetched) ssl_crl http://a.test/1.crl;",
+      .closes,
+      "clients are refused unless the revocation list of their CA could be fetched"
+    ),
+    (
+      "ssl_client_certificate ca.pem; \(fetched) ssl_crl http://a.test/1.crl http://a.test/2.crl;",
+      "ssl_client_certificate ca.pem; \(fetched) ssl_crl http://a.test/1.crl;", .opens,
+      "the revocation list at http://a.test/2.crl no longer counts for clients"
+    ),
+    (
+      "ssl_client_certificate ca.pem; \(fetched) ssl_crl http://a.test/1.crl;",
+      "ssl_client_certificate ca.pem; \(fetched) ssl_crl http://a.test/1.crl http://a.test/2.crl;", .closes,
+      "the revocation list at http://a.test/2.crl counts for clients"
+    ),
+    (
+      "ssl_client_certificate ca.pem; \(fetched) ssl_crl_fetch a.test;",
+      "ssl_client_certificate ca.pem; \(fetched) ssl_crl_fetch a.test:80 b.test;", .other,
+      "other revocation lists that clients' certificates name are fetched (ssl_crl_fetch a.test:80 b.test)"
+    ),
     ("ssl_client_pin \(one);", "ssl_client_pin \(one) \(two);", .opens, "clients with the pin \(two) get in"),
     ("ssl_client_pin \(one);", "ssl_client_pin \(two);", .closes, "clients with the pin \(one) no longer get in"),
     ("ssl_client_pin \(one);", "ssl_client_pin \(two);", .opens, "clients with the pin \(two) get in"),

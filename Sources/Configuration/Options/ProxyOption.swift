@@ -5,6 +5,7 @@ package enum ProxyOption: String, Sendable, Hashable, CaseIterable {
   case cert, key
   case passwordFile = "password-file"
   case clientCA = "client-ca"
+  case clientPin = "client-pin"
   case verify, crl, allow, deny
   case tcp, starttls
   case to, pin
@@ -31,7 +32,7 @@ package enum ProxyOption: String, Sendable, Hashable, CaseIterable {
   /// Whether the option may be given several times. A variable has one value on each line.
   package var isRepeatable: Bool {
     switch self {
-    case .listen, .crl, .allow, .deny, .to, .pin, .healthListen: true
+    case .listen, .clientPin, .crl, .allow, .deny, .to, .pin, .healthListen: true
     case .cert, .key, .passwordFile, .clientCA, .verify, .tcp, .starttls, .upstreamCA, .upstreamName, .upstreamCert,
       .upstreamKey, .upstreamStartTLS, .logLevel, .user, .demoCA:
       false

@@ -21,6 +21,7 @@ struct ProxyPlan {
   let key: ProxyValue?
   let passwordFile: ProxyValue?
   let clientCA: ProxyValue?
+  let clientPins: [ProxyValue]
   let revocations: [ProxyValue]
   let verification: Verification
   let verify: ProxyValue?
@@ -68,6 +69,7 @@ struct ProxyPlan {
     key = options.one(.key)
     passwordFile = options.one(.passwordFile)
     clientCA = options.one(.clientCA)
+    clientPins = options[.clientPin]
     revocations = options[.crl]
     pins = options[.pin]
     upstreamCA = options.one(.upstreamCA)
@@ -151,7 +153,7 @@ struct ProxyPlan {
   /// A `$` would begin a variable in some of these places, and a client chooses the values of many variables.
   private static func textFaults(_ options: ProxyOptions) -> [ProxyOptionFault] {
     let constants: [ProxyOption] = [
-      .cert, .key, .passwordFile, .clientCA, .crl, .pin, .upstreamCA, .upstreamCert, .upstreamKey, .user,
+      .cert, .key, .passwordFile, .clientCA, .clientPin, .crl, .pin, .upstreamCA, .upstreamCert, .upstreamKey, .user,
     ]
     var faults: [ProxyOptionFault] = []
     for value in constants.flatMap({ options[$0] }) where value.text.contains("$") {
@@ -170,17 +172,23 @@ struct ProxyPlan {
   private static func clientFaults(_ options: ProxyOptions, _ verification: Verification) -> [ProxyOptionFault] {
     var faults: [ProxyOptionFault] = []
     if verification == .off {
-      for option in [ProxyOption.clientCA, .crl, .allow, .deny] {
+      for option in [ProxyOption.clientCA, .clientPin, .crl, .allow, .deny] {
         guard let value = options.one(option) else { continue }
         faults.append(
           ProxyOptionFault(
             "\(value.origin) judges clients, and \(origin(options, .verify)) is off", hint: "leave one out"))
       }
     } else if options.one(.clientCA) == nil {
-      faults.append(
-        ProxyOptionFault(
-          "--client-ca is missing: the file of the CAs whose clients may connect",
-          hint: "--verify off lets everybody in, if that is meant; --demo-ca makes a CA for a trial"))
+      if options.one(.clientPin) == nil {
+        faults.append(
+          ProxyOptionFault(
+            "--client-ca is missing: the file of the CAs whose clients may connect",
+            hint:
+              "--client-pin does without a CA; --verify off lets everybody in, if that is meant; --demo-ca makes a CA for a trial"
+          ))
+      } else if let list = options.one(.crl) {
+        faults.append(ProxyOptionFault("\(list.origin) needs --client-ca: a pin alone has no CA that revokes"))
+      }
     }
     return faults
   }

@@ -95,6 +95,7 @@ package struct ProxyText: Sendable {
     if let key = plan.key { add("        ssl_certificate_key", [key.text], key) }
     if let file = plan.passwordFile { add("        ssl_password_file", [file.text], file) }
     if let authority = plan.clientCA { add("        ssl_client_certificate", [authority.text], authority) }
+    for pin in plan.clientPins { add("        ssl_client_pin", [pin.text], pin) }
     for list in plan.revocations { add("        ssl_crl", [list.text], list) }
     add("        ssl_verify_client", [plan.verification.rawValue], plan.verify)
     for (words, value) in plan.allow { add("        ssl_client_allow", words, value) }

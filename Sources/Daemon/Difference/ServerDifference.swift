@@ -152,6 +152,20 @@ struct ServerDifference {
       !old.revocationFetch.isOn, !new.revocationFetch.isOn,
       opens: "no revocation list of clients' CAs is fetched any more (ssl_crl http://…, ssl_crl_fetch)",
       closes: "clients are refused unless the revocation list of their CA could be fetched")
+    if old.revocationFetch.isOn, new.revocationFetch.isOn {
+      found.guards(
+        Set(old.revocationFetch.lists.map(\.url.description)), Set(new.revocationFetch.lists.map(\.url.description))
+      ) {
+        "the revocation list at \($0) counts for clients"
+      } removed: {
+        "the revocation list at \($0) no longer counts for clients"
+      }
+      if old.revocationFetch.points != new.revocationFetch.points {
+        found.other(
+          "other revocation lists that clients' certificates name are fetched (ssl_crl_fetch \(new.revocationFetch.points.inWords))"
+        )
+      }
+    }
     compareStatus(old.clientStatus, new.clientStatus, &found)
   }
 
@@ -344,6 +358,16 @@ extension TrustChanges {
       guard let former = old.first(where: { $0.issuer == list.issuer }), former.sha256 != list.sha256 else { continue }
       let sentence = "the revocation list of \(list.issuer) revokes \(list.count) (was \(former.count))"
       if list.count < former.count { opens(sentence) } else { closes(sentence) }
+    }
+  }
+}
+
+extension RevocationFetch.Points {
+  fileprivate var inWords: String {
+    switch self {
+    case .none: "off"
+    case .anywhere: "on"
+    case .hosts(let hosts): hosts.map { $0.name + ($0.port.map { ":\($0)" } ?? "") }.joined(separator: " ")
     }
   }
 }

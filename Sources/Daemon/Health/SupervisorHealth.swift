@@ -23,8 +23,8 @@ extension Supervisor {
     answer.authorities = HealthAnswer.Validity.first(HealthAnswer.maximumCertificates, of: trusted.authorities)
     answer.lists = Array(trusted.lists.prefix(HealthAnswer.maximumLists))
     let now = Int64(time(nil))
-    answer.troubles = fleet.metrics.process.renewals.compactMap { renewal in
-      renewal.trouble(at: now).map { HealthAnswer.Trouble(isServing: $0.isServing, text: $0.words) }
+    answer.troubles = fleet.metrics.process.troubles(at: now).map {
+      HealthAnswer.Trouble(isServing: $0.isServing, text: $0.words)
     }
     let identity = shared.workload.current
     answer.workloadProblem = identity.endpoint == nil ? nil : identity.problem(at: now)

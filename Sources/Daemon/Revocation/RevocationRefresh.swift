@@ -146,22 +146,25 @@ final class RevocationRefresh {
     case .taken(let list, let tag, let freshFor):
       turn.turns.succeeded(at: now, refresh: refresh, freshFor: freshFor, left: left([list]), chance: chance)
       (turn.source.held, turn.source.tag) = ([list] + turn.source.held.filter { $0.sha256 != list.sha256 }, tag)
-      record.didFetch(source.url.description, .taken)
+      record.didFetch(source.url.description, .taken, listEnd: Self.end(of: turn.source.held))
       log?.notice(
         "revocation list \(source.url): taken, \(list.count) revoked by \(list.issuer), until \(list.nextUpdateText)")
       turns[path] = turn
     case .unchanged(let freshFor):
       turn.turns.succeeded(at: now, refresh: refresh, freshFor: freshFor, left: left(turn.source.held), chance: chance)
-      record.didFetch(source.url.description, .unchanged)
+      record.didFetch(source.url.description, .unchanged, listEnd: Self.end(of: turn.source.held))
       turns[path] = turn
       log?.info("revocation list \(source.url): unchanged")
     case .failed(let reason):
       turn.turns.failed(at: now, chance: chance)
-      record.didFetch(source.url.description, .failed)
+      record.didFetch(source.url.description, .failed, reason, listEnd: Self.end(of: turn.source.held))
       turns[path] = turn
       if turn.turns.isTold { tell(reason, turn, clock) }
     }
   }
+
+  /// Seconds since 1970; nil: there is no list.
+  private static func end(of lists: [RevocationList]) -> Int64? { lists.map { $0.nextUpdate ?? .max }.max() }
 
   private func tell(_ reason: String, _ turn: Turn, _ now: Int64) {
     let words = "revocation list \(turn.source.url) could not be fetched (\(turn.turns.failures) in a row): \(reason)"

@@ -99,11 +99,25 @@ import Upstream
     #expect(try settings(text([.verify: ["off"]], without: [.clientCA])).http.servers[0].tls?.verification == .off)
     #expect(faults(without: [.clientCA]).contains { $0.contains("--client-ca is missing") })
     #expect(faults([.verify: ["optional"]], without: [.clientCA]).contains { $0.contains("--client-ca is missing") })
-    for option in [ProxyOption.clientCA, .crl, .allow, .deny] {
+    for option in [ProxyOption.clientCA, .clientPin, .crl, .allow, .deny] {
       let found = faults([.verify: ["off"], option: ["dns=x"]], without: option == .clientCA ? [] : [.clientCA])
       #expect(found.contains { $0.contains("\(option.spelling) judges clients") }, "\(option): \(found)")
     }
     for word in ["On", "none", "optional_no_ca", "on off"] { #expect(!faults([.verify: [word]]).isEmpty) }
+  }
+
+  @Test func `pins of clients stand beside CAs, or in their place`() throws {
+    let pin = "sha256//47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU="
+    let alone = try #require(
+      try settings(text([.clientPin: [pin, "alice.pem"]], without: [.clientCA])).http.servers[0].tls)
+    #expect(alone.verification == .on && alone.clientCertificate == nil && alone.clientPins != nil)
+    let beside = try #require(try settings(text([.clientPin: [pin], .crl: ["crl.pem"]])).http.servers[0].tls)
+    #expect(beside.clientCertificate != nil && beside.clientPins != nil)
+    #expect(
+      faults([.clientPin: [pin], .crl: ["crl.pem"]], without: [.clientCA]).contains {
+        $0.contains("--crl needs --client-ca")
+      })
+    #expect(faults([.clientPin: ["$x"]]).contains { $0.contains("--client-pin \"$x\"") })
   }
 
   @Test func `an https upstream is verified by what is given, else by the system's CAs`() throws {

@@ -18,7 +18,8 @@ enum ClientTrust: Feature {
     .list(
       pin, levels, .words(1...Int.max, "[chain] PIN …"), "",
       "Pins, of which one must match the client's own certificate, in the forms of `proxy_ssl_pin`: `sha256//BASE64`, `sha256/BASE64`, `sha256:BASE64`, `spki:HEX`, `cert:HEX`, a file of certificates or public keys, a directory of certificates. With CAs, the chain must verify too; without, the pin alone counts, and nothing that the certificate says. `chain`: the key of any certificate of the verified chain can match.",
-      example: "ssl_client_pin sha256//47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=;", trust: .told),
+      example: "ssl_client_pin sha256//47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=;", trust: .told
+    ).option("--client-pin"),
     .value(
       pinning, levels, .oneOf(["public_key", "certificate"]), "public_key",
       "What a pin must match: the key of the client's certificate, or the certificate, byte for byte. The default is `certificate` if all pins are `cert:HEX`. A certificate that is pinned by its file has its validity and usage judged, and its names count.",

@@ -56,12 +56,37 @@ public struct FetchHistory: Sendable {
   public private(set) var counts: [FetchResult: UInt64] = [:]
   /// Seconds since 1970; nil before the first success.
   public private(set) var succeededAt: Int64?
+  /// Those that failed since the last one that did not.
+  public private(set) var failures = 0
+  /// Why the last one failed.
+  public private(set) var reason = ""
+  /// Seconds since 1970: the end of the list in use; nil if there is none. A list without an end has none before `.max`.
+  public private(set) var listEnd: Int64?
 
   public init() {}
 
-  mutating func note(_ result: FetchResult, at now: Int64) {
+  /// `reason`: nil if it didn't fail.
+  mutating func note(_ result: FetchResult, _ reason: String?, listEnd: Int64?, at now: Int64) {
     counts[result, default: 0] &+= 1
-    if result != .failed { succeededAt = now }
+    self.listEnd = listEnd
+    if let reason {
+      (failures, self.reason) = (min(failures, 1 << 20) + 1, reason)
+    } else {
+      (failures, self.reason, succeededAt) = (0, "", now)
+    }
+  }
+
+  /// What somebody should look at; nil: all is well, or nothing has failed yet. `isServing`: there is a list that has not
+  /// ended.
+  public func trouble(of url: String, at now: Int64) -> (words: String, isServing: Bool)? {
+    guard failures > 0 else { return nil }
+    let what = "The revocation list \(url)", times = "\(failures) \(failures == 1 ? "request" : "requests")"
+    guard let listEnd, listEnd > now else {
+      let state = listEnd == nil ? "is not there" : "has ended"
+      return ("\(what) \(state), so clients of its CA are refused; \(times) failed: \(reason)", false)
+    }
+    // One failure says nothing yet: the list in use serves, and the next request may succeed.
+    return failures < 3 ? nil : ("\(what) could not be fetched again, \(times) failed: \(reason)", true)
   }
 }
 
@@ -110,9 +135,16 @@ public final class ProcessRecord: Sendable {
 
   public var fetches: [String: FetchHistory] { fetchStates.withLock { $0 } }
 
-  public func didFetch(_ url: String, _ result: FetchResult) {
+  /// `reason`: why it failed. `listEnd`: as `FetchHistory.listEnd`.
+  public func didFetch(_ url: String, _ result: FetchResult, _ reason: String? = nil, listEnd: Int64?) {
     let now = Int64(time(nil))
-    fetchStates.withLock { $0[url, default: FetchHistory()].note(result, at: now) }
+    fetchStates.withLock { $0[url, default: FetchHistory()].note(result, reason, listEnd: listEnd, at: now) }
+  }
+
+  /// What somebody should look at among the things that the process gets by itself.
+  public func troubles(at now: Int64) -> [(words: String, isServing: Bool)] {
+    renewals.compactMap { $0.trouble(at: now) }
+      + fetches.sorted { $0.key < $1.key }.compactMap { $0.value.trouble(of: $0.key, at: now) }
   }
 
   /// Forgets the URLs that are not fetched any more.

@@ -33,7 +33,8 @@ extension StatusProblem {
           text: "The last reload was refused (\(StatusWords.time(refusal.at))): \(refusal.reason)"))
     }
     if let workload = snapshot.workload { found += identity(workload, now: snapshot.now) }
-    found += renewals(snapshot) + certificates(snapshot) + notices(snapshot) + lists(snapshot) + upstreams(snapshot)
+    found += renewals(snapshot) + certificates(snapshot) + notices(snapshot) + fetches(snapshot) + lists(snapshot)
+    found += upstreams(snapshot)
     found += process(snapshot)
     return found.filter { $0.severity == .error } + found.filter { $0.severity == .warning }
   }
@@ -83,6 +84,14 @@ extension StatusProblem {
   private static func renewals(_ snapshot: MetricsSnapshot) -> [StatusProblem] {
     snapshot.renewals.compactMap { renewal in
       renewal.trouble(at: snapshot.now).map {
+        StatusProblem(severity: $0.isServing ? .warning : .error, text: $0.words)
+      }
+    }
+  }
+
+  private static func fetches(_ snapshot: MetricsSnapshot) -> [StatusProblem] {
+    snapshot.fetches.compactMap { url, history in
+      history.trouble(of: url, at: snapshot.now).map {
         StatusProblem(severity: $0.isServing ? .warning : .error, text: $0.words)
       }
     }

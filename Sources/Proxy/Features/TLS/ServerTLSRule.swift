@@ -135,7 +135,10 @@ enum ServerTLSRule: CaseIterable {
         .error, at: line.location, "\"ssl_reload off\" where revocation lists are fetched: no new list would count",
         hint: "ssl_reload on; or name files with ssl_crl")
     case .cacheWithoutFetch:
-      guard let tls = facts.tls, !tls.revocationFetch.isOn, let line = facts.own("ssl_crl_cache") else { return nil }
+      // A URL with an error is reported as that.
+      guard let tls = facts.tls, !tls.revocationFetch.isOn, let line = facts.own("ssl_crl_cache"),
+        !facts.scope.list("ssl_crl").contains(where: { $0.arguments.contains { $0.text.contains("://") } })
+      else { return nil }
       return Diagnostic(
         .warning, at: line.location, "\"ssl_crl_cache\" has no effect: no revocation list is fetched here",
         hint: "ssl_crl http://…; or ssl_crl_fetch HOST;")

@@ -78,10 +78,16 @@ private final class ListServer: Sendable {
     let refused = try await ask(scene, cast, port, cast.alice)
     #expect(refused.status == 400 && refused.text.contains("The SSL certificate error"))
     try await daemon.logged("unable to get certificate CRL")
+    let health = try await scene.sallyport("health", "--config", scene.path("sallyport.conf"))
+    #expect(
+      health.status != 0 && health.text.contains("The revocation list \(lists.url()) is not there")
+        && health.text.contains("status 503"), "\(health.everything)")
     lists.serve(try list(cast, revoking: [bob]))
     try await daemon.logged("revocation list \(lists.url()): taken, 1 revoked by CN=Test Root")
     try await until("alice to get in") { try await letsIn(scene, cast, port, cast.alice) }
     #expect(try await ask(scene, cast, port, bob).status == 400)
+    let healthy = try await scene.sallyport("health", "--config", scene.path("sallyport.conf"))
+    #expect(!healthy.text.contains("The revocation list"), "\(healthy.everything)")
     let metrics = try await ask(scene, cast, port, cast.alice, "metrics").text
     #expect(metrics.contains("sallyport_crl_fetches_total{url=\"\(lists.url())\",result=\"taken\"} 1"))
     // The folder and its file are the server's own.
