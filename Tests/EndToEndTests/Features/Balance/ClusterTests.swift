@@ -28,7 +28,7 @@ import Testing
   private static func objects(_ scene: Scene, _ name: String, version: String = "1.37") async throws -> [Manifest] {
     let script = try scene.write("validate.py", text: validate)
     let result = try await scene.run(
-      SignaturePython.python, [script, "\(checkout)/deploy/kubernetes/\(name).yaml", version])
+      PythonPackages.python, [script, "\(checkout)/deploy/kubernetes/\(name).yaml", version])
     guard result.status == 0 else { throw ToolFailed(description: result.everything) }
     return try JSONDecoder().decode([Manifest].self, from: Data(result.output))
   }
@@ -85,7 +85,7 @@ import Testing
   private static func facts(_ scene: Scene, _ name: String) async throws -> Facts {
     let script = try scene.write("describe.py", text: describe)
     let result = try await scene.run(
-      SignaturePython.python, [script, "\(checkout)/deploy/kubernetes/\(name).yaml"])
+      PythonPackages.python, [script, "\(checkout)/deploy/kubernetes/\(name).yaml"])
     guard result.status == 0 else { throw ToolFailed(description: result.everything) }
     return try JSONDecoder().decode(Facts.self, from: Data(result.output))
   }
@@ -119,7 +119,7 @@ import Testing
       """
     let labels = String(decoding: try JSONEncoder().encode(facts.labels), as: UTF8.self)
     try await scene.succeed(
-      SignaturePython.python, "-c", script, "\(checkout)/deploy/kubernetes/monitoring.yaml", labels)
+      PythonPackages.python, "-c", script, "\(checkout)/deploy/kubernetes/monitoring.yaml", labels)
   }
 
   @Test(arguments: manifests)

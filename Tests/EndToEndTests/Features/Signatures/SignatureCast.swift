@@ -68,10 +68,6 @@ extension PlainProxy {
 
 /// The package http-message-signatures of PyPI.
 enum SignaturePython {
-  static let python =
-    ProcessInfo.processInfo.environment["SALLYPORT_TEST_PYTHON"]
-    ?? "\(checkout)/.build/python/bin/python3"
-
   /// ALGORITHM KEYFILE URL METHOD BODY: prints the fields of a signed request.
   static let sign = #"""
     import sys

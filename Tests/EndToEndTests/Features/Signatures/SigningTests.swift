@@ -101,7 +101,7 @@ import Testing
   @Test(
     .ofHTTP1,
     .enabled("http-message-signatures of PyPI is not installed: Tests/run installs it") {
-      await Scene.succeeds(SignaturePython.python, ["-c", "import http_message_signatures"])
+      await Scene.succeeds(PythonPackages.python, ["-c", "import http_message_signatures"])
     }, arguments: SignatureAlgorithm.allCases)
   func `are what PyPI's http-message-signatures verifies, and what it signs gets in`(algorithm: SignatureAlgorithm)
     async throws
@@ -127,7 +127,7 @@ import Testing
     for (method, body) in [("GET", ""), ("POST", "hello world")] {
       let url = "http://127.0.0.1:\(port)/echo?a=b%20c"
       let made = try await scene.run(
-        SignaturePython.python, [sign, algorithm.rawValue, scene.path("private.pem"), url, method, body])
+        PythonPackages.python, [sign, algorithm.rawValue, scene.path("private.pem"), url, method, body])
       #expect(made.status == 0, "\(made.everything)")
       let words = made.text.split(separator: "\n").flatMap { ["-H", String($0)] }
       let answer = try await scene.curl(["-X", method] + words + [url], input: body.isEmpty ? nil : Array(body.utf8))
@@ -145,10 +145,10 @@ import Testing
       let url = "http://127.0.0.1:\(upstream.port)/head?a=1"
       let words = [verify, algorithm.rawValue, scene.path("public.pem")]
       let result = try await scene.run(
-        SignaturePython.python, words + [url, method, scene.path("head.txt"), scene.path("body.txt")])
+        PythonPackages.python, words + [url, method, scene.path("head.txt"), scene.path("body.txt")])
       #expect(result.status == 0 && result.text.hasPrefix("valid k"), "\(result.everything)\n\(answer.text)")
       let other = try await scene.run(
-        SignaturePython.python, words + [url + "x", method, scene.path("head.txt"), scene.path("body.txt")])
+        PythonPackages.python, words + [url + "x", method, scene.path("head.txt"), scene.path("body.txt")])
       #expect(other.status != 0)
     }
   }

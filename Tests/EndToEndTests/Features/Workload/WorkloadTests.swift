@@ -1,3 +1,4 @@
+import Bytes
 import Crypto
 import Glibc
 import TestSupport
@@ -307,6 +308,69 @@ private struct WorkloadProxy: Sendable {
       return (try? wire.read(exactly: 1)) ?? []
     }
     #expect(refused.isEmpty)
+  }
+
+  @Test func `are shown to gRPC services, and judge them`() async throws {
+    let agent = try await WorkloadAgent.start(scene)
+    try agent.send(try WorkloadProxy.message(domain))
+    _ = try scene.identity("server", domain.svid("/ns/prod/sa/app"))
+    _ = try scene.identity("alice", domain.svid())
+    try scene.write("ca.pem", text: domain.root.certificate.pem)
+    let upstream = try await scene.grpcServer()
+    let trust = "grpc_ssl_certificate spiffe:; grpc_ssl_trusted_certificate spiffe:; grpc_ssl_spiffe_id"
+    let proxy = try await WorkloadProxy(
+      scene, domain, server: "http2 on;",
+      locations: """
+        location / { grpc_pass grpcs://127.0.0.1:\(upstream); \(trust) spiffe://example.org/ns/*/sa/app; }
+        location /test.Untrusted/ { grpc_pass grpcs://127.0.0.1:\(upstream); \(trust) spiffe://example.org/ns/*/sa/db; }
+        """)
+    #expect(try await scene.grpcClient(proxy.port, "calls").first == "hello True")
+    #expect(try await scene.grpcClient(proxy.port, "errors").last?.hasPrefix("UNAVAILABLE") ?? false)
+    try await proxy.daemon.logged("name: upstream SSL certificate does not match \"spiffe://example.org/ns/*/sa/db\"")
+  }
+
+  @Test func `are those that the reference client gets from the same agent`() async throws {
+    let agent = try await WorkloadAgent.start(scene)
+    try agent.send(try WorkloadProxy.message(domain, federated: [other]))
+    let proxy = try await WorkloadProxy(scene, domain)
+    // The package spiffe of PyPI.
+    let script = try scene.write(
+      "reference.py",
+      text: """
+        import sys
+        from spiffe import WorkloadApiClient
+        context = WorkloadApiClient("unix:" + sys.argv[1]).fetch_x509_context()
+        svid = context.default_svid
+        print(svid.spiffe_id, "%X" % svid.leaf.serial_number)
+        print(sorted(bundle.trust_domain.name for bundle in context.x509_bundle_set.bundles))
+        """)
+    let seen = try await scene.run(PythonPackages.python, [script, agent.socket])
+    let shown = try await scene.run(
+      "openssl", ["s_client", "-connect", "127.0.0.1:\(proxy.port)", "-servername", "localhost"])
+    let text = try await scene.run("openssl", ["x509", "-noout", "-serial"], input: Array(shown.text.utf8)).text
+    let serial = text.dropFirst("serial=".count).prefix { !$0.isNewline }
+    #expect(
+      seen.text.split(separator: "\n").map(String.init) == [
+        "\(WorkloadProxy.id) \(serial)", "['example.org', 'other.test']",
+      ], "\(seen.everything) \(serial)")
+    try await proxy.daemon.logged("trust domains example.org, other.test, from")
+  }
+
+  @Test func `bring revocation lists, which count until a message comes without them`() async throws {
+    let agent = try await WorkloadAgent.start(scene)
+    let client = try domain.svid()
+    let first = try domain.svid("/ns/prod/sa/web")
+    var message = try WorkloadProxy.message(domain)
+    try agent.send(message)
+    let proxy = try await WorkloadProxy(scene, domain)
+    #expect(try await proxy.get(client).status == 200)
+    let pem = try RevocationListBuilder(revoking: [client.certificate], number: 1).pem(signedBy: domain.root)
+    message.add(2, try Base64.decode(pem.split(separator: "\n").filter { !$0.hasPrefix("-----") }.joined()))
+    try agent.send(message)
+    try await until("the list to count") { try await proxy.get(client).status == 400 }
+    #expect(try await proxy.get(first).status == 200)
+    try agent.send(try WorkloadProxy.message(domain))
+    try await until("the list to be gone") { try await proxy.get(client).status == 200 }
   }
 
   @Test func `come from the socket that the environment names`() async throws {
