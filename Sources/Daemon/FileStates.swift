@@ -101,6 +101,7 @@ extension HTTPSettings {
       if case .file(let staple) = tls.stapling { references.append(staple) }
       pins += tls.clientPins?.sources ?? []
     }
+    references.append(spanExport?.trustedCertificate)
     for issuer in Set(acmeCertificates.map(\.issuer)) { references += issuer.material.map { $0 } }
     for (_, location) in everyLocation {
       if let tls = location.upstreamTLS, isMeant(tls.reloads) {

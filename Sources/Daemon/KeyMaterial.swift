@@ -67,6 +67,8 @@ package struct KeyMaterial {
       }
     }
     for certificate in http.acmeCertificates { loader.tryIssuer(certificate.issuer) }
+    // Read again for each request to the collector.
+    if let file = http.spanExport?.trustedCertificate { _ = loader.authorities(file, passwordFile: nil) }
     (envelopes, envelopeKeys) = Self.envelopes(of: http, &loader)
     signatures = Self.signatures(of: http, &loader)
     diagnostics = loader.diagnostics

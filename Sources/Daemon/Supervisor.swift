@@ -194,6 +194,7 @@ final class Supervisor {
     fleet.metrics.process.take(.sample())
     fleet.metrics.process.follow(logs)
     fleet.metrics.process.follow(shared.workload)
+    fleet.metrics.process.follow(shared.spans)
     if let sockets {
       store.begin(kept, sockets)
       kept.closeUnused(besides: sockets)
@@ -345,6 +346,7 @@ final class Supervisor {
     stapling.refresh(Array(current.material.staples.values), log: errorLog)
     upkeep.keep(current.settings.http, log: errorLog)
     fetching?.follow(current.material.fetched, current.settings.http, log: errorLog)
+    shared.spans.follow(current.settings.http.spanExport, log: errorLog)
     renewer.follow(current.settings.http, log: errorLog) { [unowned self] in
       handle { $0.reloadAsked(.files) }
     }
@@ -469,6 +471,7 @@ final class Supervisor {
 
   private func end() -> Never {
     sockets?.removeFiles()
+    shared.spans.close(within: 1000)
     logs.drain(within: 1000)
     logs.losses.tell(errorLog)
     errorLog.notice("exit")

@@ -22,6 +22,8 @@ package struct DirectiveContexts: OptionSet, Sendable, Hashable {
   package static let streamMatch = DirectiveContexts(rawValue: 8192)
   /// An `acme_issuer` block.
   package static let acmeIssuer = DirectiveContexts(rawValue: 16384)
+  /// The block `otel_exporter`.
+  package static let otelExporter = DirectiveContexts(rawValue: 32768)
   /// http, server and location: the contexts of inherited directives.
   package static let everyHTTP: DirectiveContexts = [.http, .server, .location]
   /// stream and its servers: the contexts of inherited directives.
@@ -44,6 +46,7 @@ package struct DirectiveContexts: OptionSet, Sendable, Hashable {
       case "if": outer == .server ? .serverIf : .locationIf
       case "limit_except": .limitExcept
       case "acme_issuer": .acmeIssuer
+      case "otel_exporter": .otelExporter
       default: .location
       }
   }
@@ -54,6 +57,7 @@ package struct DirectiveContexts: OptionSet, Sendable, Hashable {
       (.upstream, "upstream"), (.match, "match"), (.serverIf, "if in server"), (.locationIf, "if in location"),
       (.limitExcept, "limit_except"), (.stream, "stream"), (.streamServer, "server in stream"),
       (.streamUpstream, "upstream in stream"), (.streamMatch, "match in stream"), (.acmeIssuer, "acme_issuer"),
+      (.otelExporter, "otel_exporter"),
     ]
     return all.filter { contains($0.0) }.map(\.1)
   }

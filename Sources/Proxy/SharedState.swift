@@ -31,6 +31,8 @@ package final class SharedState: Sendable {
   /// What answers challenges of ACME.
   package let challengeCertificates = ChallengeCertificates()
   package let challengeTokens = ChallengeTokens()
+  /// Sends spans to the collector.
+  package let spans: SpanExporter
   let groupLists = GroupLists()
   let learnZones = LearnZones()
   package let replays = ReplayWindows()
@@ -39,6 +41,7 @@ package final class SharedState: Sendable {
 
   package init() {
     pool = BlockingPool()
+    spans = SpanExporter(pool)
     resolver = Resolver(pool: pool)
     ocsp = OCSPClient(pool: pool)
     tokens = TokenRefusals()

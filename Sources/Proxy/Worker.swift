@@ -51,6 +51,8 @@ public final class Worker {
   private(set) var leaving: [LiveGeneration] = []
   /// Subrequests of `mirror`, which may outlive their clients.
   let mirrors = RunningMirrors()
+  /// Spans that wait to be sent; nil: no spans go out.
+  private(set) var spans: SpanBuffer?
   var shortage = ConnectionShortage()
   /// Clients whose handshake isn't over.
   private var opening = 0
@@ -97,6 +99,8 @@ public final class Worker {
     _ generation: Generation, sockets: [ListenerSocket], patience: Int = 0, failed: (SocketError) -> Void
   ) {
     let old = live
+    spans?.flush()
+    spans = generation.http.spanExport.map { SpanBuffer($0, shared.spans) }
     let fresh = LiveGeneration(generation, shared, loop: loop, budget: budget, trace: trace)
     fresh.meter(counters)
     live = fresh
@@ -288,11 +292,13 @@ public final class Worker {
 
   /// Writes buffered lines of access logs, before the files are reopened and at the end.
   public func flushLogs() {
+    spans?.flush()
     live?.flushLogs()
     for old in leaving { old.flushLogs() }
   }
 
   fileprivate func flushOldLogs() {
+    spans?.flush(ifOlderThan: loop.now)
     live?.flushOldLogs(now: loop.now)
     for old in leaving { old.flushOldLogs(now: loop.now) }
   }

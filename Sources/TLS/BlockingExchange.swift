@@ -1,4 +1,5 @@
 import COpenSSL
+import Glibc
 package import Transport
 
 /// Why one request over TLS got no whole answer.
@@ -6,26 +7,27 @@ package struct BlockingExchangeError: Error, Sendable, CustomStringConvertible {
   package let description: String
 }
 
-/// One request and its answer over a TLS connection of its own, on a thread that may wait. Never use it on an event loop.
+/// One request and its answer over a connection of its own, on a thread that may wait. Never use it on an event loop.
 ///
-/// The server is judged by the context before the first byte of the request goes out. The connection carries nothing
-/// else and is not kept.
+/// With TLS, the server is judged by the context before the first byte of the request goes out. The connection carries
+/// nothing else and is not kept.
 package struct BlockingExchange: Sendable {
-  private let context: UpstreamTLSContext
+  /// nil: without TLS.
+  private let context: UpstreamTLSContext?
   /// For SNI and the name check: a host, or an IP address without brackets.
   private let name: String
   /// For everything together.
   private let seconds: Int
 
-  package init(context: UpstreamTLSContext, name: String, seconds: Int) {
+  package init(context: UpstreamTLSContext?, name: String, seconds: Int) {
     self.context = context
     self.name = name
     self.seconds = seconds
   }
 
   /// Sends the request and gives the answer to `receive` piece by piece, until it returns false or the server ends the
-  /// answer. Returns whether the server ended it in good order (close_notify), which matters where nothing else says how
-  /// long it is.
+  /// answer. Returns whether the server ended it in good order (close_notify, or a FIN without TLS), which matters where
+  /// nothing else says how long it is.
   package func perform(
     at address: SocketAddress, _ request: [UInt8], receive: (UnsafeRawBufferPointer) -> Bool
   ) throws(BlockingExchangeError) -> Bool {
@@ -38,6 +40,7 @@ package struct BlockingExchange: Sendable {
     func failed(_ reason: String) -> BlockingExchangeError {
       BlockingExchangeError(description: "\(address): \(reason)")
     }
+    guard let context else { return try perform(client, request, failed, receive) }
     guard let ssl = SSL_new(context.handle) else { throw failed(OpenSSLReasons.words()) }
     defer { SSL_free(ssl) }
     // The context judges after the handshake: its callback needs a stream of an event loop.
@@ -69,6 +72,35 @@ package struct BlockingExchange: Sendable {
       case .late: throw failed("no whole answer within \(seconds) seconds")
       case .failed(let reason): throw failed(reason)
       }
+    }
+  }
+
+  private func perform(
+    _ client: borrowing WaitingClient, _ request: [UInt8], _ failed: (String) -> BlockingExchangeError,
+    _ receive: (UnsafeRawBufferPointer) -> Bool
+  ) throws(BlockingExchangeError) -> Bool {
+    var sent = 0
+    while sent < request.count {
+      guard client.deadline.wait(for: client.descriptor, Int16(POLLOUT)) else {
+        throw failed("the request could not be sent within \(seconds) seconds")
+      }
+      let count = request[sent...].withUnsafeBytes {
+        send(client.descriptor, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL))
+      }
+      if count < 0, errno == EAGAIN || errno == EINTR { continue }
+      guard count > 0 else { throw failed(String(cString: strerror(errno))) }
+      sent += count
+    }
+    var buffer = [UInt8](repeating: 0, count: 16 * 1024)
+    while true {
+      guard client.deadline.wait(for: client.descriptor, Int16(POLLIN)) else {
+        throw failed("no whole answer within \(seconds) seconds")
+      }
+      let count = read(client.descriptor, &buffer, buffer.count)
+      if count < 0, errno == EAGAIN || errno == EINTR { continue }
+      guard count >= 0 else { throw failed(String(cString: strerror(errno))) }
+      if count == 0 { return true }
+      guard buffer.withUnsafeBytes({ receive(UnsafeRawBufferPointer(rebasing: $0.prefix(count))) }) else { return true }
     }
   }
 }

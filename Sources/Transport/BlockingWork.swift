@@ -33,6 +33,8 @@ public enum BlockingWork: Sendable, Hashable, CaseIterable {
   case authorities
   /// Orders of certificates by ACME, by the issuer's folder.
   case orders
+  /// Sending spans to the collector.
+  case spans
   /// Giving unused memory back to the system.
   case memory
 
@@ -57,7 +59,7 @@ public enum BlockingWork: Sendable, Hashable, CaseIterable {
     // One lane stays free of a client that names many.
     case .certificates: BlockingLimits(lanes: 4, partyLanes: 3, waiting: 8192, partyWaiting: 2048)
     case .challengeFiles: BlockingLimits(lanes: 4, partyLanes: 1, waiting: 1024)
-    case .reload, .memory: BlockingLimits(lanes: 1)
+    case .reload, .spans, .memory: BlockingLimits(lanes: 1)
     case .authorities: BlockingLimits(lanes: 4, partyLanes: 1)
     // An order may take a quarter of an hour, and the configuration bounds how many there are.
     case .orders: BlockingLimits(lanes: 6, partyLanes: 1)

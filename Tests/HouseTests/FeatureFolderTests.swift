@@ -8,7 +8,8 @@ import Testing
 @Suite struct `Folders of features` {
   /// The names of directives that are also words of something else, and of what.
   private static let otherMeanings: [String: String] = [
-    "acme_issuer": "a context", "profile": "a member of orders", "ssl_verify": "a condition of sessions",
+    "acme_issuer": "a context", "otel_exporter": "a context", "interval": "a parameter of health checks",
+    "profile": "a member of orders", "ssl_verify": "a condition of sessions",
     "ssl_trusted_certificate": "a directive of servers, and one of acme_issuer",
     "uri": "a variable, and a parameter of challenges",
     "allow": "a field of responses, and a label of the policy", "deny": "a label of the policy",

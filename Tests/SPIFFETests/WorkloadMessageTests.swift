@@ -128,8 +128,11 @@ import Testing
   }
 
   @Test func `that end anywhere are refused`() throws {
-    let whole = WorkloadMessage(try domain.svid(), id, of: domain, federated: [other]).bytes
-    for count in stride(from: 0, to: whole.count, by: 7) {
+    let svid = try domain.svid()
+    let whole = WorkloadMessage(svid, id, of: domain, federated: [other]).bytes
+    // The end of the first field is the end of a message without federated bundles.
+    let boundary = WorkloadMessage(svid, id, of: domain).bytes.count
+    for count in stride(from: 0, to: whole.count, by: 7) where count != boundary {
       #expect(throws: WorkloadFault.self) { try WorkloadMaterial(Array(whole.prefix(count))) }
     }
   }

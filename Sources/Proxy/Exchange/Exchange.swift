@@ -456,6 +456,7 @@ final class Exchange {
     let isLogged = streamRef._withUnsafeGuaranteedRef { !$0.isSubrequest || $0.subrequestWillEnd(self, reason) }
     RequestCount.end(self, streamRef)
     if isLogged, location.hasAccessLogs { AccessRecord.write(self) }
+    if isLogged, let tracer = location.tracer { SpanRecord.write(self, tracer) }
     // From here this call holds the stream, because the exchange may begin its next request before the call returns.
     self.streamRef = nil
     streamRef._withUnsafeGuaranteedRef { account.states.end($0) }

@@ -96,7 +96,7 @@ enum Features {
     StreamCore.self, StreamPreread.self, StartTLS.self, StreamSet.self,
     Map.self, Geo.self, SplitClients.self, ClientAccess.self, ClientIdentity.self, RealClientCert.self, RealIP.self,
     Rewrite.self,
-    Referers.self, LimitExcept.self, TraceContext.self, LimitReq.self, LimitConn.self,
+    Referers.self, LimitExcept.self, TraceContext.self, OpenTelemetry.self, LimitReq.self, LimitConn.self,
     Access.self, SatisfyAny.self, AuthBasic.self, AuthDelay.self, AuthRequest.self,
     Signatures.self, FileSettings.self, Mirror.self, LogSubrequest.self,
     MessageEnvelopes.self, ProxyPassSettings.self, GRPC.self, StreamProxy.self, StreamReturn.self, StreamPass.self,

@@ -163,14 +163,18 @@ public final class HTTPSettings: Sendable {
   public let expiryNotice: ExpiryNotice
   /// The certificates that the process gets and renews by itself, each once.
   public let acmeCertificates: [ACMECertificateSettings]
+  /// Where spans go; nil: nowhere.
+  public let spanExport: SpanExport?
 
   public init(
     listeners: [ListenerSettings], servers: [ServerSettings], groups: [UpstreamGroupSettings],
     balances: [Int: BalanceSettings] = [:], slots: Int,
     computed: [Int: ComputedVariable] = [:], setNames: [Int: String] = [:], slotNames: [Int: String] = [:],
     resolvers: [ResolverSettings] = [], clientLimits: ClientLimitSettings = ClientLimitSettings(),
-    expiryNotice: ExpiryNotice = .standard, acmeCertificates: [ACMECertificateSettings] = []
+    expiryNotice: ExpiryNotice = .standard, acmeCertificates: [ACMECertificateSettings] = [],
+    spanExport: SpanExport? = nil
   ) {
+    self.spanExport = spanExport
     self.acmeCertificates = acmeCertificates
     self.expiryNotice = expiryNotice
     self.clientLimits = clientLimits

@@ -28,6 +28,8 @@ final class LiveLocation {
   let errorLog: ErrorLog
   let accessLogs: [LiveAccessLog]
   let hasAccessLogs: Bool
+  /// nil: no request has a span.
+  let tracer: LiveOpenTelemetry?
   let entrance: LocationEntrance?
   /// Whether the content is the location's own, not that of the location around an `if`.
   let hasOwnContent: Bool
@@ -76,6 +78,7 @@ final class LiveLocation {
     self.errorLog = parts.errorLog ?? makers.generation.errorLog
     self.accessLogs = parts.accessLogs
     self.hasAccessLogs = !parts.accessLogs.isEmpty
+    self.tracer = parts.tracer
     self.filters = content.filters + parts.filters
     self.objects = parts.objects
   }

@@ -21,6 +21,8 @@ struct LocationParts {
   /// What happens to the responses, the first filter first.
   var filters: [ResponseFilter] = []
   var accessLogs: [LiveAccessLog] = []
+  /// nil: no request has a span.
+  var tracer: LiveOpenTelemetry?
   /// nil: that of the main level.
   var errorLog: ErrorLog?
   /// What a feature's variables or the way of a request ask for, by its type.

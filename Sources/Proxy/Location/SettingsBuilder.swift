@@ -45,6 +45,8 @@ package struct SettingsBuilder {
   var acmeIssuers: [String: ACMEIssuerSettings] = [:]
   /// Each once, in the order of the servers.
   var acmeCertificates: [ACMECertificateSettings] = []
+  /// nil: no spans go out.
+  var spanExport: SpanExport?
   /// By the lines of servers, those without an error.
   var acmeLines: [SourceLocation: ACMECertificateSettings] = [:]
   /// Of both blocks, whose slots differ.
@@ -95,7 +97,8 @@ package struct SettingsBuilder {
       listeners: listeners.listeners, servers: servers, groups: groups, balances: balances,
       slots: variables.endSlot, computed: computed, setNames: setNames, slotNames: slotNames,
       resolvers: Array(Set(resolvers.values.compactMap { $0 })), clientLimits: clientLimits(http),
-      expiryNotice: expiryNotice(http), acmeCertificates: acmeCertificates)
+      expiryNotice: expiryNotice(http), acmeCertificates: acmeCertificates,
+      spanExport: spanExport)
   }
 
   // MARK: Shared by all parts

@@ -84,6 +84,7 @@ struct DirectiveSample {
       http { \(http) \(at(.http))
         upstream u { server 127.0.0.1:8443; \(at(.upstream)) }
         \(context == .match ? "match m { \(at(.match)) }" : "")
+        \(context == .otelExporter ? "otel_exporter { \(at(.otelExporter)) }" : "")
         \(context == .acmeIssuer ? "acme_issuer i { \(at(.acmeIssuer)) }" : "")
         server { \(listen) \(server)
           \(at(.server))

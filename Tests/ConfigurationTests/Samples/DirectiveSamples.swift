@@ -8,7 +8,7 @@ extension DirectiveSample {
     .merging(proxy) { $1 }.merging(ours) { $1 }.merging(grpc) { $1 }.merging(rewriting) { $1 }.merging(limits) { $1 }
     .merging(balance) { $1 }.merging(resolver) { $1 }
     .merging(subrequests) { $1 }
-    .merging(signatures) { $1 }.merging(acme) { $1 }
+    .merging(signatures) { $1 }.merging(acme) { $1 }.merging(openTelemetry) { $1 }
     .merging(outgoing) { $1 }
     .merging(files) { $1 }
     .merging(stream) { $1 }

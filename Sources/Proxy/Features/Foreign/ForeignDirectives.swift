@@ -129,7 +129,6 @@ package let foreignDirectives: [DirectiveEntry] =
     """, instead: "decide in the upstream")
   + DirectiveEntry.foreign(
     """
-    otel_exporter otel_service_name otel_span_attr otel_span_name otel_trace otel_trace_context otel_resource_attr
     google_perftools_profiles debug_connection
     """, instead: "use the access log and the error log")
   + DirectiveEntry.foreign(

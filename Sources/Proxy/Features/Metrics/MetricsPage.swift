@@ -26,6 +26,7 @@ struct MetricsPage {
     page.notices(snapshot.notices)
     page.lists(snapshot)
     page.renewals(snapshot.renewals)
+    if let spans = snapshot.spans { page.spans(spans.counts) }
     if let workload = snapshot.workload { page.workload(workload) }
     return page.page.text
   }
@@ -364,6 +365,16 @@ struct MetricsPage {
       page.sample(
         "sallyport_client_certificate_notices_total", ["notice": one.notice.rawValue, "issuer": one.issuer], one.count)
     }
+  }
+
+  private mutating func spans(_ counts: SpanExporter.Counts) {
+    page.family("sallyport_otel_spans_total", .counter, "Spans, by what became of them.")
+    for (result, count) in [("sent", counts.sent), ("dropped", counts.dropped)] {
+      page.sample("sallyport_otel_spans_total", ["result": result], count)
+    }
+    page.family(
+      "sallyport_otel_failures", .gauge, "Requests to the collector that failed since the last one that did not.")
+    page.sample("sallyport_otel_failures", [:], UInt64(counts.failures))
   }
 
   /// Certificates of ACME. Why an attempt failed is on the status page and in the log: a server's text is no label.

@@ -57,6 +57,8 @@ struct MetricsSnapshot {
   /// Of revocation lists, by URL.
   var fetches: [(url: String, history: FetchHistory)] = []
   var renewals: [ACMERenewalState] = []
+  /// nil: the configuration has no collector.
+  var spans: (endpoint: String, counts: SpanExporter.Counts)?
   /// By log: all that are in use, and those that have lost lines.
   var lostLines: [(log: String, count: UInt64)] = []
   /// nil: the configuration takes nothing from a SPIFFE agent.
@@ -74,6 +76,7 @@ extension MetricsSnapshot {
     figures = metrics.process.figures
     fetches = metrics.process.fetches.map { ($0.key, $0.value) }.sorted { $0.0 < $1.0 }
     renewals = metrics.process.renewals
+    spans = metrics.process.spans
     workload = metrics.process.workload
     let tables = workers.map { worker in worker.withMeters { $0 } }
     let requests = Set(tables.flatMap(\.requests.keys)).sorted()

@@ -105,6 +105,7 @@ public final class ProcessRecord: Sendable {
     var figures = ProcessFigures()
     var logs: LogFiles?
     var workload: WorkloadIdentity?
+    var spans: SpanExporter?
   }
 
   private let state: Mutex<State>
@@ -116,6 +117,10 @@ public final class ProcessRecord: Sendable {
     state.withLock { $0.workload }.flatMap { $0.current.endpoint == nil ? nil : $0.current }
   }
   public func follow(_ workload: WorkloadIdentity) { state.withLock { $0.workload = workload } }
+
+  /// What became of spans; nil if the configuration has no collector.
+  var spans: (endpoint: String, counts: SpanExporter.Counts)? { state.withLock { $0.spans }?.counts }
+  package func follow(_ spans: SpanExporter) { state.withLock { $0.spans = spans } }
 
   /// The certificates that the process renews by itself.
   public var renewals: [ACMERenewalState] { acme.withLock { $0 } }

@@ -187,7 +187,7 @@ extension SettingsBuilder {
       // As in nginx, also what `set $proxy_host` says.
       fields.append(SetField(name: Array("Host".utf8), value: template(Word("$proxy_host", at: .nowhere))))
     }
-    for (name, value) in TraceContext.fields(scope) where !says(name) {
+    for (name, value) in TraceContext.fields(scope) + OpenTelemetry.fields(scope) where !says(name) {
       fields.append(SetField(name: Array(name.utf8), value: value))
     }
     if scope.isGRPC, !says("te") {

@@ -34,6 +34,12 @@ extension StatusProblem {
     }
     if let workload = snapshot.workload { found += identity(workload, now: snapshot.now) }
     found += renewals(snapshot) + certificates(snapshot) + notices(snapshot) + fetches(snapshot) + lists(snapshot)
+    if let (endpoint, counts) = snapshot.spans, counts.failures > 0 {
+      found.append(
+        StatusProblem(
+          severity: .warning,
+          text: "Spans could not be sent to \(endpoint), \(counts.failures) in a row: \(counts.reason)"))
+    }
     found += upstreams(snapshot)
     found += process(snapshot)
     return found.filter { $0.severity == .error } + found.filter { $0.severity == .warning }

@@ -1,0 +1,277 @@
+import ACME
+import Bytes
+package import Crypto
+import HTTP
+import Language
+import Observability
+import Patterns
+
+/// Spans of requests for a collector of OpenTelemetry (nginx: ngx_otel_module).
+///
+/// The folder is the whole feature: the directives and what they set here, what a request's span is in `RequestSpan`, how
+/// it is written in `SpanWriter` and `SpanRecord`, and how it gets to the collector in `SpanBuffer` and `SpanExporter`.
+package struct OpenTelemetry: LocationFeature {
+  /// Which requests are traced (`otel_trace`).
+  enum Decision: Sendable, Hashable {
+    case always
+    /// Those for which the text is `1` or `on`.
+    case whereOn(Template)
+  }
+
+  /// What happens to the trace context of clients and upstreams (`otel_trace_context`).
+  enum Context: String, Sendable, Hashable, CaseIterable {
+    case ignore, extract, inject, propagate
+
+    /// Whether a request belongs to the trace that its client names.
+    var extracts: Bool { self == .extract || self == .propagate }
+    /// Whether upstreams are told of the trace.
+    var injects: Bool { self == .inject || self == .propagate }
+  }
+
+  struct Attribute: Sendable, Hashable {
+    let name: String
+    let value: Template
+  }
+
+  /// nil: no request.
+  let decision: Decision?
+  let context: Context
+  /// nil: the location's name.
+  let name: Template?
+  let attributes: [Attribute]
+
+  // MARK: Directives
+
+  static let chapter = Chapter.http
+  private static let levels = DirectiveContexts.everyHTTP
+  private static let exporter: DirectiveContexts = .otelExporter
+  private static let trace = "otel_trace"
+  private static let contextName = "otel_trace_context"
+
+  static let directives: [DirectiveEntry] = [
+    .local(
+      "otel_exporter", .http, .block(0...0, ""),
+      "The collector of OpenTelemetry that gets the spans of traced requests, by OTLP over HTTP.",
+      example: "otel_exporter { endpoint http://127.0.0.1:4318; }", trust: .none),
+    .local(
+      "endpoint", exporter, .words(1...1, "URL"),
+      "The collector: http or https, verified as an upstream is. Without a path, `/v1/traces` is asked. It is required.",
+      example: "endpoint https://collector.example.com:4318;", trust: .none),
+    .local(
+      "interval", exporter, .milliseconds, "5s", "The longest time that a span waits to be sent.",
+      example: "interval 10s;", trust: .none),
+    .local(
+      "batch_size", exporter, .number(1...10_000), "512", "The most spans in one request, for each worker.",
+      example: "batch_size 1000;", trust: .none),
+    .local(
+      "batch_count", exporter, .number(1...1000), "4",
+      "How many requests may wait for the collector. Spans beyond them are dropped and counted.",
+      example: "batch_count 16;", trust: .none),
+    .local(
+      "trusted_certificate", exporter, .words(1...1, "MATERIAL"), "the system's CAs",
+      "The CAs that verify the collector.", example: "trusted_certificate collector-ca.crt;", trust: .none),
+    .local(
+      "header", exporter, .words(2...2, "NAME VALUE"), "A field of the requests to the collector.", repeatable: true,
+      example: "header Authorization \"Basic dXNlcjpzZWNyZXQ=\";", trust: .none),
+    .local(
+      "otel_service_name", .http, .words(1...1, "NAME"), "unknown_service:sallyport",
+      "`service.name` of the resource of all spans.", example: "otel_service_name gateway;", trust: .none),
+    .local(
+      "otel_resource_attr", .http, .words(2...2, "NAME VALUE"), "An attribute of the resource of all spans.",
+      repeatable: true, example: "otel_resource_attr deployment.environment.name production;", trust: .none),
+    .value(
+      trace, levels, .words(1...1, "on | off | $VARIABLE"), "off",
+      "Whether requests are traced: a span of each, and one of each attempt at an upstream. With a variable, those for which it is `1` or `on`, such as `$otel_parent_sampled` or one of `split_clients`.",
+      example: "otel_trace $otel_parent_sampled;", trust: .none),
+    .value(
+      contextName, levels, .oneOf(Context.allCases.map(\.rawValue)), "ignore",
+      "`extract`: the request belongs to the trace of the client's `traceparent`. `inject`: upstreams get a `traceparent` of sallyport's. `propagate`: both.",
+      example: "otel_trace_context propagate;", trust: .none),
+    .value(
+      "otel_span_name", levels, .words(1...1, "TEXT"), "the location's name", "The name of a request's span.",
+      example: "otel_span_name \"$request_method $server_name\";", trust: .none),
+    .list(
+      "otel_span_attr", levels, .words(2...2, "NAME TEXT"), "",
+      "An attribute of a request's span, besides those of the semantic conventions. A client's identity is in no span unless a line says so.",
+      example: "otel_span_attr client.dn $ssl_client_s_dn;", trust: .none),
+  ]
+
+  static let variables = [
+    variable("otel_trace_id") { span, output in output.append(span.trace) },
+    variable("otel_span_id") { span, output in output.append(span.own) },
+    variable("otel_parent_id") { span, output in output.append(span.parent?.parentID ?? []) },
+    variable("otel_parent_sampled") { span, output in output.append(span.parent?.isSampled == true ? 0x31 : 0x30) },
+  ]
+
+  private static func variable(
+    _ name: String, _ append: @escaping @Sendable (RequestSpan, inout ByteBuffer) -> Void
+  ) -> FeatureVariable {
+    FeatureVariable(name) { exchange, output in
+      if let span = SpanState.of(exchange)?.span { append(span, &output) }
+    }
+  }
+
+  static func begin(_ http: Scope, _ builder: inout SettingsBuilder) {
+    guard let line = http.own("otel_exporter").first else {
+      for name in ["otel_service_name", "otel_resource_attr"] {
+        guard let line = http.own(name).first else { continue }
+        builder.warning(
+          line.location, "\"\(name)\" has no effect without \"otel_exporter\"",
+          hint: "otel_exporter { endpoint http://HOST:4318; }")
+      }
+      return
+    }
+    builder.spanExport = SpanExport.read(line, http, &builder)
+  }
+
+  static func read(_ level: Level, _ builder: inout SettingsBuilder) -> OpenTelemetry? {
+    let scope = level.scope
+    let context = scope.text(contextName).flatMap { Context(rawValue: $0.lowercased()) } ?? .ignore
+    var decision: Decision?
+    if let line = scope.value(trace) {
+      switch line.text(0).lowercased() {
+      case "off": break
+      case "on": decision = .always
+      default:
+        let template = builder.template(line, 0)
+        if template.constant != nil {
+          builder.error(
+            line.place(0), "invalid value \"\(line.text(0))\" in \"\(trace)\"", hint: "on, off or a variable")
+        } else {
+          decision = .whereOn(template)
+        }
+      }
+      if decision != nil, builder.spanExport == nil {
+        builder.error(
+          line.location, "\"\(trace)\" without \"otel_exporter\": the spans would go nowhere",
+          hint: "otel_exporter { endpoint http://HOST:4318; } in http")
+      }
+    }
+    if context.injects, let line = scope.value(contextName), !TraceContext.fields(scope).isEmpty {
+      builder.error(
+        line.location, "\"\(contextName) \(context.rawValue)\" beside \"trace_context\": both write traceparent",
+        hint: "trace_context off; or otel_trace_context extract;")
+    }
+    guard decision != nil || context != .ignore else { return nil }
+    return OpenTelemetry(
+      decision: decision, context: context, name: scope.value("otel_span_name").map { builder.template($0, 0) },
+      attributes: scope.list("otel_span_attr").map { Attribute(name: $0.text(0), value: builder.template($0, 1)) })
+  }
+
+  private static let parent = FeatureVariable("traceparent of otel", isOursAlone: true) { exchange, output in
+    if let state = SpanState.of(exchange) { output.append(state.traceparent(of: exchange)) }
+  }
+  private static let state = FeatureVariable("tracestate of otel", isOursAlone: true) { exchange, output in
+    guard SpanState.of(exchange)?.span?.parent != nil else { return }
+    stateField.withUnsafeBytes { exchange.head.append(variableName: $0, to: &output) }
+  }
+  private static let stateField = Array("tracestate".utf8)
+
+  /// The fields that an upstream gets. One whose value is empty isn't sent, and neither is the client's.
+  static func fields(_ scope: Scope) -> [(name: String, value: Template)] {
+    guard scope.text(contextName).flatMap({ Context(rawValue: $0.lowercased()) })?.injects == true else { return [] }
+    return [("traceparent", parent), ("tracestate", state)].map { ($0, Template([.variable(.feature($1))])) }
+  }
+
+  // MARK: Effect
+
+  func compile(_ parts: inout LocationParts, _ makers: LiveMakers) {
+    parts.tracer = LiveOpenTelemetry(self, named: parts.settings.match)
+  }
+}
+
+/// `otel_…` of a location in one worker.
+final class LiveOpenTelemetry {
+  let settings: OpenTelemetry
+  /// As `location` has it.
+  let locationName: [UInt8]
+
+  init(_ settings: OpenTelemetry, named match: LocationMatch) {
+    self.settings = settings
+    locationName =
+      switch match {
+      case .prefix(let path), .prefixNoRegex(let path), .exact(let path): path
+      case .regex(let expression, _): Array(expression.pattern.utf8)
+      case .named(let name): Array(name.utf8)
+      }
+  }
+}
+
+/// `otel_exporter`, and what all spans have.
+public struct SpanExport: Sendable, Hashable {
+  var endpoint: SpanEndpoint
+  /// Milliseconds.
+  var interval = 5000
+  var batchSize = 512
+  var batchCount = 4
+  /// nil: the system's CAs.
+  package var trustedCertificate: MaterialReference?
+  var headers: [String] = []
+  /// NAME VALUE, the service's name first.
+  var resource: [[String]] = []
+  @NotCompared var location: SourceLocation?
+
+  fileprivate static func read(_ line: Directive, _ http: Scope, _ builder: inout SettingsBuilder) -> SpanExport? {
+    let scope = Scope(line.block ?? [], outer: nil)
+    let written = scope.own("endpoint").first
+    guard let endpoint = written.flatMap({ SpanEndpoint($0.text(0)) }) else {
+      builder.error(
+        written?.place(0) ?? line.location,
+        written == nil
+          ? "\"otel_exporter\" has no \"endpoint\"" : "\"\(written?.text(0) ?? "")\" is no URL of a collector",
+        hint: "endpoint http://HOST:4318; or https://…, for OTLP over HTTP")
+      return nil
+    }
+    var export = SpanExport(endpoint: endpoint)
+    export.location = line.location
+    if let time = scope.milliseconds("interval") { export.interval = max(100, time) }
+    if let size = scope.number("batch_size") { export.batchSize = size }
+    if let count = scope.number("batch_count") { export.batchCount = count }
+    export.trustedCertificate = builder.material(scope.own("trusted_certificate").first)
+    for line in scope.own("header") {
+      let isField =
+        line.text(0).utf8.allSatisfy { $0 > 0x20 && $0 < 0x7F && $0 != 0x3A } && !line.text(0).isEmpty
+        && line.text(1).utf8.allSatisfy { $0 >= 0x20 && $0 != 0x7F }
+        && !["host", "content-length", "content-type", "connection", "transfer-encoding"].contains(
+          line.text(0).lowercased())
+      if isField {
+        export.headers.append("\(line.text(0)): \(line.text(1))")
+      } else {
+        builder.error(line.place(0), "\"\(line.text(0))\" can't be a field of the requests", hint: "header NAME VALUE;")
+      }
+    }
+    export.resource =
+      [["service.name", http.text("otel_service_name") ?? "unknown_service:\(Product.name)"]]
+      + http.own("otel_resource_attr").map { [$0.text(0), $0.text(1)] }
+    return export
+  }
+}
+
+/// A collector's URL.
+struct SpanEndpoint: Sendable, Hashable, CustomStringConvertible {
+  let isTLS: Bool
+  /// Lower case, an IPv6 address without brackets.
+  let host: String
+  let port: UInt16
+  let authority: String
+  let target: String
+
+  /// Returns nil for anything else than an http or https URL.
+  init?(_ text: String) {
+    let isTLS = text.lowercased().hasPrefix("https://")
+    guard isTLS || text.lowercased().hasPrefix("http://") else { return nil }
+    let found: (host: String, port: UInt16, authority: String, target: String)
+    if isTLS, let url = ACMEURL(text) {
+      found = (url.host, url.port, url.authority, url.target)
+    } else if !isTLS, let url = RevocationURL(text) {
+      found = (url.host, url.port, url.authority, url.target)
+    } else {
+      return nil
+    }
+    self.isTLS = isTLS
+    (host, port, authority) = (found.host, found.port, found.authority)
+    target = found.target == "/" ? "/v1/traces" : found.target
+  }
+
+  var description: String { "\(isTLS ? "https" : "http")://\(authority)\(target)" }
+}
