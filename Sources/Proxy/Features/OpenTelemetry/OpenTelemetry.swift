@@ -58,7 +58,7 @@ package struct OpenTelemetry: LocationFeature {
       "The collector: http or https, verified as an upstream is. Without a path, `/v1/traces` is asked. It is required.",
       example: "endpoint https://collector.example.com:4318;", trust: .none),
     .local(
-      "interval", exporter, .milliseconds, "5s", "The longest time that a span waits to be sent.",
+      "interval", exporter, .milliseconds, "5s", "How long a span waits to be sent at most, looked at each second.",
       example: "interval 10s;", trust: .none),
     .local(
       "batch_size", exporter, .number(1...10_000), "512", "The most spans in one request, for each worker.",

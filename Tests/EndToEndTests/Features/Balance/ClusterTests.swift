@@ -1,3 +1,4 @@
+import Crypto
 import Foundation
 import Glibc
 import TestSupport
@@ -34,7 +35,7 @@ import Testing
   }
 
   /// 1.30 is the oldest version that has the pause of `preStop` by default; without it no shell could make it.
-  @Test(arguments: manifests, ["1.30", "1.37"])
+  @Test(arguments: manifests, ["1.30", "1.34", "1.37"])
   func `the manifests are valid by Kubernetes' schemas`(_ name: String, _ version: String) async throws {
     let kinds = Set(try await Self.objects(Scene.ofTest(), name, version: version).map(\.kind))
     #expect(kinds.isSuperset(of: ["ConfigMap", "Deployment", "Service", "NetworkPolicy", "PodDisruptionBudget"]))
@@ -44,7 +45,7 @@ import Testing
   @Test(arguments: manifests)
   func `the configuration of a manifest is sound`(_ name: String) async throws {
     let scene = try Scene.ofTest()
-    let text = try await configuration(scene, name)
+    let text = try await localConfiguration(scene, name)
     let check = try await scene.check(text, name: "\(name).conf")
     #expect(check.status == 0 && !check.text.contains("warning:"), "\(check.text)")
   }
@@ -152,7 +153,7 @@ import Testing
     let scene = try Scene.ofTest()
     let app = try ScriptedUpstream.application(scene)
     let (https, probes) = try (scene.port(), scene.port())
-    let text = try await configuration(scene, "sidecar", [8443: https, 8081: probes, 3000: app.port])
+    let text = try await localConfiguration(scene, "sidecar", [8443: https, 8081: probes, 3000: app.port])
     _ = try await Sallyport.start(
       scene, text.replacing("error_log stderr", with: "pid sallyport.pid; error_log stderr"))
     let url = "https://localhost:\(https)/"
@@ -170,8 +171,50 @@ import Testing
     #expect(try await scene.curl(["http://127.0.0.1:\(probes)/"]).status == 404)
   }
 
+  /// The kubelet writes a changed secret into a new folder, and exchanges the link `..data` for one to it.
+  @Test func `a secret that cert-manager renews is shown without a restart, and no connection ends`() async throws {
+    let scene = try Scene.ofTest(), authority = try TestAuthority()
+    try scene.write("ca.pem", text: authority.root.certificate.pem)
+    try scene.makeFolder("tls")
+    func mount(_ version: String) throws -> CertifiedKey {
+      let renewed = try authority.server()
+      try scene.makeFolder("tls/..\(version)")
+      let files = try scene.identity("tls/..\(version)/tls", renewed)
+      rename(files.certificate, scene.path("tls/..\(version)/tls.crt"))
+      try #require(symlink("..\(version)", scene.path("tls/..data_tmp")) == 0)
+      try #require(rename(scene.path("tls/..data_tmp"), scene.path("tls/..data")) == 0)
+      return renewed
+    }
+    let first = try mount("2026_1")
+    for name in ["tls.crt", "tls.key"] { try #require(symlink("..data/\(name)", scene.path("tls/\(name)")) == 0) }
+    let port = try scene.port()
+    let daemon = try await Sallyport.start(
+      scene,
+      configuration(
+        """
+        server { listen 127.0.0.1:\(port) ssl; server_name localhost;
+          ssl_certificate tls/tls.crt; ssl_certificate_key tls/tls.key; return 200 "ok\\n"; }
+        """))
+    func shown() async throws -> String {
+      let seen = try await scene.run(
+        "openssl", ["s_client", "-connect", "127.0.0.1:\(port)", "-servername", "localhost"])
+      return try await scene.run("openssl", ["x509"], input: Array(seen.text.utf8)).text
+    }
+    #expect(try await shown() == first.certificate.pem)
+    let held = try OpenSSLClient(scene, port: port, name: "localhost").wire
+    let second = try mount("2026_2")
+    try FileManager.default.removeItem(atPath: scene.path("tls/..2026_1"))
+    try await until("the renewed certificate") { try await shown() == second.certificate.pem }
+    let text = try await offPool {
+      try held.write("GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+      return String(decoding: try held.readToEnd(), as: UTF8.self)
+    }
+    #expect(text.hasSuffix("ok\n"), "\(text)")
+    #expect(!daemon.errorLog.contains("[error]") && !daemon.errorLog.contains("[emerg]"))
+  }
+
   /// The configuration of a manifest with files, names and ports of this machine.
-  private func configuration(_ scene: Scene, _ name: String, _ ports: [Int: UInt16] = [:]) async throws -> String {
+  private func localConfiguration(_ scene: Scene, _ name: String, _ ports: [Int: UInt16] = [:]) async throws -> String {
     let text = try #require(
       try await Self.objects(scene, name).compactMap(\.configuration).first, "no ConfigMap has sallyport.conf")
     for arguments in [
