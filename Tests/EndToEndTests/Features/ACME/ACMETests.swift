@@ -171,6 +171,20 @@ import Testing
     #expect(status.status == 1 && status.text.contains("the DNS server said no"), "\(status.everything)")
   }
 
+  @Test func `an authorisation that fails is told with the server's words`() async throws {
+    let scene = try Scene.ofTest(), pebble = try await Pebble(scene)
+    // It says that it has set the record, and has not.
+    let hook = try pebble.hook("exit 0")
+    let daemon = try await Sallyport.start(
+      scene,
+      configuration(
+        pebble.issuer("pebble", "challenge dns-01 \(hook);")
+          + "server { listen 127.0.0.1:\(pebble.httpPort); acme_certificate pebble a.test; return 404; }", level: "info"
+      ))
+    try await daemon.logged("no certificate was issued", "the server could not see that a.test is ours", "TXT")
+    #expect(scene.text("hook.log").split(separator: "\n").map { $0.prefix(7) } == ["present", "cleanup"])
+  }
+
   @Test(arguments: [
     ("missing", "No such file"), ("folder", "it is no file"), ("text", "nobody may execute it"),
   ])
