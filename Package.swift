@@ -34,6 +34,7 @@ let rows: [ModuleRow] = [
   ),
   ("HTTP", ["CNGHTTP2", "Bytes"], [], "HTTP/1.1 and HTTP/2 as RFC 9110, 9112 and 9113 have them"),
   ("DNS", ["CAres", "Bytes", "Transport"], [], "names asked of DNS servers, beside the event loop's other work"),
+  ("Redis", ["Bytes"], [], "what is said to a Redis or Valkey server, and what it replies"),
   ("JSON", ["Bytes"], [], "the members of one object, read byte for byte"),
   ("Language", ["Observability"], [], "nginx's language: statements, files, levels, the rows of directives"),
   ("Systemd", ["CSystemd", "Observability"], [log], "readiness, socket activation, credentials, journal"),
@@ -67,7 +68,7 @@ let rows: [ModuleRow] = [
     "Proxy",
     [
       "Bytes", "Observability", "Patterns", "Transport", "Files", "Compression", "Crypto", "TLS", "HTTP", "Language",
-      "DNS", "Negotiation", "SPIFFE",
+      "DNS", "Negotiation", "SPIFFE", "Redis",
       "Identity",
       "Envelope", "Signature", "UpstreamAuth", "Enrolment", "ACME", "Upstream",
     ], [deque], "the incoming half: connections and exchanges"

@@ -102,6 +102,11 @@ extension HTTPSettings {
       pins += tls.clientPins?.sources ?? []
     }
     references.append(spanExport?.trustedCertificate)
+    for store in sharedStores {
+      references += [store.passwordFile, store.tls?.certificate?.certificate, store.tls?.certificate?.key]
+      references.append(store.tls?.trust.anchors?.file)
+      pins += store.tls?.trust.pins?.sources ?? []
+    }
     for issuer in Set(acmeCertificates.map(\.issuer)) { references += issuer.material.map { $0 } }
     for (_, location) in everyLocation {
       if let tls = location.upstreamTLS, isMeant(tls.reloads) {

@@ -1,4 +1,5 @@
 import ACME
+package import Bytes
 package import Crypto
 package import Envelope
 import Glibc
@@ -42,6 +43,8 @@ package struct KeyMaterial {
   /// One for each location with an envelope.
   package private(set) var envelopes: [EnvelopeSettings: MessageEnvelope] = [:]
   package private(set) var envelopeKeys: [EnvelopeSettings: EnvelopeKeys] = [:]
+  /// `password_file=` of `shared_store`
+  package private(set) var storePasswords: [MaterialReference: SecretBytes] = [:]
   package private(set) var signatures = SignatureMaterial()
   /// Of the SPIFFE agent's message; nil: none has come.
   let workloadDigest: [UInt8]?
@@ -65,6 +68,10 @@ package struct KeyMaterial {
       for location in locations {
         if let asked = location.upstreamAuth { loader.users(asked) }
       }
+    }
+    for store in http.sharedStores {
+      if let tls = store.tls, upstreams[tls] == nil { upstreams[tls] = Self.load(tls, &loader) }
+      if let file = store.passwordFile { storePasswords[file] = loader.passwords(in: file).first }
     }
     for certificate in http.acmeCertificates { loader.tryIssuer(certificate.issuer) }
     // Read again for each request to the collector.

@@ -113,6 +113,7 @@ package struct Preparation: Sendable {
       envelopes: material.envelopes,
       userFiles: material.userFiles, guessLimits: GuessLimits.resolved(settings.http),
       realIPHosts: proxies.found, signatures: material.signatures,
-      nameServers: nameServers.found, realFolders: RealFolders.of(settings.http))
+      nameServers: nameServers.found, realFolders: RealFolders.of(settings.http),
+      storePasswords: material.storePasswords)
   }
 }

@@ -1,3 +1,4 @@
+package import Bytes
 package import Crypto
 package import Enrolment
 public import Envelope
@@ -34,6 +35,8 @@ public final class Generation: Sendable {
   package let userFiles: [MaterialReference: UserFile]
   /// Wrong passwords that a file of `auth_basic` takes; any number without an entry.
   package let guessLimits: [MaterialReference: FailureWindow.Limit]
+  /// `password_file=` of `shared_store`
+  package let storePasswords: [MaterialReference: SecretBytes]
   /// The addresses of the names of `set_real_ip_from`.
   package let realIPHosts: [String: [SocketAddress]]
   /// The servers of each `resolver` line, names resolved.
@@ -48,9 +51,11 @@ public final class Generation: Sendable {
     health: HealthRecords = HealthRecords(), envelopes: [EnvelopeSettings: MessageEnvelope] = [:],
     userFiles: [MaterialReference: UserFile] = [:], guessLimits: [MaterialReference: FailureWindow.Limit] = [:],
     realIPHosts: [String: [SocketAddress]] = [:], signatures: SignatureMaterial = SignatureMaterial(),
-    nameServers: [ResolverSettings: [SocketAddress]] = [:], realFolders: [[UInt8]: [UInt8]] = [:]
+    nameServers: [ResolverSettings: [SocketAddress]] = [:], realFolders: [[UInt8]: [UInt8]] = [:],
+    storePasswords: [MaterialReference: SecretBytes] = [:]
   ) {
     self.realFolders = realFolders
+    self.storePasswords = storePasswords
     self.nameServers = nameServers
     self.number = number
     self.http = http

@@ -104,6 +104,7 @@ public final class Worker {
     let fresh = LiveGeneration(generation, shared, loop: loop, budget: budget, trace: trace)
     fresh.meter(counters)
     live = fresh
+    fresh.stores.open()
     if logTicker == nil { logTicker = LogTicker(worker: self) }
     if loop.index == 0 {
       healthCheckers?.stop()

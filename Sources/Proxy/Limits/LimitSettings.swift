@@ -9,6 +9,8 @@ public struct LimitZoneSettings: Sendable, Hashable {
   public var key: Template
   /// The memory for states, in bytes.
   public var size: Int
+  /// The store that counts for all machines; nil: this process alone counts.
+  package var store: StoreUse?
   public init(name: String, spelling: String, key: Template, size: Int) {
     self.name = name
     self.spelling = spelling

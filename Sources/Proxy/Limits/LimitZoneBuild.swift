@@ -25,10 +25,12 @@ extension SettingsBuilder {
           return error(word.location, "invalid rate \"\(word.text)\"", hint: "such as rate=10r/s or rate=30r/m")
         }
         rate = parsed
+      } else if word.text.hasPrefix("store=") || word.text.hasPrefix("fail=") {
+        continue
       } else {
         return error(
           word.location, "invalid parameter \"\(word.text)\"",
-          hint: hasRate ? "zone=NAME:SIZE and rate=" : "zone=NAME:SIZE")
+          hint: hasRate ? "zone=NAME:SIZE, rate=, store= and fail=" : "zone=NAME:SIZE, store= and fail=")
       }
     }
     guard let place else {
@@ -40,8 +42,9 @@ extension SettingsBuilder {
         line.location, "\(line.name) \"\(place.name)\" is already bound to key \"\(taken.settings.spelling)\"",
         hint: "use another name")
     }
-    let settings = LimitZoneSettings(
+    var settings = LimitZoneSettings(
       name: place.name, spelling: line.text(0), key: template(line, 0), size: place.size)
+    settings.store = storeUse(line.arguments, of: line.name, standard: .local)
     limitZones[place.name] = LimitZone(settings: settings, kind: kind, rate: rate)
   }
 

@@ -165,16 +165,19 @@ public final class HTTPSettings: Sendable {
   public let acmeCertificates: [ACMECertificateSettings]
   /// Where spans go; nil: nowhere.
   public let spanExport: SpanExport?
+  /// Each `shared_store`.
+  package let sharedStores: [SharedStoreSettings]
 
-  public init(
+  package init(
     listeners: [ListenerSettings], servers: [ServerSettings], groups: [UpstreamGroupSettings],
     balances: [Int: BalanceSettings] = [:], slots: Int,
     computed: [Int: ComputedVariable] = [:], setNames: [Int: String] = [:], slotNames: [Int: String] = [:],
     resolvers: [ResolverSettings] = [], clientLimits: ClientLimitSettings = ClientLimitSettings(),
     expiryNotice: ExpiryNotice = .standard, acmeCertificates: [ACMECertificateSettings] = [],
-    spanExport: SpanExport? = nil
+    spanExport: SpanExport? = nil, sharedStores: [SharedStoreSettings] = []
   ) {
     self.spanExport = spanExport
+    self.sharedStores = sharedStores
     self.acmeCertificates = acmeCertificates
     self.expiryNotice = expiryNotice
     self.clientLimits = clientLimits

@@ -12,6 +12,7 @@ struct LiveMakers {
   let balances: [ObjectIdentifier: LiveBalance]
   let accessLogs: LiveAccessLogs
   let resolvers: LiveResolvers
+  let stores: LiveStores
   /// Groups with `resolve`, by index.
   let followed: [Int: FollowedGroup]
   /// The identity fields of the server block. Its locations remove such fields from clients' requests.
@@ -38,6 +39,7 @@ final class LiveGeneration {
   let dynamicGroups: DynamicGroups
   let streamGroups: DynamicGroups
   private let resolvers: LiveResolvers
+  let stores: LiveStores
   /// Groups with `resolve`, by index in `groups`, which has their first lists.
   let followed: [Int: FollowedGroup]
   /// Those that were used, by their `proxy_ssl_certificate_cache`.
@@ -81,9 +83,13 @@ final class LiveGeneration {
     self.accessLogWriters = Array(writers.values)
     let resolvers = LiveResolvers(generation, loop: loop)
     self.resolvers = resolvers
+    let stores = LiveStores(generation, shared, loop: loop) { [followed, groups] index in
+      followed[index]?.current ?? (groups.indices.contains(index) ? groups[index] : nil)
+    }
+    self.stores = stores
     let makers = LiveMakers(
       generation: generation, shared: shared, groups: groups, balances: balances, accessLogs: LiveAccessLogs(writers),
-      resolvers: resolvers, followed: followed, trace: trace)
+      resolvers: resolvers, stores: stores, followed: followed, trace: trace)
     let servers = generation.http.servers.enumerated().map { index, settings in
       var makers = makers
       makers.identityNames = IdentityNames.of(
@@ -151,6 +157,7 @@ final class LiveGeneration {
 
   /// Closes idle connections. No new exchange begins in this generation.
   func close() {
+    stores.close()
     for group in groups { group.close() }
     for group in followed.values { group.current.close() }
     resolvers.close()

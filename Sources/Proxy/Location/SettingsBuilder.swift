@@ -45,6 +45,8 @@ package struct SettingsBuilder {
   var acmeIssuers: [String: ACMEIssuerSettings] = [:]
   /// Each once, in the order of the servers.
   var acmeCertificates: [ACMECertificateSettings] = []
+  /// `shared_store`, by name.
+  var stores: [String: SharedStoreSettings] = [:]
   /// nil: no spans go out.
   var spanExport: SpanExport?
   /// By the lines of servers, those without an error.
@@ -98,7 +100,7 @@ package struct SettingsBuilder {
       slots: variables.endSlot, computed: computed, setNames: setNames, slotNames: slotNames,
       resolvers: Array(Set(resolvers.values.compactMap { $0 })), clientLimits: clientLimits(http),
       expiryNotice: expiryNotice(http), acmeCertificates: acmeCertificates,
-      spanExport: spanExport)
+      spanExport: spanExport, sharedStores: stores.values.sorted { $0.name < $1.name })
   }
 
   // MARK: Shared by all parts
@@ -150,14 +152,17 @@ package struct SettingsBuilder {
   }
 
   private mutating func material(_ directive: Directive, _ word: Word) -> MaterialReference? {
+    reference(directive, word, isKey: directive.name.hasSuffix("certificate_key"))
+  }
+
+  /// Returns the file or credential that a word, or the value of a parameter, names.
+  mutating func reference(_ directive: Directive, _ word: Word, isKey: Bool) -> MaterialReference? {
     if word.text.contains("$") {
       error(word.location, "variables in \"\(directive.name)\" are not supported yet", hint: "name a file")
       return nil
     }
     do {
-      return try MaterialReference(
-        parsing: word.text, relativeTo: folder, location: word.location,
-        isKey: directive.name.hasSuffix("certificate_key"))
+      return try MaterialReference(parsing: word.text, relativeTo: folder, location: word.location, isKey: isKey)
     } catch {
       diagnostics.append(error.diagnostic)
       return nil

@@ -33,10 +33,12 @@ struct LimitReq: LocationFeature {
 
   static let directives: [DirectiveEntry] = [
     .local(
-      "limit_req_zone", .http, .words(3...3, "KEY zone=NAME:SIZE rate=NUMBERr/s|NUMBERr/m"),
+      "limit_req_zone", .http, .words(3...5, "KEY zone=NAME:SIZE rate=NUMBERr/s|NUMBERr/m [store=NAME [fail=open|closed|local]]"),
       "A zone for `limit_req`: the rate that each value of the key may have. All workers share it, and a reload keeps the"
         + " states of a zone with the same name, key and size. A megabyte holds about 5,000 states (nginx: 8,000); a full"
-        + " zone forgets the one used least recently. `$ssl_client_spki` as the key limits each client identity.",
+        + " zone forgets the one used least recently. `$ssl_client_spki` as the key limits each client identity. With"
+        + " `store`, the zone is that of all machines with this `shared_store`; while it can't be asked, this process counts"
+        + " (`fail=local`), or requests pass (`open`), or are refused (`closed`).",
       repeatable: true, example: "limit_req_zone $binary_remote_addr zone=z:10m rate=10r/s;", trust: .told),
     .list(
       "limit_req", levels, .words(1...3, "zone=NAME [burst=NUMBER] [nodelay | delay=NUMBER]"), "",
@@ -77,6 +79,14 @@ struct LimitReq: LocationFeature {
       lines.append(limit)
     }
     if lines.isEmpty { return nil }
+    if let first = lines.lazy.compactMap(\.zone.store).first,
+      let other = lines.first(where: { $0.zone.store.map { $0.store != first.store } ?? false })
+    {
+      builder.error(
+        level.scope.list(name).last?.location,
+        "\"limit_req\" has zones of two stores, \"\(first.store)\" and \"\(other.zone.store?.store ?? "")\"",
+        hint: "one store decides on one request")
+    }
     let response = LimitResponseSettings(
       isDryRun: level.scope.flag("limit_req_dry_run"), status: level.scope.number("limit_req_status"),
       level: level.scope.text("limit_req_log_level"))
@@ -115,7 +125,7 @@ struct LimitReq: LocationFeature {
   // MARK: Effect
 
   func compile(_ parts: inout LocationParts, _ makers: LiveMakers) {
-    parts.steps.preaccess.append(RequestLimit(self, makers.shared.limitZones))
+    parts.steps.preaccess.append(RequestLimit(self, makers.shared.limitZones, makers.stores))
   }
 
   static func compare(_ old: Self?, _ new: Self?, _ names: ComparedNames, _ found: inout TrustChanges) {

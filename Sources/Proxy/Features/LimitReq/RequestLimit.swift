@@ -1,7 +1,12 @@
 import Observability
+import Redis
 import Transport
 
 /// `limit_req`: a step of the preaccess phase, before `limit_conn`, as in nginx.
+///
+/// Zones with a store are asked first, all of them in one question; what the store allows has been counted there. The
+/// others follow, and those whose store gave no answer with `fail=local`. A request that one of those refuses then counts in
+/// the store although it goes no further.
 final class RequestLimit: PhaseStep {
   private struct Line {
     let zone: RequestZone
@@ -11,18 +16,37 @@ final class RequestLimit: PhaseStep {
     let rate: Int
     let burst: Int
     let delay: Int
+    /// nil: without a store.
+    let failing: StoreUse.Failing?
+  }
+
+  /// The longest wait of the limits that have decided, and the line that decides it.
+  private struct Longest {
+    var wait = 0
+    var excess = 0
+    var name = ""
+    var isCounted = false
+
+    mutating func consider(_ line: Line, _ excess: Int) {
+      isCounted = true
+      let wait = LeakyBucket.wait(excess: excess, free: line.delay, rate: line.rate)
+      if wait > self.wait { (self.wait, self.excess, name) = (wait, excess, line.name) }
+    }
   }
 
   private let lines: [Line]
+  /// Those without a store, for the requests of a location that has none with one.
+  private let store: StoreClient?
   private let response: LimitResponseSettings
 
-  init(_ settings: LimitReq, _ zones: LimitZones) {
+  init(_ settings: LimitReq, _ zones: LimitZones, _ stores: LiveStores) {
     lines = settings.lines.map {
       Line(
         zone: zones.requestZone($0.zone), key: $0.zone.key.compiled, name: $0.zone.name,
         spelling: $0.zone.spelling,
-        rate: $0.rate, burst: $0.burst, delay: $0.delay)
+        rate: $0.rate, burst: $0.burst, delay: $0.delay, failing: $0.zone.store?.failing)
     }
+    store = settings.lines.lazy.compactMap { stores[$0.zone.store] }.first
     response = settings.response
   }
 
@@ -30,46 +54,93 @@ final class RequestLimit: PhaseStep {
 
   override func run(_ exchange: Exchange) -> StepOutcome {
     if exchange.account.states.known(RequestLimitState.self) != nil { return .next }
+    if let store { return ask(store, exchange) }
+    return judge(exchange, lines, Longest())
+  }
+
+  override func rehearse(_ exchange: Exchange, _ trace: ExplainTrace) -> StepOutcome {
+    guard let store else { return run(exchange) }
+    trace.add("asks", "the shared store \"\(store.settings.name)\" whether the rates are kept; taken as kept")
+    return judge(exchange, lines.filter { $0.failing == nil }, Longest())
+  }
+
+  // MARK: In the store
+
+  private func ask(_ store: StoreClient, _ exchange: Exchange) -> StepOutcome {
+    var (keys, arguments, asked): ([[UInt8]], [[UInt8]], [Line]) = ([], [], [])
+    for line in lines where line.failing != nil {
+      let key = line.key.bytes(exchange)
+      guard LimitKey.counts(key, upTo: LimitKey.requestBytes, line.spelling, exchange) else { continue }
+      keys.append(StoreKey.of("rate", line.name, key))
+      arguments.append(Array("\(line.rate)".utf8))
+      arguments.append(Array("\(line.burst)".utf8))
+      asked.append(line)
+    }
+    if asked.isEmpty { return judge(exchange, lines.filter { $0.failing == nil }, Longest()) }
+    if store.fault != nil { return withoutStore(exchange, asked) }
+    StoreWait.ask(store, .rates, keys, arguments, exchange) { [self] exchange, answer in
+      guard case .success(.list(let items)) = answer, items.count >= 2, case .number(let refusing) = items[0] else {
+        return withoutStore(exchange, asked)
+      }
+      let excesses = items.dropFirst().map { if case .number(let excess) = $0 { Int(clamping: excess) } else { Int.max } }
+      if refusing > 0 {
+        let line = asked.indices.contains(Int(clamping: refusing - 1)) ? asked[Int(clamping: refusing - 1)] : asked[0]
+        return refuse(exchange, line, excess: excesses[0])
+      }
+      guard excesses.count == asked.count else { return withoutStore(exchange, asked) }
+      var longest = Longest()
+      for (line, excess) in zip(asked, excesses) { longest.consider(line, excess) }
+      return judge(exchange, lines.filter { $0.failing == nil }, longest)
+    }
+    return .wait
+  }
+
+  /// The store gave no answer: each of its lines says what counts.
+  private func withoutStore(_ exchange: Exchange, _ asked: [Line]) -> StepOutcome {
+    if let line = asked.first(where: { $0.failing == .closed }) {
+      exchange.log(response.level, "limiting requests: no answer of the shared store for zone \"\(line.name)\"")
+      return refuse(exchange, [])
+    }
+    return judge(exchange, lines.filter { $0.failing == nil || $0.failing == .local }, Longest())
+  }
+
+  // MARK: In this process
+
+  private func judge(_ exchange: Exchange, _ lines: [Line], _ known: Longest) -> StepOutcome {
     let now = exchange.worker.loop.now
     var reserved: [(Line, RequestStates.Reservation)] = []
-    var isCounted = false
-    // The longest wait, and the line that decides it.
-    var longest = (wait: 0, excess: 0, name: "")
-    func consider(_ line: Line, _ excess: Int) {
-      let wait = LeakyBucket.wait(excess: excess, free: line.delay, rate: line.rate)
-      if wait > longest.wait { longest = (wait, excess, line.name) }
-    }
+    var longest = known
     for (index, line) in lines.enumerated() {
       let key = line.key.bytes(exchange)
       guard LimitKey.counts(key, upTo: LimitKey.requestBytes, line.spelling, exchange) else { continue }
       let isLast = index == lines.count - 1
       switch line.zone.ask(key, rate: line.rate, burst: line.burst, now: now, isLast: isLast) {
-      case .reserved(let reservation):
-        reserved.append((line, reservation))
-        isCounted = true
-      case .counted(let excess):
-        isCounted = true
-        consider(line, excess)
+      case .reserved(let reservation): reserved.append((line, reservation))
+      case .counted(let excess): longest.consider(line, excess)
       case .refused(let excess):
-        exchange.log(
-          response.level,
-          "limiting requests\(response.isDryRun ? ", dry run" : ""), excess: \(Self.text(excess)) by zone \"\(line.name)\""
-        )
-        return refuse(exchange, reserved)
+        for (line, reservation) in reserved { line.zone.release(reservation) }
+        return refuse(exchange, line, excess: excess)
       case .full:
         exchange.log(.alert, "could not allocate node in limit_req zone \"\(line.name)\"")
         return refuse(exchange, reserved)
       }
     }
-    guard isCounted else { return .next }
     for (line, reservation) in reserved.reversed() {
-      consider(line, line.zone.settle(reservation, rate: line.rate, now: now))
+      longest.consider(line, line.zone.settle(reservation, rate: line.rate, now: now))
     }
+    guard longest.isCounted else { return .next }
     guard longest.wait > 0 else {
       exchange.use(RequestLimitState.self).verdict = .passed
       return .next
     }
     return delay(exchange, longest.wait, excess: longest.excess, longest.name)
+  }
+
+  private func refuse(_ exchange: Exchange, _ line: Line, excess: Int) -> StepOutcome {
+    exchange.log(
+      response.level,
+      "limiting requests\(response.isDryRun ? ", dry run" : ""), excess: \(Self.text(excess)) by zone \"\(line.name)\"")
+    return refuse(exchange, [])
   }
 
   private func refuse(_ exchange: Exchange, _ reserved: [(Line, RequestStates.Reservation)]) -> StepOutcome {

@@ -1,0 +1,27 @@
+public import Bytes
+
+/// Writes commands as the server reads them: a list of strings, each with its length, so that no byte of an argument can
+/// end it.
+public enum RedisCommand {
+  public static func append(_ words: [[UInt8]], to output: inout ByteBuffer) {
+    output.append("*")
+    append(words.count, &output)
+    for word in words { append(word, &output) }
+  }
+
+  /// `append` for words of our own.
+  public static func append(_ words: String..., to output: inout ByteBuffer) {
+    append(words.map { Array($0.utf8) }, to: &output)
+  }
+
+  private static func append(_ word: [UInt8], _ output: inout ByteBuffer) {
+    output.append("$")
+    append(word.count, &output)
+    output.append(word)
+    output.append("\r\n")
+  }
+
+  private static func append(_ number: Int, _ output: inout ByteBuffer) {
+    output.append(Array("\(number)\r\n".utf8))
+  }
+}
