@@ -159,6 +159,7 @@ package struct KeyMaterial {
       trustedCAs: trustedCAs ?? [],
       revocations: revocations ?? [], ticketKeys: ticketKeys ?? [])
     material.clientPins = clientPins
+    material.ticketRing = tls.ticketStore.map { loader.shared.ticketRings.ring(of: $0) }
     material.staples = staples ?? []
     material.absence = absence
     material.dhParameters = dhParameters

@@ -7,12 +7,18 @@ public final class MessageEnvelope: Sendable {
   /// Set when a sealed response would also open as a request. Its IV is then remembered, so that a reflected response
   /// is a replay.
   private let reflections: ReplayGuard?
+  /// Milliseconds for which an envelope must be remembered; nil: replays are not looked for.
+  package let replaySpan: UInt64?
+  /// The name of the keys that seal.
+  private let keysName: [UInt8]
   /// The largest envelope to open and the largest body to seal: both are held in memory whole.
   public let maxSize: Int
 
   public init(_ keys: EnvelopeKeys, replays: ReplayGuard?, maxSize: Int) {
     opener = Opener(keys, replays: replays)
     sealer = Sealer(responses: keys)
+    keysName = keys.current.identity
+    replaySpan = replays?.span
     reflections = keys.suite == keys.suite.ofResponses ? replays : nil
     self.maxSize = maxSize
   }
@@ -22,8 +28,24 @@ public final class MessageEnvelope: Sendable {
     try opener.open(body, now: now)
   }
 
+  /// `open`. `name` gets the name by which all machines know the envelope.
+  package func open(
+    _ body: UnsafeRawBufferPointer, now: UInt64, name: inout [UInt8]
+  ) throws(EnvelopeError) -> ByteBuffer {
+    try opener.open(body, now: now, name: &name)
+  }
+
   /// Seals the body of a response. `now`: as in `open`.
   public func seal(_ plain: UnsafeRawBufferPointer, now: UInt64) throws(SealingError) -> ByteBuffer {
+    var name: [UInt8]?
+    return try seal(plain, now: now, name: &name)
+  }
+
+  /// `seal`. `name` gets the name by which all machines must know the envelope before anybody has it; nil: it opens as no
+  /// request.
+  package func seal(
+    _ plain: UnsafeRawBufferPointer, now: UInt64, name: inout [UInt8]?
+  ) throws(SealingError) -> ByteBuffer {
     let iv = try sealer.iv()
     if let reflections {
       switch reflections.window.look(iv, now: now, span: reflections.span, remembers: true) {
@@ -32,6 +54,7 @@ public final class MessageEnvelope: Sendable {
       case .unknown: throw .windowFull
       }
     }
+    name = reflections.map { _ in keysName + iv }
     return try sealer.seal(plain, iv: iv)
   }
 }

@@ -17,6 +17,14 @@ public struct Opener: Sendable {
 
   /// Returns the plain body. `now`: milliseconds of a monotonic clock, the same for all users of the window.
   public func open(_ body: UnsafeRawBufferPointer, now: UInt64) throws(EnvelopeError) -> ByteBuffer {
+    var name: [UInt8] = []
+    return try open(body, now: now, name: &name)
+  }
+
+  /// `open`. `name` gets what names the envelope among all that its keys ever seal: the keys' name and the IV.
+  package func open(
+    _ body: UnsafeRawBufferPointer, now: UInt64, name: inout [UInt8]
+  ) throws(EnvelopeError) -> ByteBuffer {
     var fault: EnvelopeError?
     let sealed: EnvelopeFormat.Sealed
     do throws(EnvelopeError) { sealed = try EnvelopeFormat.read(body, keys.suite) } catch {
@@ -26,11 +34,17 @@ public struct Opener: Sendable {
     var text = ByteBuffer()
     var verdict = judge(sealed, keys.current, filler: body, into: &text)
     var window = replays?.window
+    var keysName = keys.current.identity
     if !verdict.isAuthentic, let previous = keys.previous {
       let first = verdict
       text.removeAll()
       verdict = judge(sealed, previous, filler: body, into: &text)
-      if verdict.isAuthentic { window = replays?.previous } else { verdict = first }
+      if verdict.isAuthentic {
+        window = replays?.previous
+        keysName = previous.identity
+      } else {
+        verdict = first
+      }
     }
     let isAuthentic = fault == nil && verdict.isAuthentic
     let novelty =
@@ -42,6 +56,7 @@ public struct Opener: Sendable {
     case .unknown: throw .windowFull
     }
     text.truncate(to: text.count - Int(verdict.padding.count))
+    name = keysName + sealed.iv
     return text
   }
 

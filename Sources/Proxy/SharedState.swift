@@ -31,6 +31,8 @@ package final class SharedState: Sendable {
   /// What answers challenges of ACME.
   package let challengeCertificates = ChallengeCertificates()
   package let challengeTokens = ChallengeTokens()
+  /// Keys of session tickets that stores have.
+  package let ticketRings = TicketKeyRings()
   /// How the stores stand that machines share.
   let stores = StoreRecords()
   /// Sends spans to the collector.

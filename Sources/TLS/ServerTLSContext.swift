@@ -15,6 +15,8 @@ public struct ServerTLSMaterial: Sendable {
   public var revocations: [RevocationList]
   /// `ssl_session_ticket_key`.
   public var ticketKeys: [TicketKey]
+  /// Keys that change meanwhile, in place of those.
+  public var ticketRing: TicketKeyRing?
   /// `ssl_dhparam`.
   package var dhParameters: DHParameters?
   /// `ssl_stapling`: one staple for each certificate whose issuer is known.
@@ -62,7 +64,10 @@ public final class ServerTLSContext: @unchecked Sendable {
   /// Why every handshake is refused: there is no certificate yet. nil if there is one.
   package let absence: String?
   /// Empty: a ticket only names a session of the store.
-  let ticketKeys: [TicketKey]
+  private let fixedTicketKeys: [TicketKey]
+  private let ticketRing: TicketKeyRing?
+  /// The first one seals tickets, and all of them open tickets; empty: the session store has the sessions.
+  var ticketKeys: [TicketKey] { ticketRing?.current ?? fixedTicketKeys }
   /// nil: no responder is asked about clients.
   let statusCheck: ClientStatusCheck?
   package let staples: [Staple]
@@ -103,7 +108,9 @@ public final class ServerTLSContext: @unchecked Sendable {
     self.workload = material.workload
     self.names = names
     self.absence = names == nil && material.certificates.isEmpty ? material.absence : nil
-    self.ticketKeys = sessions == nil || !settings.sessionTickets ? [] : material.ticketKeys
+    let hasTickets = sessions != nil && settings.sessionTickets
+    fixedTicketKeys = hasTickets ? material.ticketKeys : []
+    ticketRing = hasTickets ? material.ticketRing : nil
     let authorities = material.clientCAs + material.trustedCAs
     let standard = SSL_CTX_get_security_level(handle)
     do throws(TLSSettingsError) {

@@ -179,6 +179,8 @@ public struct ServerTLSSettings: Sendable, Hashable {
   /// `ssl_session_ticket_key`: the first key encrypts tickets, every key decrypts them. Empty: tickets only name a
   /// session that this process keeps.
   public var ticketKeys: [MaterialReference] = []
+  /// The store that has them instead (`store:NAME`).
+  public var ticketStore: String?
   /// Whether changed files are reloaded without a signal (`ssl_reload`).
   public var reloads = true
   /// Seconds.

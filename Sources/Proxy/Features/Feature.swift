@@ -91,7 +91,7 @@ enum Features {
     Main.self, Workload.self, CoreHTTP.self, Listen.self, HTTP2.self, ServerNames.self, ClientBody.self,
     ResponseFraming.self,
     ServerTLS.self, ClientTrust.self, ACMECertificates.self,
-    ClientLimits.self, SharedStore.self, NameResolution.self, UpstreamGroups.self, Balance.self, Sticky.self, HealthChecks.self,
+    ClientLimits.self, SharedStore.self, GuessStore.self, NameResolution.self, UpstreamGroups.self, Balance.self, Sticky.self, HealthChecks.self,
     StreamHealthChecks.self,
     StreamCore.self, StreamPreread.self, StartTLS.self, StreamSet.self,
     Map.self, Geo.self, SplitClients.self, ClientAccess.self, ClientIdentity.self, RealClientCert.self, RealIP.self,

@@ -167,6 +167,8 @@ public final class HTTPSettings: Sendable {
   public let spanExport: SpanExport?
   /// Each `shared_store`.
   package let sharedStores: [SharedStoreSettings]
+  /// Where wrong passwords count; nil: in this process alone.
+  package let guessStore: StoreUse?
 
   package init(
     listeners: [ListenerSettings], servers: [ServerSettings], groups: [UpstreamGroupSettings],
@@ -174,10 +176,12 @@ public final class HTTPSettings: Sendable {
     computed: [Int: ComputedVariable] = [:], setNames: [Int: String] = [:], slotNames: [Int: String] = [:],
     resolvers: [ResolverSettings] = [], clientLimits: ClientLimitSettings = ClientLimitSettings(),
     expiryNotice: ExpiryNotice = .standard, acmeCertificates: [ACMECertificateSettings] = [],
-    spanExport: SpanExport? = nil, sharedStores: [SharedStoreSettings] = []
+    spanExport: SpanExport? = nil, sharedStores: [SharedStoreSettings] = [],
+    guessStore: StoreUse? = nil
   ) {
     self.spanExport = spanExport
     self.sharedStores = sharedStores
+    self.guessStore = guessStore
     self.acmeCertificates = acmeCertificates
     self.expiryNotice = expiryNotice
     self.clientLimits = clientLimits

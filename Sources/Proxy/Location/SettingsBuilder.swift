@@ -47,6 +47,7 @@ package struct SettingsBuilder {
   var acmeCertificates: [ACMECertificateSettings] = []
   /// `shared_store`, by name.
   var stores: [String: SharedStoreSettings] = [:]
+  var guessStore: StoreUse?
   /// nil: no spans go out.
   var spanExport: SpanExport?
   /// By the lines of servers, those without an error.
@@ -100,7 +101,8 @@ package struct SettingsBuilder {
       slots: variables.endSlot, computed: computed, setNames: setNames, slotNames: slotNames,
       resolvers: Array(Set(resolvers.values.compactMap { $0 })), clientLimits: clientLimits(http),
       expiryNotice: expiryNotice(http), acmeCertificates: acmeCertificates,
-      spanExport: spanExport, sharedStores: stores.values.sorted { $0.name < $1.name })
+      spanExport: spanExport, sharedStores: stores.values.sorted { $0.name < $1.name },
+      guessStore: guessStore)
   }
 
   // MARK: Shared by all parts

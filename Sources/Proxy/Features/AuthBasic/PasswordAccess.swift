@@ -24,14 +24,31 @@ final class PasswordAccess: PhaseStep {
       return challenge(exchange)
     }
     guard let users = users.file(for: exchange) else { return .denied(ErrorResponse(403)) }
+    let keys = [FailureWindow.Key.address(PendingWork.party(exchange.clientAddress)), .user(user)]
+    let waits = StoreGuesses.begin(exchange, keys, guessLimit) { [self] exchange, decision in
+      switch decision {
+      case .admitted(let attempt): check(user, password, users, exchange, attempt)
+      case .tooMany(let wait): exchange.resume(outcome(of: .tooMany(wait: wait), for: user, exchange))
+      case .unanswered:
+        exchange.log(.error, StoreGuesses.unanswered)
+        exchange.resume(.fail(ErrorResponse(503)))
+      }
+    }
+    if !waits { check(user, password, users, exchange, nil) }
+    return .wait
+  }
+
+  private func check(
+    _ user: [UInt8], _ password: SecretBytes, _ users: MaterialReference, _ exchange: Exchange, _ attempt: SharedAttempt?
+  ) {
     let (limit, isNamed) = (guessLimit, self.users.isNamed)
     let (address, state) = (PendingWork.party(exchange.clientAddress), exchange.worker.shared.enrolment)
     PendingWork.run(.passwords, for: exchange) {
       PasswordVerdict(on: user, password, by: users, isNamed: isNamed, limit, from: address, state)
     } _: { [self] exchange, verdict in
+      if case .refused = verdict {} else { attempt?.forgive() }
       exchange.resume(outcome(of: verdict, for: user, exchange))
     }
-    return .wait
   }
 
   override var words: String { AuthBasic.name }

@@ -107,6 +107,24 @@ private final class ESTHandler: ContentHandler {
 
   private func run(_ body: SecretBytes, _ exchange: Exchange) {
     guard let operation else { return exchange.fail(ErrorResponse(500)) }
+    guard case .enroll(let credentials) = operation else { return run(operation, body, exchange, nil) }
+    let waits = StoreGuesses.begin(exchange, credentials.guessKeys(of: exchange), content.settings.failureLimit) {
+      [self] exchange, decision in
+      switch decision {
+      case .admitted(let attempt): run(operation, body, exchange, attempt)
+      case .tooMany(let wait):
+        answer(.tooMany(wait: wait, "too many wrong passwords of this user or address"), exchange)
+      case .unanswered:
+        exchange.log(.error, StoreGuesses.unanswered)
+        exchange.fail(ErrorResponse(503))
+      }
+    }
+    if !waits { run(operation, body, exchange, nil) }
+  }
+
+  private func run(
+    _ operation: Operation, _ body: SecretBytes, _ exchange: Exchange, _ attempt: SharedAttempt?
+  ) {
     let settings = content.settings
     let (address, state) = (PendingWork.party(exchange.clientAddress), exchange.worker.shared.enrolment)
     PendingWork.run(.enrolments, for: exchange) {
@@ -119,6 +137,7 @@ private final class ESTHandler: ContentHandler {
         }
       }
     } _: { [self] exchange, outcome in
+      outcome.settle(attempt)
       answer(outcome, exchange)
     }
   }

@@ -53,11 +53,29 @@ private final class EnrolmentHandler: ContentHandler {
       return exchange.fail(ErrorResponse(kept.isInFile ? 413 : 401))
     }
     let request = SecretBytes(copying: kept.memory.readable)
+    let waits = StoreGuesses.begin(exchange, credentials.guessKeys(of: exchange), content.settings.failureLimit) {
+      [self] exchange, decision in
+      switch decision {
+      case .admitted(let attempt): issue(credentials, request, exchange, attempt)
+      case .tooMany(let wait):
+        answer(.tooMany(wait: wait, "too many wrong passwords of this user or address"), exchange)
+      case .unanswered:
+        exchange.log(.error, StoreGuesses.unanswered)
+        exchange.fail(ErrorResponse(503))
+      }
+    }
+    if !waits { issue(credentials, request, exchange, nil) }
+  }
+
+  private func issue(
+    _ credentials: ShownCredentials, _ request: SecretBytes, _ exchange: Exchange, _ attempt: SharedAttempt?
+  ) {
     let settings = content.settings
     let (address, state) = (PendingWork.party(exchange.clientAddress), exchange.worker.shared.enrolment)
     PendingWork.run(.enrolments, for: exchange) {
       request.withUnsafeBytes { EnrolmentService(settings, state).answer(credentials, from: address, body: $0) }
     } _: { [self] exchange, outcome in
+      outcome.settle(attempt)
       answer(outcome, exchange)
     }
   }
@@ -96,6 +114,23 @@ private final class EnrolmentHandler: ContentHandler {
   private func challenge(_ exchange: Exchange) {
     PasswordAccess.setChallenge(content.realm, of: exchange)
     exchange.fail(ErrorResponse(401))
+  }
+}
+
+extension ShownCredentials {
+  /// Whose wrong passwords count together.
+  func guessKeys(of exchange: Exchange) -> [FailureWindow.Key] {
+    let address = FailureWindow.Key.address(PendingWork.party(exchange.clientAddress))
+    if case .basic(let user, _) = self { return [address, .user(user)] }
+    return [address]
+  }
+}
+
+extension EnrolmentOutcome {
+  /// Forgives an attempt whose credentials were right, or were not looked at.
+  func settle(_ attempt: SharedAttempt?) {
+    if case .unauthorized = self { return }
+    attempt?.forgive()
   }
 }
 

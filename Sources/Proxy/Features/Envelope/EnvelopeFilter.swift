@@ -81,9 +81,21 @@ final class EnvelopeFilter {
       return handler.tryNext()
     }
     do throws(EnvelopeError) {
-      let plain = try envelope.open(kept.memory.readable, now: handler.worker.loop.now)
-      exchange.setBody(.collected(RequestBody(opened: plain, by: settings, gauge: bodies)))
-      handler.tryNext()
+      var name: [UInt8] = []
+      let plain = try envelope.open(kept.memory.readable, now: handler.worker.loop.now, name: &name)
+      let body = RequestBody(opened: plain, by: settings, gauge: bodies)
+      guard let (store, use) = store(exchange) else { return pass(body, exchange) }
+      // Until the store knows it as new, it counts as one that was not opened.
+      exchange.setBody(.collecting(kept))
+      remember(name, in: store, exchange) { [self] exchange, novelty in
+        switch novelty {
+        case .seen: refuse(EnvelopeError.replayed.description, exchange)
+        case .unanswered where use.failing == .closed:
+          exchange.log(.error, "message envelope refused: no answer of the shared store, which remembers IVs")
+          exchange.fail(ErrorResponse(503))
+        case .new, .unanswered: pass(body, exchange)
+        }
+      }
     } catch {
       // The body counts as incomplete, so that an error page never gets an envelope that was not opened.
       exchange.setBody(.collecting(kept))
@@ -93,6 +105,26 @@ final class EnvelopeFilter {
       }
       refuse(error.description, exchange)
     }
+  }
+
+  private func pass(_ body: RequestBody, _ exchange: Exchange) {
+    exchange.setBody(.collected(body))
+    handler.tryNext()
+  }
+
+  // MARK: The store
+
+  private func store(_ exchange: Exchange) -> (StoreClient, StoreUse)? {
+    guard let use = settings.replayStore, envelope.replaySpan != nil else { return nil }
+    return exchange.session.live.stores[use].map { ($0, use) }
+  }
+
+  private func remember(
+    _ name: [UInt8], in store: StoreClient, _ exchange: Exchange,
+    _ next: @escaping (Exchange, StoreWait.Novelty) -> Void
+  ) {
+    StoreWait.remember(
+      store, StoreKey.of("envelope", "iv", name), milliseconds: envelope.replaySpan ?? 0, exchange, next)
   }
 
   /// Responds with the same bytes for every fault.
@@ -138,14 +170,33 @@ final class EnvelopeFilter {
       return handler.finish(exchange)
     }
     do throws(SealingError) {
-      let sealed = try envelope.seal(buffered.body.readable, now: handler.worker.loop.now)
-      handler.sendHead(of: response, exchange, pass, sealed: sealed.count)
-      handler.sendBody(sealed.readable, exchange)
-      handler.finish(exchange)
+      var name: [UInt8]?
+      let sealed = try envelope.seal(buffered.body.readable, now: handler.worker.loop.now, name: &name)
+      guard let name, let (store, use) = store(exchange) else {
+        return send(sealed.readable, response, pass, exchange)
+      }
+      let bytes = Array(sealed.readable)
+      // It would open as a request at another machine, which must know it before the client has it.
+      remember(name, in: store, exchange) { [self] exchange, novelty in
+        switch novelty {
+        case .seen: refuseToSeal(SealingError.random.description, exchange)
+        case .unanswered where use.failing == .closed:
+          refuseToSeal("no answer of the shared store, which remembers IVs", exchange)
+        case .new, .unanswered: bytes.withUnsafeBytes { send($0, response, pass, exchange) }
+        }
+      }
     } catch {
       if error == .windowFull { exchange.log(.alert, "an answer is not sealed: \(error)") }
       refuseToSeal(error.description, exchange)
     }
+  }
+
+  private func send(
+    _ sealed: UnsafeRawBufferPointer, _ response: ResponseHead, _ pass: LiveProxyPass, _ exchange: Exchange
+  ) {
+    handler.sendHead(of: response, exchange, pass, sealed: sealed.count)
+    handler.sendBody(sealed, exchange)
+    handler.finish(exchange)
   }
 
   private func refuseToSeal(_ reason: String, _ exchange: Exchange) {

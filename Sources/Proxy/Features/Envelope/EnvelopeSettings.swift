@@ -19,6 +19,8 @@ public struct EnvelopeSettings: Sendable, Hashable {
   public var previous: KeyFiles?
   /// Milliseconds; nil: replays are not looked for.
   public var replayWindow: UInt64?
+  /// Where the IVs of all machines are remembered; nil: in this process alone.
+  package var replayStore: StoreUse?
   /// Bytes of an envelope, and of an answer's body.
   public var maxSize: Int
   /// Files that change are taken up (`ssl_reload`).

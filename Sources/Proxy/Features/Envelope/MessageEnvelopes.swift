@@ -34,8 +34,8 @@ package enum MessageEnvelopes: Feature {
       "message_envelope_mac_key", levels, .words(1...2, "MATERIAL [MATERIAL]"), "",
       "The MAC's keys, in the order of the cipher's keys.", example: "message_envelope_mac_key envelope.mac;"),
     .value(
-      "message_envelope_replay_window", levels, .words(1...1, "TIME | off"), "off",
-      "How long sallyport remembers IVs; it refuses an envelope with an IV that it remembers.",
+      "message_envelope_replay_window", levels, .words(1...3, "TIME | off [store=NAME [fail=closed|local]]"), "off",
+      "How long sallyport remembers IVs; it refuses an envelope with an IV that it remembers. With `store`, all machines with this `shared_store` remember together; while it can't be asked, requests get 503 (`fail=closed`, which needs no saying) or this process alone remembers (`local`).",
       example: "message_envelope_replay_window 5m;"),
     .value(
       "message_envelope_max_size", levels, .size, "1m",
@@ -71,9 +71,18 @@ package enum MessageEnvelopes: Feature {
       return .init(cipher: cipherKeys[index], mac: mac == nil ? nil : macKeys[index])
     }
     guard let current = files(0) else { return nil }
-    return EnvelopeSettings(
+    var settings = EnvelopeSettings(
       suite: suite, current: current, previous: files(1), replayWindow: facts.replayWindow, maxSize: facts.maxSize,
       reloads: scope.reloadsFiles, location: pass.location)
+    if let line = scope.value("message_envelope_replay_window") {
+      for word in line.arguments.dropFirst() where !["store", "fail"].contains(word.text.splitAtEquals.name) {
+        builder.error(
+          word.location, "invalid parameter \"\(word.text)\" in \"\(line.name)\"", hint: "TIME store=NAME fail=closed")
+      }
+      settings.replayStore = builder.storeUse(
+        line.arguments.dropFirst(), of: line.name, standard: .closed, allowing: [.closed, .local])
+    }
+    return settings
   }
 
   /// Warns of an envelope in a location without an upstream. A level above may set it for its other locations.

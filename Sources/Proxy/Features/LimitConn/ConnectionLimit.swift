@@ -8,16 +8,19 @@ final class ConnectionLimit: PhaseStep {
     let name: String
     let spelling: String
     let count: Int
+    /// nil: without a store.
+    let shared: (holds: StoreHolds, failing: StoreUse.Failing)?
   }
 
   private let lines: [Line]
   private let response: LimitResponseSettings
 
-  init(_ settings: LimitConn, _ zones: LimitZones) {
+  init(_ settings: LimitConn, _ zones: LimitZones, _ stores: LiveStores) {
     lines = settings.lines.map {
       Line(
         zone: zones.connectionZone($0.zone), key: $0.zone.key.compiled, name: $0.zone.name,
-        spelling: $0.zone.spelling, count: $0.count)
+        spelling: $0.zone.spelling, count: $0.count,
+        shared: $0.zone.store.flatMap { use in stores[use].map { ($0.holds, use.failing) } })
     }
     response = settings.response
   }
@@ -26,23 +29,81 @@ final class ConnectionLimit: PhaseStep {
 
   override func run(_ exchange: Exchange) -> StepOutcome {
     if exchange.account.states.known(ConnectionLimitState.self) != nil { return .next }
-    for line in lines {
+    return go(on: 0, exchange)
+  }
+
+  override func rehearse(_ exchange: Exchange, _ trace: ExplainTrace) -> StepOutcome {
+    guard lines.contains(where: { $0.shared != nil }) else { return run(exchange) }
+    trace.add("asks", "a shared store how many are in progress; taken as few enough")
+    return .next
+  }
+
+  /// Judges by the lines from this one on.
+  private func go(on first: Int, _ exchange: Exchange) -> StepOutcome {
+    for (index, line) in lines.enumerated().dropFirst(first) {
       let key = line.key.bytes(exchange)
       guard LimitKey.counts(key, upTo: LimitKey.connectionBytes, line.spelling, exchange) else { continue }
-      switch line.zone.take(key, limit: line.count) {
-      case .counted:
-        exchange.use(ConnectionLimitState.self).hold(key, in: line.zone)
-      case .refused:
-        exchange.log(
-          response.level,
-          "limiting connections\(response.isDryRun ? ", dry run," : "") by zone \"\(line.name)\"")
-        return refuse(exchange)
-      case .full:
-        exchange.log(.alert, "could not allocate node in limit_conn_zone \"\(line.name)\"")
-        return refuse(exchange)
+      if let (holds, failing) = line.shared {
+        if holds.store.fault == nil {
+          ask(holds, StoreKey.of("conn", line.name, key), line, next: index + 1, failing, exchange)
+          return .wait
+        }
+        switch failing {
+        case .open: continue
+        case .closed: return refuse(exchange, line, for: ": no answer of the shared store")
+        case .local: break
+        }
       }
+      return goLocally(on: index, exchange)
     }
     return .next
+  }
+
+  private func ask(
+    _ holds: StoreHolds, _ key: [UInt8], _ line: Line, next index: Int, _ failing: StoreUse.Failing, _ exchange: Exchange
+  ) {
+    let serial = exchange.serial
+    holds.take(key, limit: line.count) { [self] answer in
+      guard serial == exchange.serial else {
+        // Nobody is left whom the count stands for.
+        if answer == .counted { holds.release(key) }
+        return
+      }
+      switch (answer, failing) {
+      case (.counted, _):
+        exchange.use(ConnectionLimitState.self).hold(key, in: holds)
+        exchange.resume(go(on: index, exchange))
+      case (.refused, _): exchange.resume(refuse(exchange, line))
+      case (.unanswered, .closed):
+        exchange.resume(refuse(exchange, line, for: ": no answer of the shared store"))
+      case (.unanswered, .open): exchange.resume(go(on: index, exchange))
+      // The store is down by now, so that the zone of this process judges.
+      case (.unanswered, .local): exchange.resume(goLocally(on: index - 1, exchange))
+      }
+    }
+    StoreWait.leave(exchange)
+  }
+
+  /// Judges by one line's zone in this process, and then by the lines after it.
+  private func goLocally(on index: Int, _ exchange: Exchange) -> StepOutcome {
+    guard lines.indices.contains(index) else { return .next }
+    let line = lines[index], key = lines[index].key.bytes(exchange)
+    switch line.zone.take(key, limit: line.count) {
+    case .counted:
+      exchange.use(ConnectionLimitState.self).hold(key, in: line.zone)
+      return go(on: index + 1, exchange)
+    case .refused: return refuse(exchange, line)
+    case .full:
+      exchange.log(.alert, "could not allocate node in limit_conn_zone \"\(line.name)\"")
+      return refuse(exchange)
+    }
+  }
+
+  private func refuse(_ exchange: Exchange, _ line: Line, for reason: String = "") -> StepOutcome {
+    exchange.log(
+      response.level,
+      "limiting connections\(response.isDryRun ? ", dry run," : "") by zone \"\(line.name)\"\(reason)")
+    return refuse(exchange)
   }
 
   private func refuse(_ exchange: Exchange) -> StepOutcome {
@@ -55,12 +116,15 @@ final class ConnectionLimit: PhaseStep {
 /// or a subrequest doesn't count again.
 final class ConnectionLimitState: FeatureState {
   private(set) var verdict = LimitVerdict.passed
-  private var held: [(zone: ConnectionZone, key: [UInt8])] = []
+  private var held: [HeldCount] = []
 
   /// Keeps a count until the client has the response.
-  func hold(_ key: [UInt8], in zone: ConnectionZone) {
+  func hold(_ key: [UInt8], in zone: ConnectionZone) { hold(.zone(zone, key)) }
+  func hold(_ key: [UInt8], in store: StoreHolds) { hold(.store(store, key)) }
+
+  private func hold(_ count: HeldCount) {
     verdict = .passed
-    held.append((zone, key))
+    held.append(count)
   }
 
   /// Gives all counts back, because the request goes no further.
@@ -82,17 +146,30 @@ final class ConnectionLimitState: FeatureState {
   override func reset() { release() }
 
   private func release() {
-    for (zone, key) in held { zone.release(key) }
+    for count in held { count.release() }
     held.removeAll()
+  }
+}
+
+/// One count of one exchange.
+private enum HeldCount {
+  case zone(ConnectionZone, [UInt8])
+  case store(StoreHolds, [UInt8])
+
+  func release() {
+    switch self {
+    case .zone(let zone, let key): zone.release(key)
+    case .store(let store, let key): store.release(key)
+    }
   }
 }
 
 /// The counts of `limit_conn` that outlive their exchange: the client has not taken the whole response yet. They are given
 /// back with this object.
 private final class HeldCounts {
-  private let counts: [(zone: ConnectionZone, key: [UInt8])]
+  private let counts: [HeldCount]
 
-  init(_ counts: [(zone: ConnectionZone, key: [UInt8])]) { self.counts = counts }
+  init(_ counts: [HeldCount]) { self.counts = counts }
 
-  deinit { for (zone, key) in counts { zone.release(key) } }
+  deinit { for count in counts { count.release() } }
 }

@@ -30,9 +30,10 @@ struct LimitConn: LocationFeature {
 
   static let directives: [DirectiveEntry] = [
     .local(
-      "limit_conn_zone", [.http, .stream], .words(2...2, "KEY zone=NAME:SIZE"),
+      "limit_conn_zone", [.http, .stream], .words(2...4, "KEY zone=NAME:SIZE [store=NAME [fail=open|closed|local]]"),
       "A zone for `limit_conn`. All workers share it, and a reload keeps it. If no further key fits, the request is"
-        + " refused.", repeatable: true, example: "limit_conn_zone $binary_remote_addr zone=z:10m;", trust: .told),
+        + " refused. With `store`, all machines with this `shared_store` count together; while it can't be asked, this"
+        + " process counts (`fail=local`), or requests pass (`open`), or are refused (`closed`).", repeatable: true, example: "limit_conn_zone $binary_remote_addr zone=z:10m;", trust: .told),
     .list(
       "limit_conn", levels, .words(2...2, "ZONE NUMBER"), "",
       "The number of requests with one value of the zone's key that may be in progress. Each stream of HTTP/2 counts,"
@@ -94,7 +95,7 @@ struct LimitConn: LocationFeature {
   // MARK: Effect
 
   func compile(_ parts: inout LocationParts, _ makers: LiveMakers) {
-    parts.steps.preaccess.append(ConnectionLimit(self, makers.shared.limitZones))
+    parts.steps.preaccess.append(ConnectionLimit(self, makers.shared.limitZones, makers.stores))
   }
 
   static func compare(_ old: Self?, _ new: Self?, _ names: ComparedNames, _ found: inout TrustChanges) {
@@ -104,6 +105,8 @@ struct LimitConn: LocationFeature {
       found.limit(
         "the number of \(names.things) at a time by limit_conn of zone \(name)", before[name]?.count, after[name]?.count
       )
+      StoreUse.compare(
+        "the counts of limit_conn of zone \(name)", before[name]?.zone.store, after[name]?.zone.store, &found)
       if let one = before[name], let other = after[name],
         one.zone.key.text(names.old) != other.zone.key.text(names.new)
       {

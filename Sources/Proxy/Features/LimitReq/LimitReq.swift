@@ -137,6 +137,7 @@ struct LimitReq: LocationFeature {
       case (nil, let line?):
         found.closes("limit_req of zone \(name) is new: \(rate(line.rate)) for each \(line.zone.key.text(names.new))")
       case (let one?, let other?):
+        StoreUse.compare("the counts of limit_req of zone \(name)", one.zone.store, other.zone.store, &found)
         let name = "limit_req of zone \(name)"
         if other.rate != one.rate {
           let sentence = "\(name) allows \(rate(other.rate)) (was \(rate(one.rate)))"

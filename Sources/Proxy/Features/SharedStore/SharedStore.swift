@@ -45,6 +45,42 @@ package struct StoreUse: Sendable, Hashable {
 
   package let store: String
   package let failing: Failing
+
+  /// Says what a change means. `what`: what is in the store.
+  static func compare(_ what: String, _ old: StoreUse?, _ new: StoreUse?, _ found: inout TrustChanges) {
+    switch (old, new) {
+    case (let old?, nil): found.opens("\(what) are no longer shared with other machines (store \(old.store))")
+    case (nil, let new?): found.closes("\(what) are shared with other machines (store \(new.store))")
+    case (let old?, let new?):
+      if old.store != new.store { found.other("\(what) are in the store \(new.store) (was \(old.store))") }
+      if old.failing != new.failing {
+        found.other("\(what), while the store can't be asked: \(new.failing.rawValue) (was \(old.failing.rawValue))")
+      }
+    case (nil, nil): break
+    }
+  }
+}
+
+/// `enrolment_failures_store`: the wrong passwords of all machines count together.
+enum GuessStore: Feature {
+  static let chapter = Chapter.passwords
+  private static let name = "enrolment_failures_store"
+
+  static let directives: [DirectiveEntry] = [
+    .local(
+      name, .http, .words(1...2, "NAME [fail=closed|local]"),
+      "The `shared_store` in which the wrong passwords that `enrolment_failures` limits count for all machines, those of"
+        + " `auth_basic` with the same file too. While it can't be asked, this process counts (`fail=local`, which needs no"
+        + " saying) or requests get 503 (`closed`). Not in nginx.",
+      example: "enrolment_failures_store main;", trust: .told)
+  ]
+
+  static func begin(_ http: Scope, _ builder: inout SettingsBuilder) {
+    guard let line = http.own(name).first else { return }
+    var words = line.arguments
+    if let first = words.first { words[0] = Word("store=\(first.text)", at: first.location) }
+    builder.guessStore = builder.storeUse(words, of: name, standard: .local, allowing: [.closed, .local])
+  }
 }
 
 enum SharedStore: Feature {

@@ -3,6 +3,7 @@ import DequeModule
 import HTTP
 import Observability
 import Redis
+import TLS
 import Transport
 import Upstream
 
@@ -36,8 +37,7 @@ final class StoreClient: AttemptObserver {
 
   let settings: SharedStoreSettings
   let record: StoreRecord
-  /// The name of this client among all that a store has, for what it holds there.
-  let identity: [UInt8]
+  private(set) lazy var holds = StoreHolds(self, loop: loop)
   /// Called when a connection is ready, before anything that is asked on it: what the store lost must be told again.
   var didConnect: [() -> Void] = []
 
@@ -79,7 +79,6 @@ final class StoreClient: AttemptObserver {
     self.tell = tell
     login = RedisLogin(user: settings.user, password: password, database: settings.database)
     session = RedisSession(login, scripts: StoreScript.allCases.map(\.text))
-    identity = Array("\(UInt64.random(in: 0 ... .max))-\(UInt64.random(in: 0 ... .max))".utf8)
     super.init()
   }
 
@@ -98,6 +97,15 @@ final class StoreClient: AttemptObserver {
   func ask(_ script: StoreScript, keys: [[UInt8]], _ arguments: [[UInt8]], then: @escaping (Answer) -> Void) {
     ask({ $1.append(script: script.rawValue, keys: keys, arguments, to: &$0) }, then)
   }
+
+  /// `arguments`: made when the question goes out.
+  func ask(
+    _ script: StoreScript, keys: [[UInt8]], arguments: @escaping () -> [[UInt8]], then: @escaping (Answer) -> Void
+  ) {
+    ask({ $1.append(script: script.rawValue, keys: keys, arguments(), to: &$0) }, then)
+  }
+
+  var isReady: Bool { phase == .ready }
 
   /// Has the store remember a key for so many milliseconds, unless it knows it. The answer is `none` if it does.
   func remember(_ key: [UInt8], milliseconds: UInt64, then: @escaping (Answer) -> Void) {
@@ -302,6 +310,7 @@ final class StoreClient: AttemptObserver {
   func close() {
     guard phase != .closed else { return }
     let wasReady = phase == .ready
+    holds.close()
     if wasReady { flush() }
     phase = .closed
     if wasReady { record.didLose(wasReady: true, "") }
@@ -331,10 +340,14 @@ extension StoreClient {
 /// The stores of a generation in one worker.
 struct LiveStores {
   private let clients: [String: StoreClient]
+  /// In the first worker.
+  private let tickets: [StoreTickets]
+  /// Where wrong passwords count (`enrolment_failures_store`).
+  let guesses: (client: StoreClient, failing: StoreUse.Failing)?
 
   init(_ generation: Generation, _ shared: SharedState, loop: EventLoop, group: @escaping (Int) -> UpstreamGroup?) {
     let log = generation.errorLog
-    clients = Dictionary(
+    let clients = Dictionary(
       generation.http.sharedStores.map { settings in
         let trust = UpstreamTrust(
           context: settings.tls.flatMap { generation.upstreamContexts[$0] }, name: settings.host, connection: .tcp)
@@ -349,6 +362,13 @@ struct LiveStores {
         }
         return (settings.name, client)
       }, uniquingKeysWith: { first, _ in first })
+    self.clients = clients
+    let http = generation.http
+    let ticketed = loop.index == 0 ? Set(http.servers.compactMap { $0.tls?.ticketStore }) : []
+    tickets = ticketed.compactMap { name in
+      clients[name].map { StoreTickets($0, shared.ticketRings.ring(of: name), loop: loop) }
+    }
+    guesses = http.guessStore.flatMap { use in clients[use.store].map { ($0, use.failing) } }
   }
 
   subscript(use: StoreUse?) -> StoreClient? { use.flatMap { clients[$0.store] } }
@@ -356,5 +376,8 @@ struct LiveStores {
 
   /// Connects to each, so that the first request finds a connection.
   func open() { for client in clients.values { client.open() } }
-  func close() { for client in clients.values { client.close() } }
+  func close() {
+    for each in tickets { each.close() }
+    for client in clients.values { client.close() }
+  }
 }

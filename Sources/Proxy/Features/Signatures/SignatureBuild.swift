@@ -23,12 +23,36 @@ extension SettingsBuilder {
     let (maxAge, skew) = signatureAge(scope)
     let lifetime = signatureLifetime(scope)
     let label = signatureLabel(scope)
+    let nonce = signatureNonce(scope, mode)
     diagnostics += SignatureRule.withoutEffect(scope, mode)
     guard let keys, let components, !diagnostics.contains(where: { $0.severity == .error }) else { return nil }
-    return SignatureSettings(
+    var settings = SignatureSettings(
       mode: mode, keys: keys, components: components, maxAge: maxAge, skew: skew, lifetime: lifetime,
-      hasNonce: scope.flag("message_signature_nonce") ?? false, label: label, reloads: scope.reloadsFiles,
-      location: line.location)
+      hasNonce: nonce.isOn, label: label, reloads: scope.reloadsFiles, location: line.location)
+    settings.nonceStore = nonce.store
+    return settings
+  }
+
+  /// `message_signature_nonce`
+  private mutating func signatureNonce(
+    _ scope: Scope, _ mode: SignatureSettings.Mode
+  ) -> (isOn: Bool, store: StoreUse?) {
+    let name = "message_signature_nonce"
+    guard let line = scope.value(name) else { return (false, nil) }
+    guard let isOn = scope.flag(name) else {
+      error(
+        line.place(0), "invalid value \"\(line.text(0))\" in \"\(name)\" directive, it must be \"on\" or \"off\"",
+        hint: "\(name) on;")
+      return (false, nil)
+    }
+    let words = line.arguments.dropFirst()
+    for word in words where !["store", "fail"].contains(word.text.splitAtEquals.name) || !isOn || mode == .sign {
+      error(
+        word.location, "invalid parameter \"\(word.text)\" in \"\(name)\"",
+        hint: "store= and fail=, with \"message_signature verify\"")
+      return (isOn, nil)
+    }
+    return (isOn, storeUse(words, of: name, standard: .closed, allowing: [.closed, .local]))
   }
 
   private mutating func signatureKeys(

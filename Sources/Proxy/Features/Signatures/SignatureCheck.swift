@@ -17,12 +17,18 @@ final class SignatureCheck: PhaseStep {
   /// Milliseconds.
   private let span: UInt64
   private let accept: FieldBlock?
+  /// nil: nonces are remembered in this process alone.
+  private let store: (client: StoreClient, failing: StoreUse.Failing)?
 
   private static let clientCert = Array("client-cert".utf8)
   private static let signatureInput = Array("signature-input".utf8)
 
   /// `verifier`: nil if the keys are not loaded.
-  init(_ verifier: SignatureVerifier?, _ window: ReplayWindow, span: UInt64) {
+  init(
+    _ verifier: SignatureVerifier?, _ window: ReplayWindow, span: UInt64,
+    store: (client: StoreClient, failing: StoreUse.Failing)? = nil
+  ) {
+    self.store = store
     self.verifier = verifier
     self.window = window
     self.span = span
@@ -118,7 +124,8 @@ final class SignatureCheck: PhaseStep {
   private func admit(_ verified: SignatureVerifier.Verified, _ exchange: Exchange) -> StepOutcome {
     if let nonce = verified.nonce, Signatures.record(of: exchange)?.nonce != nonce {
       switch look(nonce, of: verified, exchange, remembers: true) {
-      case .new: break
+      case .new:
+        if let store { return remember(nonce, of: verified, in: store.client, store.failing, exchange) }
       case .seen: return refuse(.replayed, exchange)
       case .forgotten: return refuse(.forgotten, exchange)
       case .unknown:
@@ -128,6 +135,26 @@ final class SignatureCheck: PhaseStep {
     }
     exchange.use(SignatureState.self).record = SignatureRecord(verifier, verified)
     return .next
+  }
+
+  /// Asks the store, which remembers what every machine has accepted. The nonce is used up, whatever the answer is.
+  private func remember(
+    _ nonce: [UInt8], of verified: SignatureVerifier.Verified, in store: StoreClient, _ failing: StoreUse.Failing,
+    _ exchange: Exchange
+  ) -> StepOutcome {
+    StoreWait.remember(store, StoreKey.of("nonce", "signature", nonce), milliseconds: span, exchange) {
+      [self] exchange, novelty in
+      switch novelty {
+      case .seen: exchange.resume(refuse(.replayed, exchange))
+      case .unanswered where failing == .closed:
+        exchange.log(.error, "message signature refused: no answer of the shared store, which remembers nonces")
+        exchange.resume(.fail(ErrorResponse(503)))
+      case .new, .unanswered:
+        exchange.use(SignatureState.self).record = SignatureRecord(verifier, verified)
+        exchange.resume(.next)
+      }
+    }
+    return .wait
   }
 
   private func look(

@@ -29,6 +29,8 @@ public struct SignatureSettings: Sendable, Hashable {
   /// Seconds until `expires`, to sign.
   public var lifetime: Int?
   public var hasNonce: Bool
+  /// Where the nonces of all machines are remembered; nil: in this process alone.
+  package var nonceStore: StoreUse?
   public var label: [UInt8]?
   /// Files that change are taken up (`ssl_reload`).
   public var reloads: Bool

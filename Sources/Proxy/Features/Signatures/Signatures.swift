@@ -40,8 +40,8 @@ package struct Signatures: LocationFeature {
       "message_signature_expires", levels, .words(1...1, "TIME | off"), "off",
       "`sign`: the time from `created` to `expires`.", example: "message_signature_expires 30s;"),
     .value(
-      "message_signature_nonce", levels, .flag, "off",
-      "`verify`: a signature needs a nonce, and each nonce of a key is accepted once, by all workers together. `sign`: signatures get a random nonce.",
+      "message_signature_nonce", levels, .words(1...3, "on | off [store=NAME [fail=closed|local]]"), "off",
+      "`verify`: a signature needs a nonce, and each nonce of a key is accepted once, by all workers together; with `store`, by all machines with this `shared_store`, and while it can't be asked, requests get 503 (`fail=closed`, which needs no saying) or this process alone remembers (`local`). `sign`: signatures get a random nonce.",
       example: "message_signature_nonce on;", trust: .told),
     .value(
       "message_signature_label", levels, .words(1...1, "NAME"), "",
@@ -95,7 +95,8 @@ package struct Signatures: LocationFeature {
   func compile(_ parts: inout LocationParts, _ makers: LiveMakers) {
     let signatures = makers.generation.signatures
     parts.steps.precontent.append(
-      SignatureCheck(signatures.verifiers[verification], makers.shared.nonces, span: signatures.nonceSpan))
+      SignatureCheck(signatures.verifiers[verification], makers.shared.nonces, span: signatures.nonceSpan,
+        store: verification.nonceStore.flatMap { use in makers.stores[use].map { ($0, use.failing) } }))
   }
 
   static func guardingLine(_ scope: Scope) -> GuardingLine? {
@@ -129,6 +130,7 @@ package struct Signatures: LocationFeature {
     found.flag(
       !old.hasNonce, !new.hasNonce, opens: "a signed request can be sent again (no nonce)",
       closes: "a signed request can't be sent again (message_signature_nonce)")
+    StoreUse.compare("nonces of signatures", old.nonceStore, new.nonceStore, &found)
   }
 
   /// What a `proxy_pass` signs.

@@ -38,7 +38,7 @@ extension SettingsBuilder {
     tls.rejectsHandshake = scope.flag("ssl_reject_handshake") ?? false
     tls.sessionCache = sessionCache(scope.value("ssl_session_cache"))
     tls.sessionTickets = scope.flag("ssl_session_tickets") ?? true
-    tls.ticketKeys = scope.list("ssl_session_ticket_key").flatMap { materials($0) }
+    readTicketKeys(scope, &tls)
     tls.clientStatus = clientStatus(scope)
     tls.stapling = stapling(scope)
     tls.sessionTimeout = scope.seconds("ssl_session_timeout") ?? 300
@@ -75,6 +75,33 @@ extension SettingsBuilder {
       guard let certificate = material(line) else { return nil }
       return .fixed(CertificateSource(certificate: certificate, key: material(key)))
     }
+  }
+
+  /// `ssl_session_ticket_key`: files, or a store.
+  private mutating func readTicketKeys(_ scope: Scope, _ tls: inout ServerTLSSettings) {
+    let lines = scope.list("ssl_session_ticket_key")
+    guard let line = lines.first(where: { $0.text(0).hasPrefix("store:") }) else {
+      tls.ticketKeys = lines.flatMap { materials($0) }
+      return
+    }
+    let name = String(line.text(0).dropFirst("store:".count))
+    guard lines.count == 1 else {
+      return error(
+        line.location, "\"ssl_session_ticket_key \(line.text(0))\" beside another line of it",
+        hint: "the store has all the keys: leave the others out")
+    }
+    guard let store = stores[name] else {
+      return error(
+        line.place(0), "\"ssl_session_ticket_key\" names the store \"\(name)\", which no \"shared_store\" declares",
+        hint: "shared_store \(name) rediss://HOST:PORT; in http")
+    }
+    guard store.isPrivate else {
+      return error(
+        line.place(0),
+        "\"ssl_session_ticket_key\" of \"\(name)\": the keys would go over the network in clear, and who reads them reads the sessions",
+        hint: "shared_store \(name) rediss://…; or a unix socket")
+    }
+    tls.ticketStore = name
   }
 
   func versions(_ directive: Directive?) -> TLSVersions {
