@@ -194,7 +194,7 @@ final class Supervisor {
     fleet.metrics.process.take(.sample())
     fleet.metrics.process.follow(logs)
     fleet.metrics.process.follow(shared.workload)
-    fleet.metrics.process.follow(shared.spans)
+    fleet.metrics.process.follow(shared)
     if let sockets {
       store.begin(kept, sockets)
       kept.closeUnused(besides: sockets)

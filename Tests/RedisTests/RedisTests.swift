@@ -35,8 +35,10 @@ import Testing
     arguments: [
       "?\r\n", "\r\n", "+OK\n", ":x\r\n", ":\r\n", "$-2\r\n", "$65537\r\n", "$1\r\nab\r\n", "*1025\r\n", "*-7\r\n",
       "*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n", ":99999999999999999999\r\n", "$99999999999999999999\r\n",
-      "+" + String(repeating: "a", count: 600), "*2\r\n$65000\r\n" + String(repeating: "a", count: 65_000) + "\r\n$65000\r\n",
-    ]) func `what is no reply, or too large a one, is refused`(text: String) {
+      "+" + String(repeating: "a", count: 600),
+      "*2\r\n$65000\r\n" + String(repeating: "a", count: 65_000) + "\r\n$65000\r\n",
+    ]) func `what is no reply, or too large a one, is refused`(text: String)
+  {
     #expect(throws: RedisReader.Malformed.self) { _ = try read(text) }
   }
 }
@@ -75,7 +77,9 @@ import Testing
     #expect(events == [.ready] && session.isReady)
     var output = ByteBuffer()
     session.append(script: 0, keys: [[0]], [[1]], to: &output)
-    #expect(output.readable.elementsEqual("*5\r\n$7\r\nEVALSHA\r\n$40\r\n\(Self.sha)\r\n$1\r\n1\r\n$1\r\n\0\r\n$1\r\n\u{1}\r\n".utf8))
+    #expect(
+      output.readable.elementsEqual(
+        "*5\r\n$7\r\nEVALSHA\r\n$40\r\n\(Self.sha)\r\n$1\r\n1\r\n$1\r\n\0\r\n$1\r\n\u{1}\r\n".utf8))
     session.expect(2)
     Array(":1\r\n:2\r\n:3\r\n".utf8).withUnsafeBytes { session.take($0) }
     #expect(session.next() == .reply(.number(1)) && session.next() == .reply(.number(2)))
@@ -96,7 +100,8 @@ import Testing
       ("*0", "what it sends is not the protocol of Redis: HELLO tells no role"),
       ("*1\r\n:1", "what it sends is not the protocol of Redis: HELLO tells no role"),
       ("HTTP/1.1 400 Bad Request", "what it sends is not the protocol of Redis: a reply begins with byte 72"),
-    ]) func `a login that fails says why`(reply: String, words: String) {
+    ]) func `a login that fails says why`(reply: String, words: String)
+  {
     guard case .lost(let fault)? = session(reply + "\r\n").1.first else {
       Issue.record("the session goes on")
       return

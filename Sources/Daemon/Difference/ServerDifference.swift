@@ -279,7 +279,9 @@ struct ServerDifference {
       old.earlyData, new.earlyData,
       opens: "takes requests in early data, which an attacker can replay (ssl_early_data)",
       closes: "takes no requests in early data")
-    if old.ticketKeys != new.ticketKeys || old.ticketStore != new.ticketStore { found.other("other files hold the keys of session tickets") }
+    if old.ticketKeys != new.ticketKeys || old.ticketStore != new.ticketStore {
+      found.other("other files hold the keys of session tickets")
+    }
   }
 
   // MARK: Locations

@@ -39,7 +39,8 @@ final class PasswordAccess: PhaseStep {
   }
 
   private func check(
-    _ user: [UInt8], _ password: SecretBytes, _ users: MaterialReference, _ exchange: Exchange, _ attempt: SharedAttempt?
+    _ user: [UInt8], _ password: SecretBytes, _ users: MaterialReference, _ exchange: Exchange,
+    _ attempt: SharedAttempt?
   ) {
     let (limit, isNamed) = (guessLimit, self.users.isNamed)
     let (address, state) = (PendingWork.party(exchange.clientAddress), exchange.worker.shared.enrolment)

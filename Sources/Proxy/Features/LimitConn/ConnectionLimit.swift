@@ -23,6 +23,7 @@ final class ConnectionLimit: PhaseStep {
         shared: $0.zone.store.flatMap { use in stores[use].map { ($0.holds, use.failing) } })
     }
     response = settings.response
+    for line in lines { line.shared?.holds.use() }
   }
 
   override var words: String { lines.map { "limit_conn \($0.name) \($0.count)" }.joined(separator: ", ") }
@@ -44,7 +45,7 @@ final class ConnectionLimit: PhaseStep {
       let key = line.key.bytes(exchange)
       guard LimitKey.counts(key, upTo: LimitKey.connectionBytes, line.spelling, exchange) else { continue }
       if let (holds, failing) = line.shared {
-        if holds.store.fault == nil {
+        if holds.mayAsk {
           ask(holds, StoreKey.of("conn", line.name, key), line, next: index + 1, failing, exchange)
           return .wait
         }
@@ -60,7 +61,8 @@ final class ConnectionLimit: PhaseStep {
   }
 
   private func ask(
-    _ holds: StoreHolds, _ key: [UInt8], _ line: Line, next index: Int, _ failing: StoreUse.Failing, _ exchange: Exchange
+    _ holds: StoreHolds, _ key: [UInt8], _ line: Line, next index: Int, _ failing: StoreUse.Failing,
+    _ exchange: Exchange
   ) {
     let serial = exchange.serial
     holds.take(key, limit: line.count) { [self] answer in

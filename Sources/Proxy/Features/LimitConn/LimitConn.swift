@@ -33,7 +33,8 @@ struct LimitConn: LocationFeature {
       "limit_conn_zone", [.http, .stream], .words(2...4, "KEY zone=NAME:SIZE [store=NAME [fail=open|closed|local]]"),
       "A zone for `limit_conn`. All workers share it, and a reload keeps it. If no further key fits, the request is"
         + " refused. With `store`, all machines with this `shared_store` count together; while it can't be asked, this"
-        + " process counts (`fail=local`), or requests pass (`open`), or are refused (`closed`).", repeatable: true, example: "limit_conn_zone $binary_remote_addr zone=z:10m;", trust: .told),
+        + " process counts (`fail=local`), or requests pass (`open`), or are refused (`closed`).", repeatable: true,
+      example: "limit_conn_zone $binary_remote_addr zone=z:10m;", trust: .told),
     .list(
       "limit_conn", levels, .words(2...2, "ZONE NUMBER"), "",
       "The number of requests with one value of the zone's key that may be in progress. Each stream of HTTP/2 counts,"

@@ -33,7 +33,8 @@ struct LimitReq: LocationFeature {
 
   static let directives: [DirectiveEntry] = [
     .local(
-      "limit_req_zone", .http, .words(3...5, "KEY zone=NAME:SIZE rate=NUMBERr/s|NUMBERr/m [store=NAME [fail=open|closed|local]]"),
+      "limit_req_zone", .http,
+      .words(3...5, "KEY zone=NAME:SIZE rate=NUMBERr/s|NUMBERr/m [store=NAME [fail=open|closed|local]]"),
       "A zone for `limit_req`: the rate that each value of the key may have. All workers share it, and a reload keeps the"
         + " states of a zone with the same name, key and size. A megabyte holds about 5,000 states (nginx: 8,000); a full"
         + " zone forgets the one used least recently. `$ssl_client_spki` as the key limits each client identity. With"

@@ -82,7 +82,9 @@ final class RequestLimit: PhaseStep {
       guard case .success(.list(let items)) = answer, items.count >= 2, case .number(let refusing) = items[0] else {
         return withoutStore(exchange, asked)
       }
-      let excesses = items.dropFirst().map { if case .number(let excess) = $0 { Int(clamping: excess) } else { Int.max } }
+      let excesses = items.dropFirst().map {
+        if case .number(let excess) = $0 { Int(clamping: excess) } else { Int.max }
+      }
       if refusing > 0 {
         let line = asked.indices.contains(Int(clamping: refusing - 1)) ? asked[Int(clamping: refusing - 1)] : asked[0]
         return refuse(exchange, line, excess: excesses[0])

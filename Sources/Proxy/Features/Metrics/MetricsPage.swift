@@ -27,6 +27,7 @@ struct MetricsPage {
     page.lists(snapshot)
     page.renewals(snapshot.renewals)
     if let spans = snapshot.spans { page.spans(spans.counts) }
+    page.stores(snapshot)
     if let workload = snapshot.workload { page.workload(workload) }
     return page.page.text
   }
@@ -364,6 +365,22 @@ struct MetricsPage {
     for one in notices {
       page.sample(
         "sallyport_client_certificate_notices_total", ["notice": one.notice.rawValue, "issuer": one.issuer], one.count)
+    }
+  }
+
+  private mutating func stores(_ snapshot: MetricsSnapshot) {
+    guard !snapshot.stores.isEmpty else { return }
+    page.family("sallyport_shared_store_connections", .gauge, "Connections to a shared store that are ready.")
+    for (store, _, counts) in snapshot.stores {
+      page.sample("sallyport_shared_store_connections", ["store": store], UInt64(clamping: counts.ready))
+    }
+    page.family("sallyport_shared_store_commands_total", .counter, "What a shared store was asked, by its answer.")
+    for (store, _, counts) in snapshot.stores {
+      for (result, count) in [
+        ("answered", counts.answered), ("refused", counts.refused), ("unanswered", counts.unanswered),
+      ] {
+        page.sample("sallyport_shared_store_commands_total", ["store": store, "result": result], count)
+      }
     }
   }
 

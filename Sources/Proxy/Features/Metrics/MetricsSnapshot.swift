@@ -59,6 +59,8 @@ struct MetricsSnapshot {
   var renewals: [ACMERenewalState] = []
   /// nil: the configuration has no collector.
   var spans: (endpoint: String, counts: SpanExporter.Counts)?
+  /// The stores of the configuration, each with its address.
+  var stores: [(store: String, address: String, counts: StoreRecord.Counts)] = []
   /// By log: all that are in use, and those that have lost lines.
   var lostLines: [(log: String, count: UInt64)] = []
   /// nil: the configuration takes nothing from a SPIFFE agent.
@@ -77,6 +79,10 @@ extension MetricsSnapshot {
     fetches = metrics.process.fetches.map { ($0.key, $0.value) }.sorted { $0.0 < $1.0 }
     renewals = metrics.process.renewals
     spans = metrics.process.spans
+    let records = Dictionary(metrics.process.stores) { first, _ in first }
+    stores = generation.http.sharedStores.compactMap { store in
+      records[store.name].map { (store.name, store.address, $0) }
+    }
     workload = metrics.process.workload
     let tables = workers.map { worker in worker.withMeters { $0 } }
     let requests = Set(tables.flatMap(\.requests.keys)).sorted()

@@ -106,6 +106,7 @@ public final class ProcessRecord: Sendable {
     var logs: LogFiles?
     var workload: WorkloadIdentity?
     var spans: SpanExporter?
+    var stores: StoreRecords?
   }
 
   private let state: Mutex<State>
@@ -120,7 +121,14 @@ public final class ProcessRecord: Sendable {
 
   /// What became of spans; nil if the configuration has no collector.
   var spans: (endpoint: String, counts: SpanExporter.Counts)? { state.withLock { $0.spans }?.counts }
-  package func follow(_ spans: SpanExporter) { state.withLock { $0.spans = spans } }
+  /// How the stores stand that machines share, by name; also those of former configurations.
+  var stores: [(store: String, counts: StoreRecord.Counts)] { state.withLock { $0.stores }?.all ?? [] }
+  package func follow(_ shared: SharedState) {
+    state.withLock {
+      $0.spans = shared.spans
+      $0.stores = shared.stores
+    }
+  }
 
   /// The certificates that the process renews by itself.
   public var renewals: [ACMERenewalState] { acme.withLock { $0 } }

@@ -252,9 +252,9 @@ final class StoreClient: AttemptObserver {
     failures = min(failures + 1, 1 << 20)
     tell(.error, describe(reason))
     let pause = min(50 << min(failures, 10), Self.longestPause)
-    retry = loop.after(pause - Int.random(in: 0...(pause / 4))) { [unowned self] in
-      retry = nil
-      open()
+    retry = loop.after(pause - Int.random(in: 0...(pause / 4))) { [weak self] in
+      self?.retry = nil
+      self?.open()
     }
     failAll(StoreFault(reason: reason))
   }
@@ -278,10 +278,10 @@ final class StoreClient: AttemptObserver {
 
   private func watchDeadlines() {
     guard watch == nil, let next = nextDeadline else { return }
-    watch = loop.after(next > loop.now ? Int(clamping: next - loop.now) : 0) { [unowned self] in
-      watch = nil
-      timeDidPass()
-      watchDeadlines()
+    watch = loop.after(next > loop.now ? Int(clamping: next - loop.now) : 0) { [weak self] in
+      self?.watch = nil
+      self?.timeDidPass()
+      self?.watchDeadlines()
     }
   }
 
@@ -323,14 +323,15 @@ final class StoreClient: AttemptObserver {
 
 /// Sends what was asked in one turn of the loop.
 private final class Flusher: EventTarget {
-  private unowned let client: StoreClient
+  /// nil: it has ended since it asked for its turn.
+  private weak var client: StoreClient?
 
   init(_ client: StoreClient) {
     self.client = client
     super.init(loop: client.eventLoop)
   }
 
-  override func again() { client.flush() }
+  override func again() { client?.flush() }
 }
 
 extension StoreClient {

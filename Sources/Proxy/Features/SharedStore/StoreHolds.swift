@@ -9,7 +9,8 @@ import Transport
 final class StoreHolds {
   enum Answer { case counted, refused, unanswered }
 
-  unowned let store: StoreClient
+  /// nil: its generation has ended, and the store counts nothing of it any more.
+  private weak var store: StoreClient?
   private let loop: EventLoop
   private var held: [[UInt8]: Int] = [:]
   private var name: [UInt8] = []
@@ -26,8 +27,11 @@ final class StoreHolds {
   init(_ store: StoreClient, loop: EventLoop) {
     self.store = store
     self.loop = loop
-    store.didConnect.append { [unowned self] in tellAll() }
+    store.didConnect.append { [weak self] in self?.tellAll() }
   }
+
+  /// Whether the store may answer.
+  var mayAsk: Bool { store.map { $0.fault == nil } ?? false }
 
   /// Has a limit use the store: from now on the client tells that it lives.
   func use() {
@@ -39,7 +43,8 @@ final class StoreHolds {
   func take(_ key: [UInt8], limit: Int, _ then: @escaping (Answer) -> Void) {
     let words = ["\(limit)", Self.living, "\(Self.keyLife)"].map { Array($0.utf8) }
     // The name is that of the connection on which the question goes out.
-    store.ask(.take, keys: [key], arguments: { [unowned self] in [name] + words }) { [weak self] answer in
+    guard let store else { return then(.unanswered) }
+    store.ask(.take, keys: [key], arguments: { [weak self] in [self?.name ?? []] + words }) { [weak self] answer in
       guard let self, case .success(.number(let isCounted)) = answer else { return then(.unanswered) }
       guard isCounted == 1 else { return then(.refused) }
       held[key, default: 0] += 1
@@ -50,34 +55,35 @@ final class StoreHolds {
   func release(_ key: [UInt8]) {
     guard let count = held[key] else { return }
     held[key] = count > 1 ? count - 1 : nil
-    if store.isReady { store.ask(.release, keys: [key], arguments: { [unowned self] in [name] }) { _ in } }
+    if let store, store.isReady { store.ask(.release, keys: [key], [name]) { _ in } }
   }
 
   /// The client ends: its counts are worth nothing any more.
   func close() {
     timer?.cancel()
     timer = nil
-    if isUsed { store.send([Array("DEL".utf8), Array(Self.living.utf8) + name]) }
+    if isUsed { store?.send([Array("DEL".utf8), Array(Self.living.utf8) + name]) }
   }
 
   private func tellAll() {
     guard isUsed else { return }
-    if !name.isEmpty { store.send([Array("DEL".utf8), Array(Self.living.utf8) + name]) }
+    if !name.isEmpty { store?.send([Array("DEL".utf8), Array(Self.living.utf8) + name]) }
     name = Array("\(UInt64.random(in: 0 ... .max))-\(UInt64.random(in: 0 ... .max))".utf8)
     tellLife()
     for (key, count) in held {
-      store.send([Array("HSET".utf8), key, name, Array("\(count)".utf8)])
-      store.send([Array("PEXPIRE".utf8), key, Array("\(Self.keyLife)".utf8)])
+      store?.send([Array("HSET".utf8), key, name, Array("\(count)".utf8)])
+      store?.send([Array("PEXPIRE".utf8), key, Array("\(Self.keyLife)".utf8)])
     }
   }
 
   private func tellLife() {
-    store.send(
+    store?.send(
       [Array("SET".utf8), Array(Self.living.utf8) + name] + ["1", "PX", "\(Self.life)"].map { Array($0.utf8) })
   }
 
   private func wait() {
-    timer = loop.after(Self.interval) { [unowned self] in
+    timer = loop.after(Self.interval) { [weak self] in
+      guard let self else { return }
       if !name.isEmpty { tellLife() }
       wait()
     }

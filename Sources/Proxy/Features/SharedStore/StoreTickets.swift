@@ -30,7 +30,7 @@ final class StoreTickets {
     self.ring = ring
     self.loop = loop
     knownAt = loop.now
-    store.didConnect.append { [unowned self] in ask() }
+    store.didConnect.append { [weak self] in self?.ask() }
     wait()
   }
 
@@ -40,7 +40,8 @@ final class StoreTickets {
   }
 
   private func wait() {
-    timer = loop.after(Self.interval) { [unowned self] in
+    timer = loop.after(Self.interval) { [weak self] in
+      guard let self else { return }
       if store.isReady { ask() }
       // Keys that nobody may have any more, or that should have been dropped.
       if loop.now &- knownAt > UInt64(Self.life) * 1000 {
@@ -65,7 +66,8 @@ final class StoreTickets {
 
   /// The keys of an answer, the one that seals first; nil: it can't be read, or has none.
   static func keys(_ reply: RedisReply) -> [TicketKey]? {
-    guard case .list(let parts) = reply, parts.count == 2, case .number(let now) = parts[0], case .list(let items) = parts[1]
+    guard case .list(let parts) = reply, parts.count == 2, case .number(let now) = parts[0],
+      case .list(let items) = parts[1]
     else { return nil }
     var keys: [(age: Int64, key: TicketKey)] = []
     for item in items {

@@ -95,7 +95,8 @@ package struct Signatures: LocationFeature {
   func compile(_ parts: inout LocationParts, _ makers: LiveMakers) {
     let signatures = makers.generation.signatures
     parts.steps.precontent.append(
-      SignatureCheck(signatures.verifiers[verification], makers.shared.nonces, span: signatures.nonceSpan,
+      SignatureCheck(
+        signatures.verifiers[verification], makers.shared.nonces, span: signatures.nonceSpan,
         store: verification.nonceStore.flatMap { use in makers.stores[use].map { ($0, use.failing) } }))
   }
 

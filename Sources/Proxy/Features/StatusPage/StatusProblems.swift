@@ -40,6 +40,15 @@ extension StatusProblem {
           severity: .warning,
           text: "Spans could not be sent to \(endpoint), \(counts.failures) in a row: \(counts.reason)"))
     }
+    for (store, address, counts) in snapshot.stores where counts.ready == 0 || !counts.reason.isEmpty {
+      let reason = counts.reason.isEmpty ? "no connection is ready yet" : counts.reason
+      found.append(
+        StatusProblem(
+          severity: .warning,
+          text:
+            "The shared store \"\(store)\" (\(address)) \(counts.ready == 0 ? "can't be asked" : "refuses"): \(reason)")
+      )
+    }
     found += upstreams(snapshot)
     found += process(snapshot)
     return found.filter { $0.severity == .error } + found.filter { $0.severity == .warning }

@@ -198,7 +198,8 @@ import Testing
     }
     try await shake(400)
     // Of the whole memory, pages of the program's file are most, and the system drops those at its own times.
-    guard ProcessInfo.processInfo.environment["SALLYPORT_SANITIZER"] == nil, let before = daemon.memory("RssAnon") else {
+    guard ProcessInfo.processInfo.environment["SALLYPORT_SANITIZER"] == nil, let before = daemon.memory("RssAnon")
+    else {
       return
     }
     // One client's sessions share its certificate, so each takes 1.6 KiB: without a bound they would be 1,900 KiB.
