@@ -53,6 +53,9 @@ public struct TicketKey: Sendable {
     }
   }
 
+  /// The name, which each ticket shows in clear.
+  package var shownName: [UInt8] { name.withUnsafeBytes { Array($0) } }
+
   func hasName(_ other: UnsafePointer<UInt8>) -> Bool {
     name.withUnsafeBytes { $0.elementsEqual(UnsafeRawBufferPointer(start: other, count: 16)) }
   }

@@ -103,7 +103,7 @@ import Testing
     "ssl_dhparam",
     "ssl_session_ticket_key", "ssl_stapling_file", "proxy_ssl_certificate", "proxy_ssl_certificate_key",
     "proxy_ssl_password_file", "proxy_ssl_trusted_certificate", "proxy_ssl_crl", "proxy_ssl_pin", "listen",
-    "message_envelope_key", "message_signature_key", "account_key", "state_path",
+    "message_envelope_key", "message_signature_key", "account_key", "state_path", "shared_store",
     // Names below `root` or `alias`.
     "index", "try_files",
   ]

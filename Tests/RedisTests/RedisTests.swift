@@ -1,5 +1,6 @@
 import Bytes
 import Redis
+import TestSupport
 import Testing
 
 @Suite("Replies of Redis") struct RedisReaderTests {
@@ -14,6 +15,15 @@ import Testing
       while let reply = try reader.next() { replies.append(reply) }
     }
     return replies
+  }
+
+  /// What the fuzzer starts from and what it once found.
+  @Test(arguments: FuzzInput.all(of: "FuzzRedis")) func `inputs of the fuzzer are read the same in any pieces`(
+    input: FuzzInput
+  ) {
+    let text = String(decoding: input.bytes.dropFirst(), as: UTF8.self)
+    let (whole, pieces) = (Result { try read(text) }, Result { try read(text, cutAt: 1) })
+    #expect((try? whole.get()) == (try? pieces.get()))
   }
 
   @Test(arguments: [1, 2, 3, 7, Int.max]) func `replies are the same however their bytes are cut`(step: Int) throws {
@@ -36,7 +46,8 @@ import Testing
       "?\r\n", "\r\n", "+OK\n", ":x\r\n", ":\r\n", "$-2\r\n", "$65537\r\n", "$1\r\nab\r\n", "*1025\r\n", "*-7\r\n",
       "*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n", ":99999999999999999999\r\n", "$99999999999999999999\r\n",
       "+" + String(repeating: "a", count: 600),
-      "*2\r\n$65000\r\n" + String(repeating: "a", count: 65_000) + "\r\n$65000\r\n",
+      "*2\r\n$65000\r\n" + String(repeating: "a", count: 65_000) + "\r\n$65000\r\n"
+        + String(repeating: "a", count: 600),
     ]) func `what is no reply, or too large a one, is refused`(text: String)
   {
     #expect(throws: RedisReader.Malformed.self) { _ = try read(text) }

@@ -18,6 +18,11 @@ extension DirectiveSample {
       "limit_conn_zone": .init(
         "limit_conn_zone $remote_addr zone=z:1m;", or: "limit_conn_zone $remote_addr zone=z:2m;",
         location: pass + anchors + name + "limit_conn z 1;"),
+      "shared_store": .init(
+        "shared_store s redis://127.0.0.1:6379 timeout=1s;", or: "shared_store s redis://127.0.0.1:6380;"),
+      "enrolment_failures_store": .init(
+        "enrolment_failures_store main fail=closed;", or: "enrolment_failures_store main;",
+        http: "shared_store main redis://127.0.0.1:6379;"),
       "limit_conn": .init("limit_conn c 7;", http: zones),
       "limit_conn_dry_run": .init("limit_conn_dry_run on;", beside: connection, http: zones),
       "limit_conn_status": .init("limit_conn_status 429;", beside: connection, http: zones),

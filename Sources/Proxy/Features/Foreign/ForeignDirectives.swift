@@ -108,12 +108,15 @@ package let foreignDirectives: [DirectiveEntry] =
   + DirectiveEntry.foreign(
     """
     api status_format status_zone session_log session_log_format session_log_zone sticky_cookie_insert
-    state queue ntlm proxy_session_drop keyval keyval_zone zone_sync zone_sync_buffers
-    zone_sync_connect_retry_interval zone_sync_connect_timeout zone_sync_interval zone_sync_recv_buffer_size
-    zone_sync_server zone_sync_ssl zone_sync_timeout auth_jwt auth_jwt_claim_set auth_jwt_header_set
+    state queue ntlm proxy_session_drop keyval keyval_zone auth_jwt auth_jwt_claim_set auth_jwt_header_set
     auth_jwt_key_cache auth_jwt_key_file auth_jwt_key_request auth_jwt_leeway auth_jwt_require auth_jwt_type auth_oidc
     oidc_provider internal_redirect mgmt license_token upstream_conf client_id issuer
     """, instead: commercial)
+  + DirectiveEntry.foreign(
+    """
+    zone_sync zone_sync_buffers zone_sync_connect_retry_interval zone_sync_connect_timeout zone_sync_interval
+    zone_sync_recv_buffer_size zone_sync_server zone_sync_ssl zone_sync_timeout
+    """, instead: "it belongs to nginx's commercial edition; shared_store shares limits by way of Redis")
   + DirectiveEntry.foreign("require", instead: "a health check has no variables; use status, header and body")
   + DirectiveEntry.foreign(
     """

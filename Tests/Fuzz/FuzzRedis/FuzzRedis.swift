@@ -1,0 +1,46 @@
+import Redis
+
+/// Replies of a store, in pieces: the first byte is the size of a piece.
+///
+/// Holds: replies are the same in any pieces, or fail in any; a session gives as many replies as were expected at most, and
+/// nothing after it is lost.
+@_cdecl("LLVMFuzzerTestOneInput")
+public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
+  let bytes = Array(UnsafeBufferPointer(start: start, count: count))
+  guard let size = bytes.first, size > 0 else { return 0 }
+  let body = Array(bytes.dropFirst())
+  let (pieces, whole) = (read(body, size: Int(size)), read(body, size: max(1, body.count)))
+  require(pieces.replies == whole.replies && pieces.fails == whole.fails)
+
+  var session = RedisSession(RedisLogin(user: nil, password: nil, database: 0), scripts: ["return 1"])
+  body.withUnsafeBytes { session.take($0) }
+  var (replies, isOver) = (0, false)
+  while let event = session.next() {
+    require(!isOver)
+    switch event {
+    case .ready: session.expect(2)
+    case .reply: replies += 1
+    case .lost: isOver = true
+    }
+  }
+  require(replies <= 2)
+  return 0
+}
+
+private func read(_ bytes: [UInt8], size: Int) -> (replies: [RedisReply], fails: Bool) {
+  var reader = RedisReader()
+  var replies: [RedisReply] = []
+  var rest = bytes[...]
+  while !rest.isEmpty {
+    Array(rest.prefix(size)).withUnsafeBytes { reader.append($0) }
+    rest = rest.dropFirst(size)
+    do {
+      while let reply = try reader.next() { replies.append(reply) }
+    } catch {
+      return (replies, true)
+    }
+  }
+  return (replies, false)
+}
+
+private func require(_ condition: Bool) { precondition(condition) }
