@@ -4,8 +4,7 @@ public import Bytes
 /// end it.
 public enum RedisCommand {
   public static func append(_ words: [[UInt8]], to output: inout ByteBuffer) {
-    output.append("*")
-    append(words.count, &output)
+    begin(words.count, &output)
     for word in words { append(word, &output) }
   }
 
@@ -14,14 +13,18 @@ public enum RedisCommand {
     append(words.map { Array($0.utf8) }, to: &output)
   }
 
-  private static func append(_ word: [UInt8], _ output: inout ByteBuffer) {
-    output.append("$")
-    append(word.count, &output)
-    output.append(word)
+  /// A list of so many words follows.
+  static func begin(_ count: Int, _ output: inout ByteBuffer) {
+    output.append("*")
+    output.append(decimal: UInt64(clamping: count))
     output.append("\r\n")
   }
 
-  private static func append(_ number: Int, _ output: inout ByteBuffer) {
-    output.append(Array("\(number)\r\n".utf8))
+  static func append(_ word: [UInt8], _ output: inout ByteBuffer) {
+    output.append("$")
+    output.append(decimal: UInt64(clamping: word.count))
+    output.append("\r\n")
+    output.append(word)
+    output.append("\r\n")
   }
 }

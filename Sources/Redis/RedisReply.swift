@@ -103,6 +103,7 @@ public struct RedisReader: Sendable {
     guard (0...Int64(Self.mostItems)).contains(count) else { throw Malformed(reason: "a list of \(count) items") }
     guard depth < Self.deepest else { throw Malformed(reason: "lists in lists too deep") }
     var items: [RedisReply] = []
+    items.reserveCapacity(Int(min(count, 8)))
     for _ in 0..<Int(count) {
       guard let item = try reply(&cursor, depth: depth + 1) else { return nil }
       items.append(item)
@@ -123,9 +124,13 @@ public struct RedisReader: Sendable {
   }
 
   private static func number(_ text: ArraySlice<UInt8>) throws(Malformed) -> Int64 {
-    guard let number = Int64(String(decoding: text, as: UTF8.self)) else {
+    let isNegative = text.first == 0x2D
+    let digits = isNegative ? text.dropFirst() : text
+    guard !digits.isEmpty, digits.count <= 18, digits.allSatisfy({ (0x30...0x39).contains($0) }) else {
       throw Malformed(reason: "no number where one is due")
     }
-    return number
+    // 18 digits fit.
+    let number = digits.reduce(Int64(0)) { $0 &* 10 &+ Int64($1 & 0x0F) }
+    return isNegative ? -number : number
   }
 }

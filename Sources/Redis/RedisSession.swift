@@ -94,6 +94,8 @@ public struct RedisSession: Sendable {
     return output
   }
 
+  private static let one = [UInt8(ascii: "1")]
+
   public var isReady: Bool { if case .ready = phase { true } else { false } }
 
   /// Notes that commands go out. Only when the session is ready.
@@ -104,8 +106,13 @@ public struct RedisSession: Sendable {
   /// A command that runs a script (EVALSHA). `script`: its number; a number without a script has no effect.
   public func append(script: Int, keys: [[UInt8]], _ arguments: [[UInt8]], to output: inout ByteBuffer) {
     guard names.indices.contains(script) else { return }
-    RedisCommand.append(
-      [Array("EVALSHA".utf8), names[script], Array("\(keys.count)".utf8)] + keys + arguments, to: &output)
+    // Without a list of all words: each request asks.
+    RedisCommand.begin(3 + keys.count + arguments.count, &output)
+    output.append("$7\r\nEVALSHA\r\n")
+    RedisCommand.append(names[script], &output)
+    RedisCommand.append(keys.count == 1 ? Self.one : Array("\(keys.count)".utf8), &output)
+    for key in keys { RedisCommand.append(key, &output) }
+    for argument in arguments { RedisCommand.append(argument, &output) }
   }
 
   public mutating func take(_ bytes: UnsafeRawBufferPointer) {

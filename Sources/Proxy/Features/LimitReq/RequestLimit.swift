@@ -18,6 +18,8 @@ final class RequestLimit: PhaseStep {
     let delay: Int
     /// nil: without a store.
     let failing: StoreUse.Failing?
+    /// What is asked of a store for each request: its key there, and the words that are always the same.
+    let shared: (key: StoreKey, words: [[UInt8]])
   }
 
   /// The longest wait of the limits that have decided, and the line that decides it.
@@ -35,7 +37,9 @@ final class RequestLimit: PhaseStep {
   }
 
   private let lines: [Line]
-  /// Those without a store, for the requests of a location that has none with one.
+  /// Those without a store.
+  private let own: [Line]
+  /// nil: no line has one.
   private let store: StoreClient?
   private let response: LimitResponseSettings
 
@@ -44,8 +48,10 @@ final class RequestLimit: PhaseStep {
       Line(
         zone: zones.requestZone($0.zone), key: $0.zone.key.compiled, name: $0.zone.name,
         spelling: $0.zone.spelling,
-        rate: $0.rate, burst: $0.burst, delay: $0.delay, failing: $0.zone.store?.failing)
+        rate: $0.rate, burst: $0.burst, delay: $0.delay, failing: $0.zone.store?.failing,
+        shared: (StoreKey("rate", $0.zone.name), ["\($0.rate)", "\($0.burst)"].map { Array($0.utf8) }))
     }
+    own = lines.filter { $0.failing == nil }
     store = settings.lines.lazy.compactMap { stores[$0.zone.store] }.first
     response = settings.response
   }
@@ -61,7 +67,7 @@ final class RequestLimit: PhaseStep {
   override func rehearse(_ exchange: Exchange, _ trace: ExplainTrace) -> StepOutcome {
     guard let store else { return run(exchange) }
     trace.add("asks", "the shared store \"\(store.settings.name)\" whether the rates are kept; taken as kept")
-    return judge(exchange, lines.filter { $0.failing == nil }, Longest())
+    return judge(exchange, own, Longest())
   }
 
   // MARK: In the store
@@ -71,12 +77,11 @@ final class RequestLimit: PhaseStep {
     for line in lines where line.failing != nil {
       let key = line.key.bytes(exchange)
       guard LimitKey.counts(key, upTo: LimitKey.requestBytes, line.spelling, exchange) else { continue }
-      keys.append(StoreKey.of("rate", line.name, key))
-      arguments.append(Array("\(line.rate)".utf8))
-      arguments.append(Array("\(line.burst)".utf8))
+      keys.append(line.shared.key(key))
+      arguments += line.shared.words
       asked.append(line)
     }
-    if asked.isEmpty { return judge(exchange, lines.filter { $0.failing == nil }, Longest()) }
+    if asked.isEmpty { return judge(exchange, own, Longest()) }
     if store.fault != nil { return withoutStore(exchange, asked) }
     StoreWait.ask(store, .rates, keys, arguments, exchange) { [self] exchange, answer in
       guard case .success(.list(let items)) = answer, items.count >= 2, case .number(let refusing) = items[0] else {
@@ -92,7 +97,7 @@ final class RequestLimit: PhaseStep {
       guard excesses.count == asked.count else { return withoutStore(exchange, asked) }
       var longest = Longest()
       for (line, excess) in zip(asked, excesses) { longest.consider(line, excess) }
-      return judge(exchange, lines.filter { $0.failing == nil }, longest)
+      return judge(exchange, own, longest)
     }
     return .wait
   }

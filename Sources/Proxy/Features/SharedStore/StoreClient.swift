@@ -95,48 +95,60 @@ final class StoreClient: AttemptObserver {
 
   /// Runs a script. `then` gets the answer later, never within this call.
   func ask(_ script: StoreScript, keys: [[UInt8]], _ arguments: [[UInt8]], then: @escaping (Answer) -> Void) {
-    ask({ $1.append(script: script.rawValue, keys: keys, arguments, to: &$0) }, then)
+    // Without a closure for the command, which only the time before the first connection needs.
+    if phase == .ready, begin(then) {
+      session.append(script: script.rawValue, keys: keys, arguments, to: &output)
+      return
+    }
+    askLater({ $1.append(script: script.rawValue, keys: keys, arguments, to: &$0) }, then)
   }
 
   /// `arguments`: made when the question goes out.
   func ask(
     _ script: StoreScript, keys: [[UInt8]], arguments: @escaping () -> [[UInt8]], then: @escaping (Answer) -> Void
   ) {
-    ask({ $1.append(script: script.rawValue, keys: keys, arguments(), to: &$0) }, then)
+    if phase == .ready { return ask(script, keys: keys, arguments(), then: then) }
+    askLater({ $1.append(script: script.rawValue, keys: keys, arguments(), to: &$0) }, then)
   }
 
   var isReady: Bool { phase == .ready }
 
   /// Has the store remember a key for so many milliseconds, unless it knows it. The answer is `none` if it does.
   func remember(_ key: [UInt8], milliseconds: UInt64, then: @escaping (Answer) -> Void) {
-    let words = ["SET", "", "1", "NX", "PX", "\(max(1, milliseconds))"].map { Array($0.utf8) }
-    ask({ output, _ in RedisCommand.append(words.map { $0.isEmpty ? key : $0 }, to: &output) }, then)
+    let words = ["SET", "", "1", "NX", "PX", "\(max(1, milliseconds))"].map { $0.isEmpty ? key : Array($0.utf8) }
+    if phase == .ready, begin(then) { return RedisCommand.append(words, to: &output) }
+    askLater({ output, _ in RedisCommand.append(words, to: &output) }, then)
   }
 
   /// Sends a command whose answer nobody waits for; without a connection it is not sent.
   func send(_ words: [[UInt8]]) {
-    guard phase == .ready else { return }
-    ask({ output, _ in RedisCommand.append(words, to: &output) }) { _ in }
+    if phase == .ready, begin({ _ in }) { RedisCommand.append(words, to: &output) }
   }
 
-  private func ask(_ append: @escaping (inout ByteBuffer, RedisSession) -> Void, _ then: @escaping (Answer) -> Void) {
-    let question = Question(deadline: loop.now &+ UInt64(settings.timeout), then: then)
-    guard asked.count + waiting.count < Self.mostQuestions, fault == nil else {
+  /// Notes a question whose command the caller appends now; the connection is ready. Returns false if too much is asked
+  /// already.
+  private func begin(_ then: @escaping (Answer) -> Void) -> Bool {
+    guard asked.count < Self.mostQuestions else { return false }
+    asked.append(Question(deadline: loop.now &+ UInt64(settings.timeout), then: then))
+    session.expect()
+    loop.again(flusher)
+    if watch == nil { watchDeadlines() }
+    return true
+  }
+
+  private func askLater(
+    _ append: @escaping (inout ByteBuffer, RedisSession) -> Void, _ then: @escaping (Answer) -> Void
+  ) {
+    guard phase != .ready, waiting.count < Self.mostQuestions, fault == nil else {
       let fault = fault ?? StoreFault(reason: "too much is asked already")
       record.didNotAnswer(1, fault.reason)
       // Never within this call.
-      let box = LoopBox(question.then)
+      let box = LoopBox(then)
       return loop.post { box.value(.failure(fault)) }
     }
-    if phase == .ready {
-      append(&output, session)
-      session.expect()
-      asked.append(question)
-      loop.again(flusher)
-    } else {
-      waiting.append(Waiting(question: question, append: append))
-      if phase == .idle { open() }
-    }
+    let question = Question(deadline: loop.now &+ UInt64(settings.timeout), then: then)
+    waiting.append(Waiting(question: question, append: append))
+    if phase == .idle { open() }
     watchDeadlines()
   }
 
