@@ -193,7 +193,7 @@ struct `State that machines share` {
       scene,
       """
       shared_store main redis://127.0.0.1:\(store.port);
-      server { listen PORT; \(Self.metrics)
+      server { listen PORT; keepalive_requests 100000; \(Self.metrics)
         location / { \(cast.lines("message_signature_nonce on store=main;")) proxy_pass http://127.0.0.1:\(upstream.port); } }
       """)
     try await both.untilConnected()
