@@ -68,7 +68,7 @@ let rows: [ModuleRow] = [
     "Proxy",
     [
       "Bytes", "Observability", "Patterns", "Transport", "Files", "Compression", "Crypto", "TLS", "HTTP", "Language",
-      "DNS", "Negotiation", "SPIFFE", "Redis",
+      "DNS", "Negotiation", "SPIFFE", "Redis", "JSON",
       "Identity",
       "Envelope", "Signature", "UpstreamAuth", "Enrolment", "ACME", "Upstream",
     ], [deque], "the incoming half: connections and exchanges"
@@ -88,7 +88,7 @@ let rows: [ModuleRow] = [
     "Daemon",
     [
       "CLinux", "Bytes", "Observability", "Patterns", "Transport", "Sandbox", "Crypto", "TLS", "HTTP", "Language",
-      "DNS", "Negotiation", "SPIFFE", "Systemd",
+      "DNS", "Negotiation", "SPIFFE", "Systemd", "JSON",
       "Identity", "Envelope", "Signature", "UpstreamAuth", "Enrolment", "ACME", "Upstream", "Proxy", "Configuration",
     ], [log], "one configuration brought to life, reloaded, drained and ended"
   ),

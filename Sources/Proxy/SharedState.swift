@@ -35,6 +35,9 @@ package final class SharedState: Sendable {
   package let ticketRings = TicketKeyRings()
   /// How the stores stand that machines share.
   let stores = StoreRecords()
+  let workers = WorkerDirectory()
+  /// Certificates that the API denies.
+  let denials = ClientDenials()
   /// Sends spans to the collector.
   package let spans: SpanExporter
   let groupLists = GroupLists()

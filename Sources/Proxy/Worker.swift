@@ -85,6 +85,7 @@ public final class Worker {
     self.budget = ConnectionBudget(limit: connections)
     // Each worker has its own range of numbers, so that a number in the log identifies one connection.
     self.nextNumber = UInt64(loop.index) &* 1_000_000_000_000 &+ 1
+    shared.workers.add(self)
     budget.makeRoom = { [unowned self] in makeRoom() }
     budget.didFree = { [unowned self] in
       placeQueue.connectionDidFree()

@@ -82,6 +82,9 @@ final class ClientSession: StreamOwner {
       firstServer = live.server(of: context) ?? firstServer
     }
     admission = Admission(tls)
+    if let rest = worker.shared.denials.rest(tls?.clientVerdict.certificate) {
+      admission = .refused(.certificateError, reason: "the client's certificate is denied by the API for \(rest) s")
+    }
   }
 
   // MARK: Sessions of `stream`

@@ -102,7 +102,7 @@ enum Features {
     Signatures.self, FileSettings.self, Mirror.self, LogSubrequest.self,
     MessageEnvelopes.self, ProxyPassSettings.self, GRPC.self, StreamProxy.self, StreamReturn.self, StreamPass.self,
     UpstreamTLS.self, ProxyAuth.self,
-    MetricsLocation.self, StatusLocation.self, StubStatus.self, EnrolmentSettings.self,
+    MetricsLocation.self, StatusLocation.self, API.self, StubStatus.self, EnrolmentSettings.self,
     Gzip.self, LimitRate.self, AddTrailer.self,
     Expires.self, AddHeader.self, Charset.self, EarlyHints.self, ErrorPages.self, AccessLogs.self, ErrorLogs.self,
   ]

@@ -144,6 +144,13 @@ final class LiveGeneration {
     return fresh
   }
 
+  /// The groups with `zone` that the configuration names.
+  var zonedGroups: [UpstreamGroup] {
+    let stores = Set(generation.http.sharedStores.map(\.group))
+    return groups.indices.filter { !stores.contains($0) && groups[$0].settings.zone != nil }
+      .map { followed[$0]?.newest() ?? groups[$0] }
+  }
+
   /// Those that may keep idle connections.
   var allGroups: [UpstreamGroup] {
     let current = followed.isEmpty ? groups : groups.indices.map { followed[$0]?.current ?? groups[$0] }

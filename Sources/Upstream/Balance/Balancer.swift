@@ -50,6 +50,11 @@ struct Balancer: Sendable {
     var triesFailed = false
   }
 
+  /// As the configuration or DNS has it.
+  private var basis: Plan
+  /// What was changed of servers since, by their addresses.
+  private(set) var patches: [SocketAddress: ServerPatch] = [:]
+  /// `basis` with what was changed.
   private(set) var plan: Plan
   var peers: [PeerState] = []
   var generator: PickGenerator
@@ -66,6 +71,7 @@ struct Balancer: Sendable {
   /// `serials`: no server gets this serial, or a lower one.
   init(_ plan: Plan, seed: UInt64 = 0, serials: UInt64 = 0) {
     self.plan = Plan(peers: [])
+    basis = self.plan
     self.serials = serials
     generator = PickGenerator(seed: seed)
     replace(plan)
@@ -80,6 +86,52 @@ struct Balancer: Sendable {
   /// Replaces the servers as a whole. What is known of a server stays with its address; the attempts of a server that
   /// is gone end without effect.
   mutating func replace(_ plan: Plan) {
+    if !patches.isEmpty {
+      // A line that says something else now is newer than what was changed.
+      func terms(_ plan: Plan) -> [SocketAddress: Peer] {
+        Dictionary(plan.peers.compactMap { peer in peer.address.map { ($0, peer) } }) { first, _ in first }
+      }
+      let (former, fresh) = (terms(basis), terms(plan))
+      patches = patches.filter { former[$0.key] == fresh[$0.key] }
+    }
+    basis = plan
+    adopt(patched)
+  }
+
+  /// Takes over what was changed of servers in a state that this one follows.
+  mutating func inherit(_ former: Balancer) {
+    for peer in basis.peers {
+      guard let address = peer.address, let patch = former.patches[address], former.basis.peers.contains(peer) else {
+        continue
+      }
+      patches[address] = patch
+    }
+    if !patches.isEmpty { adopt(patched) }
+  }
+
+  /// Changes the server with this serial.
+  mutating func patch(serial: UInt64, _ patch: ServerPatch) {
+    guard let address = peers.first(where: { $0.serial == serial })?.terms.address else { return }
+    patches[address] = patch.over(patches[address])
+    adopt(patched)
+  }
+
+  func members(now: UInt64) -> [GroupMember] {
+    peers.compactMap { peer in
+      GroupMember(peer, isChanged: peer.terms.address.map { patches[$0] != nil } ?? false, now: now)
+    }
+  }
+
+  private var patched: Plan {
+    guard !patches.isEmpty else { return basis }
+    var plan = basis
+    plan.peers = basis.peers.map { peer in
+      peer.address.flatMap { patches[$0] }.map { $0.applied(to: peer) } ?? peer
+    }
+    return plan
+  }
+
+  private mutating func adopt(_ plan: Plan) {
     guard plan != self.plan else { return }
     var known: [SocketAddress: [PeerState]] = [:]
     for state in peers.reversed() { if let address = state.terms.address { known[address, default: []].append(state) } }

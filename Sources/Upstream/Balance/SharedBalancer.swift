@@ -36,8 +36,12 @@ public final class GroupZones: Sendable {
       zone: zone, group: group.settings.name, addresses: group.servers.map(\.address), isChecked: isChecked)
     return known.zone(identity) { balancer in
       balancer.withLock { $0.replace(plan) }
-    } make: { _ in
-      SharedBalancer(Balancer(plan, seed: UInt64.random(in: 0 ... .max)))
+    } make: { others in
+      var balancer = Balancer(plan, seed: UInt64.random(in: 0 ... .max))
+      // With other addresses in its lines the group begins anew, but not with what somebody has changed.
+      let former = others.first { $0.identity.zone == identity.zone && $0.identity.group == identity.group }
+      if let former { balancer.inherit(former.zone.withLock { $0 }) }
+      return SharedBalancer(balancer)
     }
   }
 }

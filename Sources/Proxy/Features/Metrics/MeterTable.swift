@@ -181,7 +181,7 @@ extension HTTPSettings {
   var showsMetrics: Bool {
     servers.contains { server in
       server.root.withNested.contains { location in
-        location[MetricsLocation.self] != nil || location[StatusLocation.self] != nil
+        location[MetricsLocation.self] != nil || location[StatusLocation.self] != nil || location[API.self] != nil
       }
     }
   }

@@ -1,0 +1,83 @@
+import Language
+import Observability
+
+/// `api` (nginx Plus: ngx_http_api_module, version 9): the state of groups and connections as JSON, and changes of servers
+/// while they serve.
+///
+/// The folder is the whole feature: the directive here, what a path names in `APIPath`, what it shows in `APIView`, and
+/// what happens to a request in `APIHandler`.
+struct API: ContentFeature {
+  /// Whether requests may change something.
+  let mayWrite: Bool
+  /// What stands before the API's own path.
+  let prefix: [UInt8]
+
+  static let chapter = Chapter.http
+  private static let name = "api"
+
+  static let directives: [DirectiveEntry] = [
+    .local(
+      name, .location, .words(0...1, "[write=on|off]"),
+      "Serves nginx Plus's API, version 9, below the location's path: upstream groups and their servers, connections,"
+        + " handshakes, workers. With `write=on`, a PATCH changes a server of a group with `zone`; the location must keep"
+        + " strangers out: by a client certificate, a password, `allow` and `deny`, or a unix socket, whose other end must be root"
+        + " or the user that serves.",
+      example: "api;", trust: .told)
+  ]
+
+  static func line(in scope: Scope) -> Directive? { scope.own(name).first }
+
+  static func read(_ level: Level, _ builder: inout SettingsBuilder) -> API? {
+    guard let line = line(in: level.scope) else { return nil }
+    builder.refuseSecondContent(at: line, level.scope)
+    let mayWrite: Bool
+    switch line.arguments.first?.text {
+    case nil, "write=off": mayWrite = false
+    case "write=on": mayWrite = true
+    case let word?:
+      builder.error(line.place(0), "invalid parameter \"\(word)\" in \"\(name)\"", hint: "write=on or write=off")
+      return nil
+    }
+    if mayWrite, !isGuarded(level.scope) {
+      builder.error(
+        line.location, "\"api write=on\" where nothing keeps strangers out: anybody could change servers",
+        hint:
+          "ssl_verify_client on; or auth_basic, allow and deny, ssl_client_allow; or a server that listens on unix: sockets only"
+      )
+    }
+    switch level.match {
+    case .prefix(let path), .prefixNoRegex(let path), .exact(let path): return API(mayWrite: mayWrite, prefix: path)
+    case .regex, .named:
+      builder.error(
+        line.location, "\"api\" in a location of another kind than a prefix", hint: "location /api/ { api; }")
+      return nil
+    }
+  }
+
+  /// Whether something at this level keeps clients out, or only this machine's users come in.
+  private static func isGuarded(_ scope: Scope) -> Bool {
+    if Features.ofHTTPLocation.contains(where: { $0.guardingLine(scope) != nil }) { return true }
+    if scope.text("ssl_verify_client") == "on" { return true }
+    let listens = scope.list("listen")
+    return !listens.isEmpty && listens.allSatisfy { $0.text(0).hasPrefix("unix:") }
+  }
+
+  func compile(_ parts: inout LocationParts, _ makers: LiveMakers) { parts.content = APIContent(self) }
+
+  var policy: [(label: String, text: String)] {
+    [
+      (
+        "api",
+        mayWrite ? "changes servers for every client that this location lets in" : "for every client that it lets in"
+      )
+    ]
+  }
+
+  func words(_ http: HTTPSettings) -> String { mayWrite ? "serves the API, which changes servers" : "serves the API" }
+
+  static func compare(_ old: Self?, _ new: Self?, _ names: ComparedNames, _ found: inout TrustChanges) {
+    found.flag(
+      new?.mayWrite == true, old?.mayWrite == true, opens: "the API can change servers (api write=on)",
+      closes: "the API can no longer change servers")
+  }
+}

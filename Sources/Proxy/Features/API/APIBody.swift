@@ -1,0 +1,87 @@
+import JSON
+import Language
+import Upstream
+
+/// Reads the object that a body of the API is.
+enum APIJSON {
+  static func members(_ bytes: [UInt8]) throws(APIFault) -> [String: JSONValue] {
+    let json: JSONValue
+    var limits = JSONLimits()
+    (limits.bytes, limits.depth, limits.values) = (APIServerBody.largest, 2, 32)
+    do throws(JSONFault) { json = try JSONValue(bytes, limits: limits) } catch {
+      throw APIFault(status: 415, code: "JsonError", text: "json error: \(error)")
+    }
+    guard let members = json.members else {
+      throw APIFault(status: 415, code: "JsonError", text: "json error: no object")
+    }
+    return members
+  }
+}
+
+/// The body of a POST of a denial.
+struct APIDenialBody: Equatable {
+  let fingerprint: [UInt8]
+  let seconds: Int
+
+  init(_ bytes: [UInt8]) throws(APIFault) {
+    let members = try APIJSON.members(bytes)
+    guard Set(members.keys) == ["fingerprint", "seconds"] else {
+      throw .body("expected \"fingerprint\" and \"seconds\", and nothing else")
+    }
+    guard case .fingerprint(let octets)? = members["fingerprint"]?.text.flatMap({ ClientName(fingerprint: $0) }) else {
+      throw .body("invalid \"fingerprint\": 64 hexadecimal digits (SHA-256 of the certificate), or 40 (SHA-1)")
+    }
+    guard let number = members["seconds"]?.integer, let seconds = Int(exactly: number),
+      (1...ClientDenials.longest).contains(seconds)
+    else { throw .body("invalid \"seconds\": a number from 1 to \(ClientDenials.longest)") }
+    (fingerprint, self.seconds) = (octets, seconds)
+  }
+}
+
+/// The body of a PATCH of a server, as JSON of nginx Plus: what it says of the server, each member once and of its kind.
+struct APIServerBody: Equatable {
+  static let largest = 16 * 1024
+
+  let patch: ServerPatch
+
+  init(_ bytes: [UInt8]) throws(APIFault) {
+    let members = try APIJSON.members(bytes)
+    var patch = ServerPatch()
+    for (name, value) in members {
+      switch name {
+      case "weight": patch.weight = try Self.number(name, value, 1...65_535)
+      case "max_conns": patch.maxConnections = try Self.number(name, value, 0...Int(Int32.max))
+      case "max_fails": patch.maxFails = try Self.number(name, value, 0...Int(Int32.max))
+      case "fail_timeout": patch.failTimeout = try Self.time(name, value)
+      case "slow_start": patch.slowStart = try Self.time(name, value)
+      case "down": patch.isDown = try Self.flag(name, value)
+      case "drain": patch.isDraining = try Self.flag(name, value)
+      case "server", "backup", "route", "service", "id", "parent", "host":
+        throw .body("\"\(name)\" can't be changed: write it in the configuration")
+      default: throw .body("unknown parameter \"\(name.prefix(64))\"")
+      }
+    }
+    self.patch = patch
+  }
+
+  private static func number(_ name: String, _ value: JSONValue, _ range: ClosedRange<Int>) throws(APIFault) -> Int {
+    guard let number = value.integer, let whole = Int(exactly: number), range.contains(whole) else {
+      throw .body("invalid \"\(name)\": a number from \(range.lowerBound) to \(range.upperBound)")
+    }
+    return whole
+  }
+
+  /// nginx: a text with a unit, or seconds.
+  private static func time(_ name: String, _ value: JSONValue) throws(APIFault) -> Int {
+    if let text = value.text, let seconds = Quantity.seconds(text) { return seconds }
+    if let number = value.integer, let seconds = Int(exactly: number), (0...86_400 * 365).contains(seconds) {
+      return seconds
+    }
+    throw .body("invalid \"\(name)\": a time such as \"10s\"")
+  }
+
+  private static func flag(_ name: String, _ value: JSONValue) throws(APIFault) -> Bool {
+    guard let flag = value.flag else { throw .body("invalid \"\(name)\": true or false") }
+    return flag
+  }
+}

@@ -1,0 +1,194 @@
+import Bytes
+import Glibc
+import HTTP
+import Observability
+import Transport
+import Upstream
+
+/// `api` in one worker.
+final class APIContent: LiveContent {
+  fileprivate let settings: API
+  init(_ settings: API) { self.settings = settings }
+  override func handler(for worker: Worker) -> ContentHandler? { APIHandler(self) }
+}
+
+private final class APIHandler: ContentHandler {
+  private let content: APIContent
+  // Not retained: the exchange owns its handler.
+  private unowned(unsafe) var exchange: Exchange?
+
+  init(_ content: APIContent) { self.content = content }
+
+  override func start(_ exchange: Exchange) {
+    self.exchange = exchange
+    guard let stream = exchange.stream else { return }
+    do throws(APIFault) {
+      try admit(exchange)
+      switch exchange.head.method {
+      case .get, .head: try show(path(exchange), exchange)
+      case .patch, .post, .delete:
+        guard content.settings.mayWrite else { throw APIFault.disabled }
+        if case .collected(let kept) = exchange.body.state { return change(exchange, kept) }
+        let kept = RequestBody(allowance: APIServerBody.largest, pool: exchange.worker.shared.pool)
+        guard exchange.head.framing != .none, !stream.isBodyRead else { return change(exchange, kept) }
+        exchange.collectBody(in: kept)
+      default: throw APIFault.method
+      }
+    } catch {
+      refuse(error, exchange)
+    }
+  }
+
+  override func requestBodyDidEnd(_ trailers: Trailers?) {
+    guard let exchange, case .collected(let kept) = exchange.body.state else { return }
+    change(exchange, kept)
+  }
+
+  /// Refuses a browser that a page of another origin has sent, and users of this machine who may not use the API.
+  private func admit(_ exchange: Exchange) throws(APIFault) {
+    if let site = value("Sec-Fetch-Site", exchange), site != "same-origin", site != "none" { throw .crossOrigin }
+    if let origin = value("Origin", exchange) {
+      let host = origin.firstRange(of: "://").map { String(origin[$0.upperBound...]) } ?? origin
+      guard host == value("Host", exchange) else { throw .crossOrigin }
+    }
+    let transport = exchange.session.transport
+    guard exchange.clientAddress.port == nil, content.settings.mayWrite else { return }
+    guard let user = AbstractSocket.peer(of: transport.descriptor)?.user, user == 0 || user == geteuid() else {
+      throw .stranger
+    }
+  }
+
+  private func value(_ name: String, _ exchange: Exchange) -> String? {
+    let bytes = exchange.head.bytes.readable
+    return Array(name.utf8).withUnsafeBytes { exchange.head.value(named: $0) }.map { bytes[$0].text }
+  }
+
+  private func path(_ exchange: Exchange) -> APIPath {
+    let path = Array(exchange.target.uri.readable)
+    return APIPath(String(decoding: path.dropFirst(content.settings.prefix.count), as: UTF8.self))
+  }
+
+  private func view(_ exchange: Exchange) -> APIView {
+    let live = exchange.session.live
+    let snapshot = MetricsSnapshot(exchange.worker.metrics, live.generation)
+    return APIView(snapshot: snapshot, groups: live.zonedGroups)
+  }
+
+  private func show(_ path: APIPath, _ exchange: Exchange) throws(APIFault) {
+    switch path {
+    case .clients:
+      ask(exchange) {
+        $0.connectedClients
+      } then: { [self] exchange, clients in
+        answer(200, APIView.text(clients.flatMap { $0 }), exchange)
+      }
+    case .denials: answer(200, APIView.text(exchange.worker.shared.denials.all()), exchange)
+    default: answer(200, try view(exchange).text(path), exchange)
+    }
+  }
+
+  /// Asks all workers, and goes on unless the exchange has ended meanwhile.
+  private func ask<Value: Sendable>(
+    _ exchange: Exchange, _ question: @escaping @Sendable (Worker) -> Value,
+    then: @escaping (Exchange, [Value]) -> Void
+  ) {
+    let serial = exchange.serial
+    exchange.worker.shared.workers.ask(from: exchange.worker.loop, question) { values in
+      if serial == exchange.serial { then(exchange, values) }
+    }
+  }
+
+  private func change(_ exchange: Exchange, _ kept: RequestBody) {
+    do throws(APIFault) {
+      guard !kept.isInFile else { throw APIFault(status: 413, code: "RequestTooLarge", text: "the body is too large") }
+      switch (exchange.head.method, path(exchange)) {
+      case (.patch, .server(let name, let id, let isOfStream)):
+        let body = try APIServerBody(Array(kept.memory.readable))
+        try patch(id, of: name, isOfStream: isOfStream, body, exchange)
+      case (.delete, .client(let name)): cut(name, exchange)
+      case (.post, .denials): try deny(try APIDenialBody(Array(kept.memory.readable)), exchange)
+      case (.delete, .denial(let fingerprint)):
+        guard exchange.worker.shared.denials.allow(fingerprint) else {
+          throw APIFault(status: 404, code: "DenialNotFound", text: "this fingerprint is not denied")
+        }
+        exchange.log(.notice, "api: the certificate \(Hex.encode(fingerprint)) is denied no more")
+        answer(200, APIView.text(exchange.worker.shared.denials.all()), exchange)
+      case (_, .unknown): throw APIFault.notFound
+      case (_, .otherVersion): throw APIFault.version
+      default: throw APIFault.method
+      }
+    } catch {
+      refuse(error, exchange)
+    }
+  }
+
+  private func patch(
+    _ id: UInt64, of name: String, isOfStream: Bool, _ body: APIServerBody, _ exchange: Exchange
+  ) throws(APIFault) {
+    guard let group = view(exchange).group(name, isOfStream: isOfStream) else { throw .upstream }
+    let member: GroupMember
+    do throws(UpstreamGroup.PatchFault) { member = try group.patch(id, body.patch) } catch {
+      switch error {
+      case .noZone: throw .upstream
+      case .unknown: throw .server
+      case .weightOfRing: throw .body("the weight can't be changed with \"hash … consistent\"")
+      }
+    }
+    exchange.log(
+      .notice,
+      "api: server \(member.address) of upstream \"\(name)\" is changed: weight \(member.weight), max_conns \(member.maxConnections)\(member.isDown ? ", down" : "")\(member.isDraining ? ", drain" : "")"
+    )
+    answer(200, APIView.text(member), exchange)
+  }
+
+  private func cut(_ name: ClientName, _ exchange: Exchange) {
+    ask(exchange) {
+      $0.cut(clientsNamed: name)
+    } then: { [self] exchange, counts in
+      let count = counts.reduce(0, +)
+      exchange.log(.notice, "api: \(count) connections of the client \(name.words) are cut")
+      answer(200, APIView.text(cut: count), exchange)
+    }
+  }
+
+  private func deny(_ body: APIDenialBody, _ exchange: Exchange) throws(APIFault) {
+    guard exchange.worker.shared.denials.deny(body.fingerprint, seconds: body.seconds) else {
+      throw .body("\(ClientDenials.limit) certificates are denied already")
+    }
+    let name = ClientName.fingerprint(body.fingerprint)
+    ask(exchange) {
+      $0.cut(clientsNamed: name)
+    } then: { [self] exchange, counts in
+      let count = counts.reduce(0, +)
+      exchange.log(
+        .notice, "api: the certificate \(name.words) is denied for \(body.seconds) s, \(count) connections are cut")
+      answer(201, APIView.text(cut: count), exchange)
+    }
+  }
+
+  private func refuse(_ fault: APIFault, _ exchange: Exchange) {
+    var json = JSONText()
+    var id = ByteBuffer()
+    RequestID.of(exchange).append(to: &id)
+    json.object { json in
+      json.object("error") {
+        $0.member("status", fault.status)
+        $0.member("text", fault.text)
+        $0.member("code", fault.code)
+      }
+      json.member("request_id", id.readable.text)
+      json.member("href", "https://nginx.org/en/docs/http/ngx_http_api_module.html")
+    }
+    if fault.status >= 400, exchange.head.method != .get { exchange.log(.info, "api refused: \(fault.text)") }
+    answer(fault.status, json.text + "\n", exchange)
+  }
+
+  private func answer(_ status: Int, _ text: String, _ exchange: Exchange) {
+    exchange.setOwnFields(
+      FieldBlock([
+        (Array("Cache-Control".utf8), Array("no-store".utf8)),
+        (Array("X-Content-Type-Options".utf8), Array("nosniff".utf8)),
+      ]))
+    Array(text.utf8).withUnsafeBytes { exchange.answer(status: status, type: "application/json", body: $0) }
+  }
+}

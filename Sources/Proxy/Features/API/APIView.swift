@@ -1,0 +1,187 @@
+import Bytes
+import Crypto
+import Enrolment
+import Glibc
+import Observability
+import TLS
+import Upstream
+
+/// What the API shows, as nginx Plus names it. A member that sallyport doesn't count is left out.
+struct APIView {
+  let snapshot: MetricsSnapshot
+  let groups: [UpstreamGroup]
+
+  func group(_ name: String, isOfStream: Bool) -> UpstreamGroup? {
+    groups.first { $0.settings.isOfStream == isOfStream && $0.settings.name == name }
+  }
+
+  func text(_ path: APIPath) throws(APIFault) -> String {
+    var json = JSONText()
+    switch path {
+    case .root: return "[9]\n"
+    case .version: return "[\"nginx\",\"connections\",\"ssl\",\"workers\",\"http\",\"stream\",\"sallyport\"]\n"
+    case .http: return "[\"requests\",\"upstreams\"]\n"
+    case .stream: return "[\"upstreams\"]\n"
+    case .nginx:
+      json.object {
+        $0.member("version", "\(Product.version)")
+        $0.member("build", "\(Product.name)")
+        $0.member("generation", snapshot.generation.number)
+        $0.member("load_timestamp", AuthorityTime.rfc3339(snapshot.reloads.loadedAt))
+        $0.member("timestamp", AuthorityTime.rfc3339(snapshot.now))
+        $0.member("pid", Int64(getpid()))
+        $0.member("ppid", Int64(getppid()))
+      }
+    case .connections:
+      let traffic = snapshot.traffic
+      json.object {
+        $0.member("accepted", Int64(clamping: traffic.accepted))
+        $0.member("dropped", Int64(clamping: traffic.accepted &- traffic.handled))
+        $0.member("active", Int64(clamping: traffic.active &- min(traffic.active, traffic.waiting)))
+        $0.member("idle", Int64(clamping: traffic.waiting))
+      }
+    case .requests:
+      json.object {
+        $0.member("total", Int64(clamping: snapshot.traffic.requests))
+        $0.member("current", Int64(clamping: snapshot.traffic.writing))
+      }
+    case .ssl: ssl(&json)
+    case .workers:
+      var list = JSONText()
+      list.array(snapshot.workers) { worker, json in
+        json.object {
+          $0.member("id", worker.index)
+          $0.member("pid", Int64(getpid()))
+        }
+      }
+      return list.text + "\n"
+    case .upstreams(let isOfStream):
+      json.object { json in
+        for group in groups where group.settings.isOfStream == isOfStream {
+          json.object(group.settings.name) { upstream(group, &$0) }
+        }
+      }
+    case .upstream(let name, let isOfStream):
+      guard let group = group(name, isOfStream: isOfStream) else { throw .upstream }
+      json.object { upstream(group, &$0) }
+    case .servers(let name, let isOfStream):
+      guard let group = group(name, isOfStream: isOfStream) else { throw .upstream }
+      var list = JSONText()
+      list.array(group.members) { member, json in json.object { Self.server(member, &$0) } }
+      return list.text + "\n"
+    case .server(let name, let id, let isOfStream):
+      guard let group = group(name, isOfStream: isOfStream) else { throw .upstream }
+      guard let member = group.members.first(where: { $0.id == id }) else { throw .server }
+      return Self.text(member)
+    case .sallyport: return "[\"clients\",\"denials\"]\n"
+    case .otherVersion: throw .version
+    // The handler has asked all workers for these, or they take other methods.
+    case .clients, .client, .denials, .denial, .unknown: throw .notFound
+    }
+    return json.text + "\n"
+  }
+
+  static func text(_ clients: [ConnectedClient]) -> String {
+    var json = JSONText()
+    json.array(clients.prefix(ConnectedClient.limit).sorted { $0.seconds > $1.seconds }) { client, json in
+      json.object { json in
+        json.member("address", client.address)
+        json.member("protocol", client.kind == .http ? "http" : "stream")
+        json.member("seconds", Int64(clamping: client.seconds))
+        json.member("requests", client.requests)
+        guard let certificate = client.certificate else { return }
+        json.object("certificate") {
+          $0.member("subject", certificate.subject.rfc2253)
+          $0.member("serial", certificate.serial)
+          $0.member("fingerprint", Hex.encode(certificate.sha256))
+          $0.member("sha1", certificate.sha1Fingerprint)
+          $0.member("verified", client.isVerified)
+        }
+      }
+    }
+    return json.text + "\n"
+  }
+
+  static func text(_ denials: [(fingerprint: String, seconds: UInt64)]) -> String {
+    var json = JSONText()
+    json.array(denials) { denial, json in
+      json.object {
+        $0.member("fingerprint", denial.fingerprint)
+        $0.member("seconds", Int64(clamping: denial.seconds))
+      }
+    }
+    return json.text + "\n"
+  }
+
+  static func text(cut count: Int) -> String { "{\"cut\":\(count)}\n" }
+
+  static func text(_ member: GroupMember) -> String {
+    var json = JSONText()
+    json.object { server(member, &$0) }
+    return json.text + "\n"
+  }
+
+  /// A server as its line is now.
+  private static func server(_ member: GroupMember, _ json: inout JSONText) {
+    json.member("id", Int64(clamping: member.id))
+    json.member("server", "\(member.address)")
+    json.member("weight", member.weight)
+    json.member("max_conns", member.maxConnections)
+    json.member("max_fails", member.maxFails)
+    json.member("fail_timeout", "\(member.failTimeout / 1000)s")
+    json.member("slow_start", "\(member.slowStart / 1000)s")
+    json.member("backup", member.isBackup)
+    json.member("down", member.isDown)
+    json.member("drain", member.isDraining)
+  }
+
+  private func upstream(_ group: UpstreamGroup, _ json: inout JSONText) {
+    json.array("peers", group.members) { member, json in
+      json.object { peer(member, of: group, &$0) }
+    }
+    json.member("keepalive", group.settings.keepalive.connections)
+    if let zone = group.settings.zone { json.member("zone", zone) }
+  }
+
+  private func peer(_ member: GroupMember, of group: UpstreamGroup, _ json: inout JSONText) {
+    let state =
+      switch (member.isDown, member.isHealthy, member.hasFailed, member.isDraining) {
+      case (true, _, _, _): "down"
+      case (_, false, _, _): "unhealthy"
+      case (_, _, true, _): "unavail"
+      case (_, _, _, true): "draining"
+      default: "up"
+      }
+    json.member("id", Int64(clamping: member.id))
+    json.member("server", "\(member.address)")
+    json.member("name", "\(member.address)")
+    json.member("backup", member.isBackup)
+    json.member("weight", member.weight)
+    json.member("state", state)
+    json.member("active", member.active)
+    json.member("max_conns", member.maxConnections)
+    let counted = snapshot.upstreams.first {
+      $0.series.upstream == group.settings.name && $0.series.server == "\(member.address)"
+    }
+    if let totals = counted?.totals {
+      json.member("requests", Int64(clamping: totals.attempts))
+      json.member("fails", Int64(clamping: totals.failures))
+      json.object("responses") { $0.member("5xx", Int64(clamping: totals.serverErrors)) }
+    }
+    json.member("changed", member.isChanged)
+  }
+
+  private func ssl(_ json: inout JSONText) {
+    var (whole, failed): (UInt64, UInt64) = (0, 0)
+    for worker in snapshot.workers {
+      for (place, outcome) in ClientOutcome.allCases.enumerated() {
+        let count = worker.clients.all[place].count
+        if outcome == .failed || outcome == .refused { failed &+= count } else { whole &+= count }
+      }
+    }
+    json.object {
+      $0.member("handshakes", Int64(clamping: whole))
+      $0.member("handshakes_failed", Int64(clamping: failed))
+    }
+  }
+}

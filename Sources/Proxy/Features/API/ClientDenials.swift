@@ -1,0 +1,89 @@
+import Bytes
+import Crypto
+import Observability
+import Synchronization
+
+/// What names a client's certificate for the API.
+enum ClientName: Sendable, Equatable {
+  /// SHA-256 of the certificate (`cert:HEX` of pins), or SHA-1 as `$ssl_client_fingerprint` has it.
+  case fingerprint([UInt8])
+  /// As `$ssl_client_serial` has it.
+  case serial(String)
+  /// As `$ssl_client_s_dn` has it.
+  case subject(String)
+
+  /// nil: no fingerprint.
+  init?(fingerprint text: String) {
+    let digits = text.hasPrefix("cert:") ? String(text.dropFirst("cert:".count)) : text
+    guard digits.utf8.count <= 128, let octets = try? Hex.decode(digits), octets.count == 32 || octets.count == 20
+    else {
+      return nil
+    }
+    self = .fingerprint(octets)
+  }
+
+  /// For the log.
+  var words: String {
+    switch self {
+    case .fingerprint(let octets): Hex.encode(octets)
+    case .serial(let serial): "with serial \(LogEscape.text(Array(serial.utf8)))"
+    case .subject(let subject): "\"\(LogEscape.text(Array(subject.utf8)))\""
+    }
+  }
+
+  func names(_ certificate: Certificate) -> Bool {
+    switch self {
+    case .fingerprint(let octets):
+      octets.count == 32 ? certificate.sha256 == octets : certificate.sha1Fingerprint == Hex.encode(octets)
+    case .serial(let serial): certificate.serial.uppercased() == serial.uppercased()
+    case .subject(let subject): certificate.subject.rfc2253 == subject
+    }
+  }
+}
+
+/// The certificates that the API denies for a time: no handshake with one of them is admitted by any server, whatever its
+/// rules say. They are in memory alone: a reload keeps them, and a restart forgets them.
+final class ClientDenials: Sendable {
+  static let limit = 4096
+  /// Seconds.
+  static let longest = 30 * 86_400
+
+  /// By fingerprint: when they end, in milliseconds of the monotonic clock.
+  private let ends = Mutex<[[UInt8]: UInt64]>([:])
+  /// Whether there is any, so that handshakes look at nothing else otherwise.
+  private let areAny = Atomic<Bool>(false)
+
+  /// Returns false if there are too many.
+  func deny(_ fingerprint: [UInt8], seconds: Int, now: UInt64 = MonotonicClock.milliseconds) -> Bool {
+    ends.withLock { ends in
+      ends = ends.filter { $0.value > now }
+      guard ends.count < Self.limit || ends[fingerprint] != nil else { return false }
+      ends[fingerprint] = now &+ UInt64(max(1, min(seconds, Self.longest))) * 1000
+      areAny.store(true, ordering: .releasing)
+      return true
+    }
+  }
+
+  /// Returns false if it was not denied.
+  func allow(_ fingerprint: [UInt8]) -> Bool {
+    ends.withLock { ends in
+      defer { areAny.store(!ends.isEmpty, ordering: .releasing) }
+      return ends.removeValue(forKey: fingerprint) != nil
+    }
+  }
+
+  /// Seconds for which the certificate is denied; nil: it isn't.
+  func rest(_ certificate: Certificate?, now: UInt64 = MonotonicClock.milliseconds) -> UInt64? {
+    guard areAny.load(ordering: .acquiring), let certificate else { return nil }
+    let names = [certificate.sha256, (try? Hex.decode(certificate.sha1Fingerprint)) ?? []]
+    let end = ends.withLock { ends in names.compactMap { ends[$0] }.max() }
+    guard let end, end > now else { return nil }
+    return (end - now + 999) / 1000
+  }
+
+  /// Fingerprints as hexadecimal digits, with the seconds that are left, in order.
+  func all(now: UInt64 = MonotonicClock.milliseconds) -> [(fingerprint: String, seconds: UInt64)] {
+    ends.withLock { $0 }.filter { $0.value > now }
+      .map { (Hex.encode($0.key), ($0.value - now + 999) / 1000) }.sorted { $0.fingerprint < $1.fingerprint }
+  }
+}

@@ -1,0 +1,175 @@
+import ArgumentParser
+import Daemon
+import Language
+import Observability
+
+/// Changes a running process by its API.
+struct ControlCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "ctl",
+    abstract: "See and change a running process: servers of upstream groups, clients, denied certificates.",
+    discussion: """
+      The process needs a server that listens on a unix socket and has the API: `server { listen \
+      unix:/run/sallyport/api.sock; location /api/ { api write=on; } }`. Run it as root or as the process's user. What it \
+      changes is in memory: a reload keeps it, and a restart forgets it.
+      """,
+    subcommands: [Servers.self, Change.self, Clients.self, Cut.self, Deny.self, Allow.self, Denials.self, Get.self])
+
+  struct Place: ParsableArguments {
+    @Option(help: "The unix socket that the server of the API listens on.")
+    var socket = "/run/sallyport/api.sock"
+
+    @Option(help: "The location of the API.")
+    var location = "/api"
+
+    @Option(help: "Seconds to wait, 1 to 60.")
+    var timeout = 5
+
+    func validate() throws {
+      guard (1...60).contains(timeout) else { throw ValidationError("--timeout \(timeout): expected 1 to 60") }
+      guard location.hasPrefix("/") else {
+        throw ValidationError("--location \(location): expected a path such as /api")
+      }
+    }
+
+    /// Runs a question, and prints its lines or the reason why there are none.
+    func ask(_ question: (APIClient) throws(APIClient.Fault) -> [String]) throws {
+      do throws(APIClient.Fault) {
+        for line in try question(APIClient(socket: socket, location: location, seconds: timeout)) { print(line) }
+      } catch {
+        throw ValidationFailure(error.description)
+      }
+    }
+  }
+
+  /// Ends the command with a message and status 1.
+  struct ValidationFailure: Error, CustomStringConvertible {
+    let description: String
+    init(_ description: String) { self.description = description }
+  }
+
+  struct Servers: ParsableCommand {
+    static let configuration = CommandConfiguration(abstract: "Print a line for each server of the groups with `zone`.")
+    @Argument(help: "A group; without it, all.") var group: String?
+    @OptionGroup var place: Place
+    func run() throws { try place.ask { (api) throws(APIClient.Fault) in try api.servers(of: group) } }
+  }
+
+  struct Change: ParsableCommand {
+    static let configuration = CommandConfiguration(
+      commandName: "set", abstract: "Change a server of a group.",
+      discussion:
+        "Settings: down, up, drain, undrain, weight=N, max_conns=N, max_fails=N, fail_timeout=TIME, slow_start=TIME.")
+    @Argument(help: "The group.") var group: String
+    @Argument(help: "The server: its address, or its number in the API.") var server: String
+    @Argument(help: "What changes.") var settings: [String]
+    @OptionGroup var place: Place
+
+    func validate() throws { _ = try json() }
+
+    func run() throws {
+      let json = try json()
+      try place.ask { (api) throws(APIClient.Fault) in try api.change(server, of: group, json) }
+    }
+
+    private func json() throws -> String {
+      guard !settings.isEmpty else { throw ValidationError("expected a setting, such as down or weight=5") }
+      var json = JSONText()
+      var fault: String?
+      json.object { json in
+        for setting in settings {
+          let parts = setting.split(separator: "=", maxSplits: 1).map(String.init)
+          switch (parts.first, parts.count > 1 ? parts[1] : nil) {
+          case ("down", nil): json.member("down", true)
+          case ("up", nil): json.member("down", false)
+          case ("drain", nil): json.member("drain", true)
+          case ("undrain", nil): json.member("drain", false)
+          case ("weight", let value?), ("max_conns", let value?), ("max_fails", let value?):
+            if let number = Quantity.number(value) { json.member(parts[0], number) } else { fault = setting }
+          case ("fail_timeout", let value?), ("slow_start", let value?):
+            if Quantity.seconds(value) != nil { json.member(parts[0], value) } else { fault = setting }
+          default: fault = setting
+          }
+        }
+      }
+      if let fault {
+        throw ValidationError(
+          "\"\(fault)\": expected down, up, drain, undrain, weight=N, max_conns=N, max_fails=N, fail_timeout=TIME or slow_start=TIME"
+        )
+      }
+      return json.text
+    }
+  }
+
+  struct Clients: ParsableCommand {
+    static let configuration = CommandConfiguration(abstract: "Print a line for each client that is connected.")
+    @OptionGroup var place: Place
+    func run() throws { try place.ask { (api) throws(APIClient.Fault) in try api.clients() } }
+  }
+
+  struct Cut: ParsableCommand {
+    static let configuration = CommandConfiguration(abstract: "Cut the connections of a client now.")
+    @Option(help: "Of its certificate: SHA-256, or SHA-1 as $ssl_client_fingerprint has it.") var fingerprint: String?
+    @Option(help: "Of its certificate, as $ssl_client_serial has it.") var serial: String?
+    @Option(help: "Of its certificate, as $ssl_client_s_dn has it.") var subject: String?
+    @OptionGroup var place: Place
+
+    func validate() throws {
+      guard [fingerprint, serial, subject].compactMap({ $0 }).count == 1 else {
+        throw ValidationError("expected one of --fingerprint, --serial and --subject")
+      }
+    }
+
+    func run() throws {
+      let (by, name) =
+        fingerprint.map { ("fingerprint", $0) } ?? serial.map { ("serial", $0) } ?? ("subject", subject ?? "")
+      try place.ask { (api) throws(APIClient.Fault) in ["\(try api.cut(by: by, name)) connections were cut"] }
+    }
+  }
+
+  struct Deny: ParsableCommand {
+    static let configuration = CommandConfiguration(
+      abstract: "Deny a client's certificate for a time, at every server, and cut its connections.")
+    @Argument(help: "Of its certificate: SHA-256, or SHA-1.") var fingerprint: String
+    @Argument(help: "How long, such as 10m; 30d at most.") var time: String
+    @OptionGroup var place: Place
+
+    func validate() throws {
+      guard Quantity.seconds(time).map({ $0 > 0 }) == true else {
+        throw ValidationError("\"\(time)\": expected a time such as 30s, 10m or 2h")
+      }
+    }
+
+    func run() throws {
+      let seconds = Quantity.seconds(time) ?? 0
+      try place.ask { (api) throws(APIClient.Fault) in
+        ["denied for \(seconds) s; \(try api.deny(fingerprint, seconds: seconds)) connections were cut"]
+      }
+    }
+  }
+
+  struct Allow: ParsableCommand {
+    static let configuration = CommandConfiguration(abstract: "Take a denial back.")
+    @Argument(help: "The fingerprint that was denied.") var fingerprint: String
+    @OptionGroup var place: Place
+    func run() throws {
+      try place.ask { (api) throws(APIClient.Fault) in
+        try api.allow(fingerprint)
+        return []
+      }
+    }
+  }
+
+  struct Denials: ParsableCommand {
+    static let configuration = CommandConfiguration(abstract: "Print the certificates that are denied.")
+    @OptionGroup var place: Place
+    func run() throws { try place.ask { (api) throws(APIClient.Fault) in try api.denials() } }
+  }
+
+  struct Get: ParsableCommand {
+    static let configuration = CommandConfiguration(abstract: "Print a part of the API as JSON.")
+    @Argument(help: "The path behind /9/, such as http/upstreams.") var path: String
+    @OptionGroup var place: Place
+    func run() throws { try place.ask { (api) throws(APIClient.Fault) in [try api.ask("GET", path)] } }
+  }
+}

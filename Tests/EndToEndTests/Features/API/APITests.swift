@@ -1,0 +1,249 @@
+import Crypto
+import Foundation
+import Glibc
+import TestSupport
+import Testing
+
+/// A daemon with the API on a unix socket, in front of two servers that say their names.
+private struct APIScene {
+  let scene: Scene
+  let cast: Cast
+  let daemon: Sallyport
+  let port: UInt16
+  let secure: UInt16
+  let servers: [ScriptedUpstream]
+  let socket: String
+  let text: String
+
+  init(_ scene: Scene, group: String = "zone app 64k;", server: String = "") async throws {
+    self.scene = scene
+    cast = try Cast(scene)
+    servers = [try StreamlessUpstream.named(scene, "one"), try StreamlessUpstream.named(scene, "two")]
+    (port, secure) = (try scene.port(), try scene.port())
+    socket = scene.path("api.sock")
+    text = configuration(
+      """
+      upstream app { \(group) server 127.0.0.1:\(servers[0].port); server 127.0.0.1:\(servers[1].port); }
+      upstream plain { server 127.0.0.1:\(servers[0].port); }
+      server { listen 127.0.0.1:\(port); location / { proxy_pass http://app; } location /plain { proxy_pass http://plain; } }
+      server { listen 127.0.0.1:\(secure) ssl; server_name localhost; \(Cast.tls) location / { return 200 "in\\n"; }
+        location /slow { proxy_pass http://app; } }
+      server { listen unix:\(socket); \(server) location /api/ { api write=on; } location /read/ { api; } }
+      """)
+    daemon = try await Sallyport.start(scene, text)
+  }
+
+  /// The answers of so many requests.
+  func names(_ count: Int = 8) async throws -> [String] {
+    var all: [String] = []
+    for _ in 0..<count { all.append(try await scene.curl(["http://127.0.0.1:\(port)/"]).text) }
+    return all
+  }
+
+  func api(_ path: String, _ words: String...) async throws -> CurlResult {
+    try await scene.curl(["--unix-socket", socket, "http://localhost\(path)"] + words)
+  }
+
+  func ctl(_ words: String...) async throws -> ToolResult {
+    try await scene.run(Sallyport.binary(), ["ctl"] + words + ["--socket", socket])
+  }
+
+  func id(_ index: Int) async throws -> Int {
+    let list = try JSONSerialization.jsonObject(with: Data(try await api("/api/9/http/upstreams/app/servers").body))
+    let servers = try #require(list as? [[String: Any]])
+    return try #require(servers[index]["id"] as? Int)
+  }
+}
+
+private enum StreamlessUpstream {
+  static func named(_ scene: Scene, _ name: String) throws -> ScriptedUpstream {
+    try ScriptedUpstream(scene) { wire, _ in
+      while let _ = try? wire.read(through: "\r\n\r\n") {
+        try wire.write("HTTP/1.1 200 OK\r\nContent-Length: \(name.utf8.count)\r\n\r\n\(name)")
+      }
+    }
+  }
+}
+
+@Suite(.staged) struct `The API` {
+  @Test func `what nginx Plus documents can be asked`() async throws {
+    let api = try await APIScene(Scene.ofTest())
+    #expect(try await api.api("/api/").text == "[9]\n")
+    for path in [
+      "nginx", "connections", "ssl", "workers", "http", "http/requests", "stream", "http/upstreams", "stream/upstreams",
+      "sallyport",
+    ] {
+      let answer = try await api.api("/api/9/\(path)")
+      #expect(answer.status == 200, "\(path)")
+      #expect((try? JSONSerialization.jsonObject(with: Data(answer.body))) != nil, "\(path): \(answer.text)")
+    }
+    _ = try await api.names(4)
+    let upstream = try await api.api("/read/9/http/upstreams/app").text
+    #expect(upstream.contains("\"state\":\"up\"") && upstream.contains("\"zone\":\"app\""))
+    for (path, code) in [
+      ("/api/8/nginx", "UnknownVersion"), ("/api/9/x", "PathNotFound"), ("/api/9/http/upstreams/x", "UpstreamNotFound"),
+      ("/api/9/http/upstreams/plain", "UpstreamNotFound"),
+      ("/api/9/http/upstreams/app/servers/77", "UpstreamServerNotFound"),
+    ] {
+      let answer = try await api.api(path)
+      #expect(answer.status == 404 && answer.text.contains("\"code\":\"\(code)\""), "\(path): \(answer.text)")
+      #expect(answer.text.contains("\"request_id\":\""))
+    }
+  }
+
+  @Test func `a server is drained, taken down and weighed while it serves, and a reload keeps that`() async throws {
+    let api = try await APIScene(Scene.ofTest())
+    #expect(Set(try await api.names()) == ["one", "two"])
+    let first = try await api.id(0), path = "/api/9/http/upstreams/app/servers/\(first)"
+    // nginx's own example.
+    let patched = try await api.api(path, "-X", "PATCH", "-d", #"{"down":true}"#)
+    #expect(patched.status == 200 && patched.text.contains("\"down\":true"))
+    #expect(Set(try await api.names()) == ["two"])
+    api.daemon.signal(SIGHUP)
+    try await api.daemon.logged("reconfigured: generation 2")
+    #expect(Set(try await api.names()) == ["two"])
+    #expect(try await api.api("/api/9/http/upstreams/app").text.contains("\"state\":\"down\""))
+    // A line that says something else now is newer.
+    try api.daemon.rewrite(
+      api.text.replacing(
+        "server 127.0.0.1:\(api.servers[0].port); server",
+        with: "server 127.0.0.1:\(api.servers[0].port) weight=2; server"))
+    api.daemon.signal(SIGHUP)
+    try await api.daemon.logged("reconfigured: generation 3")
+    #expect(Set(try await api.names()) == ["one", "two"])
+    #expect(try await api.api(path, "-X", "PATCH", "-d", #"{"weight":7,"drain":false}"#).status == 200)
+    #expect(try await api.names(16).count { $0 == "one" } == 14)
+    try await api.daemon.logged("api: server 127.0.0.1:\(api.servers[0].port) of upstream \"app\" is changed: weight 7")
+  }
+
+  @Test func `what may not be is refused, and changes nothing`() async throws {
+    let api = try await APIScene(Scene.ofTest())
+    let id = try await api.id(0), path = "/api/9/http/upstreams/app/servers/\(id)"
+    let down = ["-X", "PATCH", "-d", #"{"down":true}"#]
+    func answer(_ words: [String], _ target: String? = nil) async throws -> Int {
+      try await api.scene.curl(["--unix-socket", api.socket, "http://localhost\(target ?? path)"] + words).status
+    }
+    #expect(try await answer(down, "/read/9/http/upstreams/app/servers/\(id)") == 405)
+    #expect(try await answer(down + ["-H", "Origin: https://evil.example"]) == 403)
+    #expect(try await answer(down + ["-H", "Sec-Fetch-Site: cross-site"]) == 403)
+    #expect(try await answer(["-H", "Sec-Fetch-Site: same-site"]) == 403)
+    #expect(try await answer(["-X", "PATCH", "-d", #"{"down":1}"#]) == 400)
+    #expect(try await answer(["-X", "PATCH", "-d", "{"]) == 415)
+    #expect(try await answer(["-X", "PATCH", "-d", #"{"server":"127.0.0.1:1"}"#]) == 400)
+    #expect(try await answer(["-X", "PATCH"]) == 415)
+    #expect(try await answer(["-X", "DELETE"]) == 405)
+    #expect(try await answer(["-X", "PUT", "-d", "{}"]) == 405)
+    #expect(try await answer(down, "/api/9/http/upstreams/plain/servers/0") == 404)
+    #expect(try await answer(["-X", "PATCH", "-d", "@-"], path) == 415)
+    let large = try await api.scene.curl(
+      ["--unix-socket", api.socket, "http://localhost\(path)", "-X", "PATCH", "--data-binary", "@-"],
+      input: [UInt8](repeating: 0x20, count: 100_000))
+    #expect(large.status == 413)
+    #expect(Set(try await api.names()) == ["one", "two"])
+    // A user of this machine who is neither root nor the user that serves may not even look, where changes are possible.
+    if geteuid() == 0 {
+      chmod(api.scene.folder, 0o711)
+      chmod(api.socket, 0o666)
+      let stranger = try await api.scene.run(
+        "setpriv",
+        [
+          "--reuid=nobody", "--regid=nogroup", "--clear-groups", "curl", "-s", "--unix-socket", api.socket,
+          "http://localhost/api/9/",
+        ])
+      #expect(stranger.text.contains("may not use the API"))
+    }
+  }
+
+  @Test func `changes under load lose no request`() async throws {
+    let api = try await APIScene(Scene.ofTest())
+    let ids = [try await api.id(0), try await api.id(1)]
+    let load = Task {
+      try await api.scene.curl(["--fail-with-body", "-o", "/dev/null", "http://127.0.0.1:\(api.port)/[1-1500]"])
+    }
+    for round in 0..<20 {
+      for (index, isDown) in [(0, round % 2 == 0), (1, round % 2 == 1)] {
+        // One of them always serves.
+        let body = #"{"down":\#(isDown),"weight":\#(1 + round % 5)}"#
+        let other = #"{"down":false}"#
+        _ = try await api.api("/api/9/http/upstreams/app/servers/\(ids[1 - index])", "-X", "PATCH", "-d", other)
+        #expect(
+          try await api.api("/api/9/http/upstreams/app/servers/\(ids[index])", "-X", "PATCH", "-d", body).status == 200)
+      }
+    }
+    let result = try await load.value
+    #expect(result.status == 200)
+    #expect(!api.daemon.errorLog.contains("no live upstreams"))
+  }
+
+  @Test func `a client is seen, cut and denied, at every server and with a resumed session`() async throws {
+    let api = try await APIScene(Scene.ofTest())
+    let certificate = try #require(Certificate.loadAll(MaterialReference(path: api.cast.alice.certificate)).first)
+    let fingerprint = certificate.sha256.map { String(format: "%02x", $0) }.joined()
+    func enter(_ words: [String] = []) async throws -> CurlResult {
+      try await api.scene.curl(api.cast.to(api.secure) + api.cast.alice.curl + words + ["https://localhost/"])
+    }
+    #expect(try await enter().text == "in\n")
+    // A connection that stays open.
+    let pipe = Pipe()
+    let idle = try ChildProcess(
+      "openssl",
+      ["s_client", "-connect", "127.0.0.1:\(api.secure)", "-servername", "localhost", "-quiet", "-no_ign_eof"]
+        + api.cast.alice.openssl,
+      in: api.scene.folder, input: .descriptor(pipe.fileHandleForReading.fileDescriptor),
+      output: api.scene.path("idle.out"), errors: api.scene.path("idle.err"))
+    api.scene.atEnd { idle.stop() }
+    try await until("the client to be listed") {
+      try await api.ctl("clients").text.contains("fingerprint=\(fingerprint)")
+    }
+    let listed = try await api.ctl("clients").text
+    // `CN=alice,O=Example \\+ Sons,C=SE`
+    let subject = certificate.subject.rfc2253
+    #expect(listed.contains("\"\(subject)\""), "\(listed)")
+    #expect(try await api.ctl("cut", "--subject", subject).text == "1 connections were cut\n")
+    _ = try await idle.ended()
+    #expect(try await api.ctl("cut", "--serial", certificate.serial).text == "0 connections were cut\n")
+    #expect(try await enter().text == "in\n", "cut, not denied")
+
+    let session = api.scene.path("session")
+    func openssl(_ words: String...) async throws -> String {
+      try await api.scene.run(
+        "openssl",
+        ["s_client", "-connect", "127.0.0.1:\(api.secure)", "-servername", "localhost", "-ign_eof"]
+          + api.cast.alice.openssl + words,
+        input: Array("GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".utf8)
+      ).text
+    }
+    #expect(try await openssl("-sess_out", session).contains("200 OK"))
+    #expect(try await api.ctl("deny", fingerprint, "1h").text.hasPrefix("denied for 3600 s; "))
+    #expect(try await enter().status == 400)
+    #expect(try await openssl("-sess_in", session).contains("400 Bad Request"))
+    api.daemon.signal(SIGHUP)
+    try await api.daemon.logged("reconfigured: generation 2")
+    #expect(try await enter().status == 400, "a reload keeps it")
+    #expect(try await api.ctl("denials").text.contains(fingerprint))
+    try await api.daemon.logged("the client's certificate is denied by the API")
+    #expect(try await api.ctl("allow", fingerprint).status == 0)
+    #expect(try await enter().text == "in\n")
+    #expect(try await api.ctl("allow", fingerprint).everything.contains("this fingerprint is not denied"))
+    // SHA-1, as $ssl_client_fingerprint has it.
+    #expect(try await api.ctl("deny", certificate.sha1Fingerprint, "1h").status == 0)
+    #expect(try await enter().status == 400)
+  }
+
+  @Test func `ctl shows and changes servers, and says what is wrong`() async throws {
+    let api = try await APIScene(Scene.ofTest())
+    let address = "127.0.0.1:\(api.servers[1].port)"
+    #expect(try await api.ctl("servers", "app").text.contains("app \(address) up weight=1 max_conns=0"))
+    #expect(try await api.ctl("set", "app", address, "drain", "weight=3").text.contains("\(address) draining weight=3"))
+    #expect(Set(try await api.names()) == ["one"])
+    #expect(try await api.ctl("set", "app", address, "undrain").text.contains("\(address) up weight=3"))
+    #expect(try await api.ctl("servers", "x").everything.contains("no group \"x\" with a zone"))
+    #expect(
+      try await api.ctl("set", "app", "127.0.0.1:1", "down").everything.contains(
+        "no server \"127.0.0.1:1\" in \"app\", which has"))
+    #expect(try await api.ctl("set", "app", address, "heavy").everything.contains("expected down, up, drain"))
+    #expect(try await api.ctl("get", "http/requests").text.contains("\"total\""))
+    let gone = try await api.scene.run(Sallyport.binary(), ["ctl", "servers", "--socket", api.scene.path("gone.sock")])
+    #expect(gone.status == 1 && gone.everything.contains("expected a server that listens on unix:"))
+  }
+}

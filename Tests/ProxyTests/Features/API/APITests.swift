@@ -1,0 +1,92 @@
+import ConfigurationSupport
+import Crypto
+import Testing
+import Upstream
+
+@testable import Proxy
+
+@Suite struct `Paths and bodies of the API` {
+  @Test(arguments: [
+    ("", APIPath.root), ("/", .root), ("9", .version), ("/9/", .version), ("/9/nginx", .nginx), ("9/nginx/", .nginx),
+    ("/9/http", .http), ("/9/http/upstreams/", .upstreams(isOfStream: false)),
+    ("/9/stream/upstreams/a", .upstream("a", isOfStream: true)),
+    ("/9/http/upstreams/a/servers", .servers("a", isOfStream: false)),
+    ("/9/http/upstreams/a/servers/0", .server("a", 0, isOfStream: false)),
+    ("/9/sallyport/clients", .clients), ("/9/sallyport/denials/", .denials),
+    ("/9/sallyport/clients/serial/0A", .client(.serial("0A"))),
+    ("/9/sallyport/clients/subject/CN=a", .client(.subject("CN=a"))),
+    ("/8/nginx", .otherVersion), ("/99", .otherVersion), ("/9/nginxx", .unknown), ("/9/nginx/x", .unknown),
+    ("/9/http/upstream", .unknown), ("/9/http/upstreams/a/server", .unknown),
+    ("/9/http/upstreams/a/servers/-1", .unknown), ("/9/http/upstreams/a/servers/x", .unknown),
+    ("/9/http/upstreams/a/servers/99999999999999999999", .unknown), ("/9/http/upstreams/a/servers/1/x", .unknown),
+    ("/9//nginx", .unknown), ("/9/sallyport/clients/fingerprint/00", .unknown), ("/9/sallyport/clients/x/y", .unknown),
+  ])
+  func `segments are matched whole`(text: String, path: APIPath) { #expect(APIPath(text) == path) }
+
+  @Test func `a server's body says only what may be changed`() throws {
+    let body = try APIServerBody(
+      Array(
+        #"{"weight":7,"max_conns":0,"max_fails":2,"fail_timeout":"1m","slow_start":5,"down":true,"drain":false}"#.utf8))
+    #expect(body.patch.weight == 7 && body.patch.maxConnections == 0 && body.patch.maxFails == 2)
+    #expect(body.patch.failTimeout == 60 && body.patch.slowStart == 5)
+    #expect(body.patch.isDown == true && body.patch.isDraining == false)
+  }
+
+  @Test(arguments: [
+    "", "[]", "{", "{\"weight\":0}", "{\"weight\":65536}", "{\"weight\":1.5}", "{\"weight\":\"1\"}",
+    "{\"weight\":1,\"weight\":2}", "{\"down\":1}", "{\"drain\":\"true\"}", "{\"fail_timeout\":-1}",
+    "{\"fail_timeout\":\"1x\"}", "{\"server\":\"127.0.0.1:1\"}", "{\"backup\":true}", "{\"a\":1}", "{\"weight\":null}",
+    "{\"weight\":[[[[1]]]]}", "{\"max_conns\":9999999999}",
+  ])
+  func `a body with anything else is refused whole`(text: String) {
+    #expect(throws: APIFault.self) { _ = try APIServerBody(Array(text.utf8)) }
+  }
+
+  @Test func `a denial names a fingerprint and a time`() throws {
+    let hash = String(repeating: "ab", count: 32)
+    #expect(try APIDenialBody(Array("{\"fingerprint\":\"\(hash)\",\"seconds\":1}".utf8)).seconds == 1)
+    for text in [
+      "{\"fingerprint\":\"\(hash)\"}", "{\"seconds\":1}", "{\"fingerprint\":\"ab\",\"seconds\":1}",
+      "{\"fingerprint\":\"\(hash)\",\"seconds\":0}", "{\"fingerprint\":\"\(hash)\",\"seconds\":99999999}",
+      "{\"fingerprint\":\"\(hash)\",\"seconds\":1,\"a\":1}",
+    ] {
+      #expect(throws: APIFault.self) { _ = try APIDenialBody(Array(text.utf8)) }
+    }
+  }
+
+  @Test func `denials end by their time, and are bounded`() throws {
+    let denials = ClientDenials()
+    let certificate = try CertificateBuilder(commonName: "a", .authority(pathLength: nil)).selfSigned(key: .generate())
+      .certificate
+    #expect(denials.rest(certificate, now: 0) == nil)
+    #expect(denials.deny(certificate.sha256, seconds: 10, now: 1000))
+    #expect(denials.rest(certificate, now: 1000) == 10 && denials.rest(certificate, now: 10_999) == 1)
+    #expect(denials.rest(certificate, now: 11_000) == nil && denials.all(now: 11_000).isEmpty)
+    #expect(denials.allow(certificate.sha256) && !denials.allow(certificate.sha256))
+    for index in 0..<ClientDenials.limit {
+      #expect(denials.deny([UInt8(index & 255), UInt8(index >> 8)], seconds: 9, now: 0))
+    }
+    #expect(!denials.deny([1, 2, 3], seconds: 9, now: 0) && denials.deny([1, 1], seconds: 9, now: 0))
+    // Those that are over make room.
+    #expect(denials.deny([1, 2, 3], seconds: 9, now: 10_000))
+  }
+
+  private func load(_ server: String, _ location: String = "api write=on;") -> LoadedText {
+    LoadedText("http { server { listen 127.0.0.1:80; \(server) location /api/ { \(location) } } }")
+  }
+
+  @Test func `write=on needs something that keeps strangers out`() {
+    #expect(load("").errors.contains { $0.contains("nothing keeps strangers out") })
+    #expect(load("", "api;").settings != nil && load("", "api write=off;").settings != nil)
+    #expect(load("", "api write=on; allow 127.0.0.1; deny all;").settings != nil)
+    #expect(load("", "api write=on; auth_basic a; auth_basic_user_file b;").settings != nil)
+    #expect(load("", "api write=maybe;").errors.contains { $0.contains("invalid parameter") })
+    let socket = "http { server { listen unix:/run/a.sock; location /api/ { api write=on; } } }"
+    #expect(LoadedText(socket).settings != nil)
+    let both = "http { server { listen unix:/run/a.sock; listen 127.0.0.1:80; location /api/ { api write=on; } } }"
+    #expect(LoadedText(both).settings == nil)
+    #expect(
+      LoadedText("http { server { listen 127.0.0.1:80; location ~ /api/ { api; } } }").errors
+        .contains { $0.contains("another kind than a prefix") })
+  }
+}
