@@ -30,6 +30,7 @@ import Testing
     "sendfile": "a system call", "use": "a label of metrics", "server_name": "a variable in a log format",
     "ssl": "a parameter of listen",
     "status": "a pseudo-field, a variable and a label", "stream": "a context, and a state of connections",
+    "keepalive": "a member of the API", "pid": "a member of the API",
     "trusted_certificate": "a parameter of shared_store",
     "user": "a facility of syslog",
     "zone": "a parameter of limits",

@@ -18,6 +18,7 @@ extension DirectiveSample {
       "limit_conn_zone": .init(
         "limit_conn_zone $remote_addr zone=z:1m;", or: "limit_conn_zone $remote_addr zone=z:2m;",
         location: pass + anchors + name + "limit_conn z 1;"),
+      "api": .init("api;", location: ""),
       "shared_store": .init(
         "shared_store s redis://127.0.0.1:6379 timeout=1s;", or: "shared_store s redis://127.0.0.1:6380;"),
       "enrolment_failures_store": .init(

@@ -57,7 +57,7 @@ struct API: ContentFeature {
   /// Whether something at this level keeps clients out, or only this machine's users come in.
   private static func isGuarded(_ scope: Scope) -> Bool {
     if Features.ofHTTPLocation.contains(where: { $0.guardingLine(scope) != nil }) { return true }
-    if scope.text("ssl_verify_client") == "on" { return true }
+    if scope.demandsCertificate { return true }
     let listens = scope.list("listen")
     return !listens.isEmpty && listens.allSatisfy { $0.text(0).hasPrefix("unix:") }
   }

@@ -1,6 +1,6 @@
 import JSON
 import Language
-import Upstream
+package import Upstream
 
 /// Reads the object that a body of the API is.
 enum APIJSON {
@@ -19,11 +19,11 @@ enum APIJSON {
 }
 
 /// The body of a POST of a denial.
-struct APIDenialBody: Equatable {
-  let fingerprint: [UInt8]
-  let seconds: Int
+package struct APIDenialBody: Equatable {
+  package let fingerprint: [UInt8]
+  package let seconds: Int
 
-  init(_ bytes: [UInt8]) throws(APIFault) {
+  package init(_ bytes: [UInt8]) throws(APIFault) {
     let members = try APIJSON.members(bytes)
     guard Set(members.keys) == ["fingerprint", "seconds"] else {
       throw .body("expected \"fingerprint\" and \"seconds\", and nothing else")
@@ -39,12 +39,12 @@ struct APIDenialBody: Equatable {
 }
 
 /// The body of a PATCH of a server, as JSON of nginx Plus: what it says of the server, each member once and of its kind.
-struct APIServerBody: Equatable {
-  static let largest = 16 * 1024
+package struct APIServerBody: Equatable {
+  package static let largest = 16 * 1024
 
-  let patch: ServerPatch
+  package let patch: ServerPatch
 
-  init(_ bytes: [UInt8]) throws(APIFault) {
+  package init(_ bytes: [UInt8]) throws(APIFault) {
     let members = try APIJSON.members(bytes)
     var patch = ServerPatch()
     for (name, value) in members {

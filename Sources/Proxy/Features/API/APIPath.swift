@@ -1,7 +1,7 @@
 import Observability
 
 /// What a path of the API names. A pure value: segments are matched whole, and what is none of them is nothing.
-enum APIPath: Equatable {
+package enum APIPath: Equatable, Sendable {
   case root
   case version
   case nginx
@@ -26,7 +26,7 @@ enum APIPath: Equatable {
   case unknown
 
   /// `text`: normalized, behind the location's prefix.
-  init(_ text: String) {
+  package init(_ text: String) {
     var segments = text.split(separator: "/", omittingEmptySubsequences: false).map(String.init)
     // nginx: with and without a slash at the end.
     if segments.last?.isEmpty == true { segments.removeLast() }
@@ -88,10 +88,10 @@ enum APIPath: Equatable {
 }
 
 /// Why the API refuses a request: nginx Plus's codes and texts.
-struct APIFault: Error, Equatable {
-  let status: Int
-  let code: String
-  let text: String
+package struct APIFault: Error, Equatable {
+  package let status: Int
+  package let code: String
+  package let text: String
 
   static let notFound = APIFault(status: 404, code: "PathNotFound", text: "path not found")
   static let version = APIFault(status: 404, code: "UnknownVersion", text: "unknown version")

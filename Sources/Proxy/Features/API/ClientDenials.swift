@@ -4,7 +4,7 @@ import Observability
 import Synchronization
 
 /// What names a client's certificate for the API.
-enum ClientName: Sendable, Equatable {
+package enum ClientName: Sendable, Equatable {
   /// SHA-256 of the certificate (`cert:HEX` of pins), or SHA-1 as `$ssl_client_fingerprint` has it.
   case fingerprint([UInt8])
   /// As `$ssl_client_serial` has it.

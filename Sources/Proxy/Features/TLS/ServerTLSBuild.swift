@@ -192,3 +192,8 @@ extension Scope {
   /// `ssl on;`
   var isObsoletelyEncrypted: Bool { flag("ssl") == true }
 }
+
+extension Scope {
+  /// Whether no client comes in without a certificate that verifies.
+  var demandsCertificate: Bool { text("ssl_verify_client") == "on" }
+}

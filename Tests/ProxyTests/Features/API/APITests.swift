@@ -1,5 +1,6 @@
 import ConfigurationSupport
 import Crypto
+import TestSupport
 import Testing
 import Upstream
 
@@ -22,6 +23,14 @@ import Upstream
     ("/9//nginx", .unknown), ("/9/sallyport/clients/fingerprint/00", .unknown), ("/9/sallyport/clients/x/y", .unknown),
   ])
   func `segments are matched whole`(text: String, path: APIPath) { #expect(APIPath(text) == path) }
+
+  /// What the fuzzer starts from and what it once found.
+  @Test(arguments: FuzzInput.all(of: "FuzzAPI")) func `inputs of the fuzzer are read or refused`(input: FuzzInput) {
+    let line = input.bytes.prefix { $0 != 0x0A }, text = String(decoding: line, as: UTF8.self)
+    if !text.hasSuffix("/") { #expect(APIPath(text) == APIPath(text + "/")) }
+    _ = try? APIServerBody(Array(input.bytes.dropFirst(line.count + 1)))
+    _ = try? APIDenialBody(Array(input.bytes.dropFirst(line.count + 1)))
+  }
 
   @Test func `a server's body says only what may be changed`() throws {
     let body = try APIServerBody(

@@ -1,0 +1,37 @@
+import Proxy
+
+/// A path of the API, and behind the first line feed a body.
+///
+/// Holds: a path is what it says, or nothing; a body is read within its bounds, or refused with a reason.
+@_cdecl("LLVMFuzzerTestOneInput")
+public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
+  let bytes = [UInt8](UnsafeBufferPointer(start: start, count: count))
+  let line = bytes.prefix { $0 != 0x0A }
+  let text = String(decoding: line, as: UTF8.self)
+  let path = APIPath(text)
+  if case .server(let name, let id, _) = path {
+    require(text.hasSuffix("/\(id)") || text.hasSuffix("/") || text.contains(name))
+  }
+  if case .denial(let fingerprint) = path { require(fingerprint.count == 32 || fingerprint.count == 20) }
+  // A slash at the end changes nothing.
+  if !text.hasSuffix("/") { require(APIPath(text + "/") == path) }
+  let body = Array(bytes.dropFirst(line.count + 1))
+  do {
+    let patch = try APIServerBody(body).patch
+    require(patch.weight.map { (1...65_535).contains($0) } ?? true)
+    require(patch.failTimeout.map { $0 >= 0 } ?? true)
+  } catch {
+    require((400...499).contains(error.status) && !error.text.isEmpty)
+  }
+  do {
+    let denial = try APIDenialBody(body)
+    require(denial.seconds > 0 && (denial.fingerprint.count == 32 || denial.fingerprint.count == 20))
+  } catch {
+    require((400...499).contains(error.status) && !error.text.isEmpty)
+  }
+  return 0
+}
+
+private func require(_ holds: Bool, line: UInt = #line) {
+  if !holds { fatalError("line \(line)") }
+}
