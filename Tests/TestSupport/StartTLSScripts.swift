@@ -32,12 +32,17 @@ package enum StartTLSScripts {
             text += more
         return text
 
+    # print writes a line in parts, between which other threads may write theirs.
+    def say(*words):
+        sys.stdout.write(" ".join(str(word) for word in words) + "\n")
+        sys.stdout.flush()
+
     def negotiate(stream):
         if kind in greetings: stream.sendall(greetings[kind])
         if kind == "smtp":
-            print("heard", line(stream), flush=True)
+            say("heard", line(stream))
             stream.sendall(b"250-mail.test\r\n250 STARTTLS\r\n")
-        print("heard", line(stream) if kind in greetings else stream.recv(4096), flush=True)
+        say("heard", line(stream) if kind in greetings else stream.recv(4096))
         if "refuse" in words:
             stream.sendall(refusals[kind])
             return False
@@ -46,24 +51,24 @@ package enum StartTLSScripts {
 
     def serve(stream):
         try:
-            if "header" in words: print("header", line(stream), flush=True)
+            if "header" in words: say("header", line(stream))
             if "plain" not in words:
                 if "tls" not in words and not negotiate(stream): return
                 stream = context.wrap_socket(stream, server_side=True)
                 peer = stream.getpeercert()
-                print("peer", dict(x[0] for x in peer["subject"])["commonName"] if peer else "none", flush=True)
+                say("peer", dict(x[0] for x in peer["subject"])["commonName"] if peer else "none")
             if ("tls" in words or "plain" in words) and kind in greetings: stream.sendall(greetings[kind])
             while True:
                 bytes = stream.recv(4096)
                 if not bytes: break
-                print("inside", bytes, flush=True)
+                say("inside", bytes)
                 stream.sendall(answers[kind])
-            print("left", flush=True)
-        except Exception as error: print("error", repr(error), flush=True)
+            say("left")
+        except Exception as error: say("error", repr(error))
         finally: stream.close()
 
     listener = socket.create_server(("127.0.0.1", 0), backlog=64)
-    print("up", listener.getsockname()[1], flush=True)
+    say("up", listener.getsockname()[1])
     while True:
         threading.Thread(target=serve, args=(listener.accept()[0],), daemon=True).start()
     """#
@@ -100,7 +105,11 @@ package final class StartTLSServer: Sendable {
 
   /// What it printed after this first word, line by line.
   package func lines(_ word: String) -> [String] {
-    scene.text("\(name).out").split(separator: "\n").filter { $0.hasPrefix("\(word) ") || $0 == word[...] }.map {
+    // Behind the last line feed, a line isn't whole yet.
+    let text = scene.text("\(name).out")
+    return text[..<(text.lastIndex(of: "\n") ?? text.startIndex)].split(separator: "\n").filter {
+      $0.hasPrefix("\(word) ") || $0 == word[...]
+    }.map {
       String($0.dropFirst(word.count + 1))
     }
   }

@@ -169,6 +169,8 @@ public final class HTTPSettings: Sendable {
   package let sharedStores: [SharedStoreSettings]
   /// Where wrong passwords count; nil: in this process alone.
   package let guessStore: StoreUse?
+  /// Each `keyval_zone`.
+  package let keyvalZones: [KeyvalZoneSettings]
 
   package init(
     listeners: [ListenerSettings], servers: [ServerSettings], groups: [UpstreamGroupSettings],
@@ -177,11 +179,12 @@ public final class HTTPSettings: Sendable {
     resolvers: [ResolverSettings] = [], clientLimits: ClientLimitSettings = ClientLimitSettings(),
     expiryNotice: ExpiryNotice = .standard, acmeCertificates: [ACMECertificateSettings] = [],
     spanExport: SpanExport? = nil, sharedStores: [SharedStoreSettings] = [],
-    guessStore: StoreUse? = nil
+    guessStore: StoreUse? = nil, keyvalZones: [KeyvalZoneSettings] = []
   ) {
     self.spanExport = spanExport
     self.sharedStores = sharedStores
     self.guessStore = guessStore
+    self.keyvalZones = keyvalZones
     self.acmeCertificates = acmeCertificates
     self.expiryNotice = expiryNotice
     self.clientLimits = clientLimits

@@ -40,6 +40,8 @@ final class LiveGeneration {
   let streamGroups: DynamicGroups
   private let resolvers: LiveResolvers
   let stores: LiveStores
+  /// Each `keyval_zone`, kept also where no variable looks into it.
+  let keyvals: [(settings: KeyvalZoneSettings, zone: KeyvalZone)]
   /// Groups with `resolve`, by index in `groups`, which has their first lists.
   let followed: [Int: FollowedGroup]
   /// Those that were used, by their `proxy_ssl_certificate_cache`.
@@ -110,7 +112,8 @@ final class LiveGeneration {
     }
     let computed = generation.http.computed
     let last = computed.keys.max() ?? -1
-    self.variables = (0..<(last + 1)).map { computed[$0].map { LiveVariable.make($0) } }
+    self.variables = (0..<(last + 1)).map { computed[$0].map { LiveVariable.make($0, shared.keyvals) } }
+    keyvals = generation.http.keyvalZones.map { ($0, shared.keyvals.zone($0)) }
     self.loop = loop
     self.shared = shared
     // The names of one block's groups mean nothing in the other.

@@ -48,6 +48,8 @@ package struct SettingsBuilder {
   /// `shared_store`, by name.
   var stores: [String: SharedStoreSettings] = [:]
   var guessStore: StoreUse?
+  /// `keyval_zone`, by name.
+  var keyvalZones: [String: KeyvalZoneSettings] = [:]
   /// nil: no spans go out.
   var spanExport: SpanExport?
   /// By the lines of servers, those without an error.
@@ -102,7 +104,7 @@ package struct SettingsBuilder {
       resolvers: Array(Set(resolvers.values.compactMap { $0 })), clientLimits: clientLimits(http),
       expiryNotice: expiryNotice(http), acmeCertificates: acmeCertificates,
       spanExport: spanExport, sharedStores: stores.values.sorted { $0.name < $1.name },
-      guessStore: guessStore)
+      guessStore: guessStore, keyvalZones: keyvalZones.values.sorted { $0.name < $1.name })
   }
 
   // MARK: Shared by all parts

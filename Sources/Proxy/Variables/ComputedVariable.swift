@@ -7,6 +7,7 @@ public struct ComputedVariable: Sendable {
     case map(MapSettings)
     case geo(GeoSettings)
     case split(SplitSettings)
+    case keyval(KeyvalSettings)
   }
 
   public var source: Source
@@ -25,6 +26,7 @@ public struct ComputedVariable: Sendable {
       case .map(let map): map.fingerprint(names)
       case .geo(let geo): geo.fingerprint(names)
       case .split(let split): split.fingerprint(names)
+      case .keyval(let keyval): keyval.fingerprint(names)
       }
     return isVolatile ? text + " volatile" : text
   }
@@ -35,6 +37,7 @@ public struct ComputedVariable: Sendable {
     case .map(let map): [map.subject] + map.values
     case .geo(let geo): [geo.subject].compactMap { $0 }
     case .split(let split): [split.subject]
+    case .keyval(let keyval): [keyval.key]
     }
   }
 
@@ -56,11 +59,12 @@ class LiveVariable {
   /// The value for an exchange; nil if it can't be told, because a regular expression reached its limit.
   func value(for exchange: Exchange) -> [UInt8]? { [] }
 
-  static func make(_ variable: ComputedVariable) -> LiveVariable {
+  static func make(_ variable: ComputedVariable, _ keyvals: KeyvalZones) -> LiveVariable {
     switch variable.source {
     case .map(let map): LiveMap(map, isVolatile: variable.isVolatile)
     case .geo(let geo): LiveGeo(geo, isVolatile: variable.isVolatile)
     case .split(let split): LiveSplit(split, isVolatile: variable.isVolatile)
+    case .keyval(let keyval): LiveKeyval(keyval, keyvals, isVolatile: variable.isVolatile)
     }
   }
 }
@@ -81,6 +85,19 @@ extension SettingsBuilder {
       tables[slot] = line
       tableOrder[slot] = index
     }
+  }
+
+  /// Adds the variable that a word of a line names. As with tables, the last definition in the file counts.
+  mutating func addVariable(_ line: Directive, named index: Int, at http: Scope, _ variable: ComputedVariable) {
+    let place = http.directives.firstIndex { $0.location == line.location } ?? 0
+    guard let slot = variables.slots[line.text(index).dropFirst().lowercased()] else { return }
+    if let other = tableOrder[slot], other > place { return }
+    computed[slot] = variable
+    // The name stands last, where messages about variables look for it.
+    var table = line
+    table.arguments = Array(line.arguments.prefix(index + 1))
+    tables[slot] = table
+    tableOrder[slot] = place
   }
 
   /// Refuses a variable that needs itself, and chains so long that computing them would need much stack.

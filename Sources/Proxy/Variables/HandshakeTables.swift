@@ -40,6 +40,7 @@ package struct HandshakeTables: Sendable {
       if !geo.proxies.isEmpty { return .forwardedAddress }
       return geo.subject.flatMap { hindrance(in: $0, captured: [], &seen) }
     case .split(let split): return hindrance(in: split.subject, captured: [], &seen)
+    case .keyval: return .variable(.slot(slot))
     }
   }
 
@@ -77,6 +78,8 @@ package struct HandshakeTables: Sendable {
       return map.values.reduce(into: []) { $0.formUnion(beginnings(of: $1, following: following)) }
     case .geo(let geo): texts = geo.values
     case .split(let split): texts = split.parts.map(\.value)
+    // Known to no configuration.
+    case .keyval: texts = []
     }
     // An empty value names no file.
     return Set(texts.filter { !$0.isEmpty }.map { String(decoding: $0, as: UTF8.self) + following })
@@ -104,6 +107,7 @@ package struct HandshakeTables: Sendable {
       if let subject = geo.subject { text = value(of: subject, Match(), known) }
       return text.map { geo.value(of: SocketAddress(literal: String(decoding: $0, as: UTF8.self), port: 0)) }
     case .split(let split): return value(of: split.subject, Match(), known).map { split.value(of: $0) }
+    case .keyval: return nil
     }
   }
 

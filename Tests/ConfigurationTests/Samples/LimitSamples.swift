@@ -19,6 +19,10 @@ extension DirectiveSample {
         "limit_conn_zone $remote_addr zone=z:1m;", or: "limit_conn_zone $remote_addr zone=z:2m;",
         location: pass + anchors + name + "limit_conn z 1;"),
       "api": .init("api;", location: ""),
+      "keyval_zone": .init("keyval_zone zone=tenants:32k timeout=1m;", or: "keyval_zone zone=tenants:64k;"),
+      "keyval": .init(
+        "keyval $host $tenant zone=tenants;", or: "keyval $uri $tenant zone=tenants;",
+        http: "keyval_zone zone=tenants:32k;"),
       "shared_store": .init(
         "shared_store s redis://127.0.0.1:6379 timeout=1s;", or: "shared_store s redis://127.0.0.1:6380;"),
       "enrolment_failures_store": .init(

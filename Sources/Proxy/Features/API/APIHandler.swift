@@ -71,7 +71,7 @@ private final class APIHandler: ContentHandler {
   private func view(_ exchange: Exchange) -> APIView {
     let live = exchange.session.live
     let snapshot = MetricsSnapshot(exchange.worker.metrics, live.generation)
-    return APIView(snapshot: snapshot, groups: live.zonedGroups)
+    return APIView(snapshot: snapshot, groups: live.zonedGroups, keyvals: live.keyvals, now: exchange.worker.loop.now)
   }
 
   private func show(_ path: APIPath, _ exchange: Exchange) throws(APIFault) {
@@ -82,6 +82,11 @@ private final class APIHandler: ContentHandler {
       } then: { [self] exchange, clients in
         answer(200, APIView.text(clients.flatMap { $0 }), exchange)
       }
+    case .keyval(let name):
+      guard let asked = argument("key", exchange) else { return answer(200, try view(exchange).text(path), exchange) }
+      let zone = try view(exchange).keyval(name)
+      guard let value = zone.value(of: asked, now: exchange.worker.loop.now) else { throw .key }
+      answer(200, APIView.text(pairs: [(asked, value)]), exchange)
     case .denials: answer(200, APIView.text(exchange.worker.shared.denials.all()), exchange)
     default: answer(200, try view(exchange).text(path), exchange)
     }
@@ -105,6 +110,8 @@ private final class APIHandler: ContentHandler {
       case (.patch, .server(let name, let id, let isOfStream)):
         let body = try APIServerBody(Array(kept.memory.readable))
         try patch(id, of: name, isOfStream: isOfStream, body, exchange)
+      case (.post, .keyval(let name)), (.patch, .keyval(let name)), (.delete, .keyval(let name)):
+        try change(name, kept, exchange)
       case (.delete, .client(let name)): cut(name, exchange)
       case (.post, .denials): try deny(try APIDenialBody(Array(kept.memory.readable)), exchange)
       case (.delete, .denial(let fingerprint)):
@@ -120,6 +127,58 @@ private final class APIHandler: ContentHandler {
     } catch {
       refuse(error, exchange)
     }
+  }
+
+  /// Changes a `keyval_zone`.
+  private func change(_ name: String, _ kept: RequestBody, _ exchange: Exchange) throws(APIFault) {
+    let view = view(exchange), now = view.now
+    let zone = try view.keyval(name)
+    let settings = view.keyvals.first { $0.settings.name == name }?.settings
+    if exchange.head.method == .delete {
+      zone.removeAll()
+      exchange.log(.notice, "api: the zone \"\(name)\" of keyval is emptied")
+      return answer(204, "", exchange)
+    }
+    let body = try APIPairBody(Array(kept.memory.readable)), isNew = exchange.head.method == .post
+    let change: KeyvalZone.Change
+    if let value = body.value {
+      change = zone.set(body.key, to: value, isNew: isNew, timeout: body.expire ?? settings?.timeout, now: now)
+    } else {
+      guard !isNew else { throw APIFault(status: 400, code: "KeyvalFormatError", text: "the value must be a string") }
+      change = zone.remove(body.key, now: now)
+    }
+    switch change {
+    case .done: break
+    case .exists: throw .keyExists
+    case .absent: throw .key
+    case .full: throw APIFault(status: 409, code: "KeyvalFull", text: "no pair fits into the zone any more")
+    }
+    exchange.log(.notice, "api: the key \"\(LogEscape.text(body.key))\" of keyval zone \"\(name)\" is changed")
+    isNew ? answer(201, "", exchange) : answer(204, "", exchange)
+  }
+
+  /// The value of an argument, decoded; nil without it.
+  private func argument(_ name: String, _ exchange: Exchange) -> [UInt8]? {
+    for part in exchange.arguments.split(separator: 0x26) where part.starts(with: Array("\(name)=".utf8)) {
+      return Self.decoded(Array(part.dropFirst(name.utf8.count + 1)))
+    }
+    return nil
+  }
+
+  private static func decoded(_ bytes: [UInt8]) -> [UInt8] {
+    var (out, at): ([UInt8], Int) = ([], 0)
+    while at < bytes.count {
+      if bytes[at] == 0x25, at + 2 < bytes.count, let high = ASCII.hexValue(bytes[at + 1]),
+        let low = ASCII.hexValue(bytes[at + 2])
+      {
+        out.append(high << 4 | low)
+        at += 3
+      } else {
+        out.append(bytes[at])
+        at += 1
+      }
+    }
+    return out
   }
 
   private func patch(

@@ -15,6 +15,8 @@ package enum APIPath: Equatable, Sendable {
   case upstream(String, isOfStream: Bool)
   case servers(String, isOfStream: Bool)
   case server(String, UInt64, isOfStream: Bool)
+  case keyvals
+  case keyval(String)
   // sallyport's own.
   case sallyport
   case clients
@@ -50,6 +52,8 @@ package enum APIPath: Equatable, Sendable {
     case ("stream", 1): self = .stream
     case ("sallyport", _): self = .own(Array(rest.dropFirst()))
     case ("http", 2) where rest[1] == "requests": self = .requests
+    case ("http", 2) where rest[1] == "keyvals": self = .keyvals
+    case ("http", 3) where rest[1] == "keyvals": self = .keyval(rest[2])
     case ("http", _) where rest[1] == "upstreams": self = .upstreams(rest.dropFirst(2), isOfStream: false)
     case ("stream", _) where rest[1] == "upstreams": self = .upstreams(rest.dropFirst(2), isOfStream: true)
     default: self = .unknown
@@ -97,6 +101,9 @@ package struct APIFault: Error, Equatable {
   static let version = APIFault(status: 404, code: "UnknownVersion", text: "unknown version")
   static let upstream = APIFault(status: 404, code: "UpstreamNotFound", text: "upstream not found")
   static let server = APIFault(status: 404, code: "UpstreamServerNotFound", text: "server with this ID doesn't exist")
+  static let keyval = APIFault(status: 404, code: "KeyvalNotFound", text: "keyval not found")
+  static let key = APIFault(status: 404, code: "KeyvalKeyNotFound", text: "key not found")
+  static let keyExists = APIFault(status: 409, code: "KeyvalKeyExists", text: "key already exists")
   static let method = APIFault(status: 405, code: "MethodNotSupported", text: "method not supported")
   static let disabled = APIFault(status: 405, code: "MethodDisabled", text: "method disabled")
   static let crossOrigin = APIFault(

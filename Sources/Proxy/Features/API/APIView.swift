@@ -10,6 +10,9 @@ import Upstream
 struct APIView {
   let snapshot: MetricsSnapshot
   let groups: [UpstreamGroup]
+  let keyvals: [(settings: KeyvalZoneSettings, zone: KeyvalZone)]
+  /// Of the monotonic clock, for pairs.
+  let now: UInt64
 
   func group(_ name: String, isOfStream: Bool) -> UpstreamGroup? {
     groups.first { $0.settings.isOfStream == isOfStream && $0.settings.name == name }
@@ -20,7 +23,7 @@ struct APIView {
     switch path {
     case .root: return "[9]\n"
     case .version: return "[\"nginx\",\"connections\",\"ssl\",\"workers\",\"http\",\"stream\",\"sallyport\"]\n"
-    case .http: return "[\"requests\",\"upstreams\"]\n"
+    case .http: return "[\"requests\",\"upstreams\",\"keyvals\"]\n"
     case .stream: return "[\"upstreams\"]\n"
     case .nginx:
       json.object {
@@ -73,12 +76,36 @@ struct APIView {
       guard let group = group(name, isOfStream: isOfStream) else { throw .upstream }
       guard let member = group.members.first(where: { $0.id == id }) else { throw .server }
       return Self.text(member)
+    case .keyvals:
+      json.object { json in
+        for (settings, zone) in keyvals { json.object(settings.name) { Self.pairs(zone.all(now: now), &$0) } }
+      }
+    case .keyval(let name):
+      let zone = try keyval(name)
+      json.object { Self.pairs(zone.all(now: now), &$0) }
     case .sallyport: return "[\"clients\",\"denials\"]\n"
     case .otherVersion: throw .version
     // The handler has asked all workers for these, or they take other methods.
     case .clients, .client, .denials, .denial, .unknown: throw .notFound
     }
     return json.text + "\n"
+  }
+
+  func keyval(_ name: String) throws(APIFault) -> KeyvalZone {
+    guard let zone = keyvals.first(where: { $0.settings.name == name })?.zone else { throw .keyval }
+    return zone
+  }
+
+  static func text(pairs: [(key: [UInt8], value: [UInt8])]) -> String {
+    var json = JSONText()
+    json.object { Self.pairs(pairs, &$0) }
+    return json.text + "\n"
+  }
+
+  private static func pairs(_ pairs: [(key: [UInt8], value: [UInt8])], _ json: inout JSONText) {
+    for (key, value) in pairs {
+      json.member(String(decoding: key, as: UTF8.self), String(decoding: value, as: UTF8.self))
+    }
   }
 
   static func text(_ clients: [ConnectedClient]) -> String {

@@ -57,6 +57,7 @@ enum IdentityNames {
           if map.values.contains(where: { saysClient($0, found) }) { found.insert(slot) }
         case .geo(let geo): if let subject = geo.subject, saysClient(subject, found) { found.insert(slot) }
         case .split(let split): if saysClient(split.subject, found) { found.insert(slot) }
+        case .keyval(let keyval): if saysClient(keyval.key, found) { found.insert(slot) }
         }
       }
     } while found.count > count

@@ -230,6 +230,52 @@ private enum StreamlessUpstream {
     #expect(try await enter().status == 400)
   }
 
+  @Test func `pairs of a keyval zone are looked up by the next request of any worker`() async throws {
+    let scene = try Scene.ofTest(), port = try scene.port(), socket = scene.path("api.sock")
+    let daemon = try await Sallyport.start(
+      scene,
+      configuration(
+        """
+        keyval_zone zone=tenants:32k; keyval_zone zone=short:32k timeout=1h; keyval $arg_k $tenant zone=tenants;
+        keyval $arg_k $other zone=short;
+        server { listen 127.0.0.1:\(port); return 200 "$tenant/$other\\n"; }
+        server { listen unix:\(socket); location /api/ { api write=on; } }
+        """))
+    func get(_ key: String) async throws -> String { try await scene.curl(["http://127.0.0.1:\(port)/?k=\(key)"]).text }
+    func api(_ words: String..., path: String = "tenants") async throws -> CurlResult {
+      try await scene.curl(["--unix-socket", socket, "http://localhost/api/9/http/keyvals/\(path)"] + words)
+    }
+    #expect(try await get("a") == "/\n")
+    // nginx's own examples.
+    #expect(try await api("-d", #"{"a":"one"}"#).status == 201)
+    #expect(try await api("-d", #"{"a":"two"}"#).text.contains("KeyvalKeyExists"))
+    for _ in 0..<8 { #expect(try await get("a") == "one/\n") }
+    #expect(try await api("-X", "PATCH", "-d", #"{"a":"zw\"ei"}"#).status == 204)
+    #expect(try await get("a") == "zw\"ei/\n")
+    #expect(try await api("-X", "PATCH", "-d", #"{"b":"x"}"#).text.contains("KeyvalKeyNotFound"))
+    #expect(try await api("-d", #"{"a":{"value":"s","expire":3600000}}"#, path: "short").status == 201)
+    #expect(try await get("a") == "zw\"ei/s\n")
+    #expect(try await api().text == "{\"a\":\"zw\\\"ei\"}\n")
+    #expect(try await api(path: "tenants?key=a").text == "{\"a\":\"zw\\\"ei\"}\n")
+    #expect(try await api(path: "tenants?key=c").status == 404)
+    #expect(try await api(path: "x").text.contains("KeyvalNotFound"))
+    daemon.signal(SIGHUP)
+    try await daemon.logged("reconfigured: generation 2")
+    #expect(try await get("a") == "zw\"ei/s\n", "a reload keeps them")
+    #expect(try await api("-X", "PATCH", "-d", #"{"a":null}"#).status == 204)
+    #expect(try await get("a") == "/s\n")
+    for body in ["{}", #"{"a":"1","b":"2"}"#, #"{"a":1}"#, #"{"":"x"}"#, #"{"a":{"expire":1}}"#] {
+      #expect(try await api("-d", body).status == 400, "\(body)")
+    }
+    // A full zone takes no further pair, and keeps those that it has.
+    var count = 0
+    while try await api("-d", "{\"k\(count)\":\"\(String(repeating: "v", count: 4000))\"}").status == 201 { count += 1 }
+    #expect((6...8).contains(count))
+    #expect(try await get("k0").hasPrefix("vvv"))
+    #expect(try await api("-X", "DELETE").status == 204)
+    #expect(try await api().text == "{}\n")
+  }
+
   @Test func `ctl shows and changes servers, and says what is wrong`() async throws {
     let api = try await APIScene(Scene.ofTest())
     let address = "127.0.0.1:\(api.servers[1].port)"

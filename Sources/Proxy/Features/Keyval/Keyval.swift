@@ -1,0 +1,124 @@
+import Language
+import Observability
+import Transport
+
+/// A `keyval_zone`: pairs that the API changes while the process runs, and variables look up.
+package struct KeyvalZoneSettings: Sendable, Hashable {
+  package let name: String
+  /// The memory for pairs, in bytes.
+  package let size: Int
+  /// Milliseconds after which a pair is forgotten; nil: never.
+  package let timeout: Int?
+}
+
+/// keyval (nginx: ngx_http_keyval_module): a variable whose value is that of a key among pairs that the API changes.
+///
+/// The folder is the whole feature: the directives here, and the pairs of a zone in `KeyvalZone`.
+enum Keyval: Feature {
+  static let chapter = Chapter.rewrite
+  private static let name = "keyval"
+  private static let zoneName = "keyval_zone"
+
+  static let directives: [DirectiveEntry] = [
+    .local(
+      zoneName, .http, .words(1...3, "zone=NAME:SIZE [timeout=TIME] [type=string]"),
+      "A zone of pairs for `keyval`, which the API changes. All workers share it, and a reload keeps it; a restart forgets it."
+        + " With `timeout`, a pair is forgotten so long after it was written. A full zone takes no further pair.",
+      repeatable: true, example: "keyval_zone zone=tenants:1m timeout=1h;", trust: .told),
+    .local(
+      name, .http, .words(3...3, "KEY $VARIABLE zone=NAME"),
+      "A variable with the value of a key in a `keyval_zone`; empty without one.", repeatable: true,
+      example: "keyval $ssl_client_s_dn_cn $tenant zone=tenants;", trust: .told),
+  ]
+
+  /// The variable stands before the zone.
+  static let definitions: [String: Definition] = [
+    name: { directive, defined in
+      guard directive.arguments.count == 3 else { return }
+      var table = directive
+      table.arguments.removeLast()
+      _ = defined.defineTable(table)
+    }
+  ]
+
+  static func begin(_ http: Scope, _ builder: inout SettingsBuilder) {
+    for line in http.own(zoneName) {
+      guard let zone = zone(line, &builder) else { continue }
+      if builder.keyvalZones[zone.name] != nil {
+        builder.error(line.place(0), "duplicate keyval_zone \"\(zone.name)\"", hint: "use another name")
+      }
+      builder.keyvalZones[zone.name] = zone
+    }
+    for line in http.own(name) {
+      guard line.arguments.count == 3 else { continue }
+      let (word, value) = line.text(2).splitAtEquals
+      guard word == "zone", let value else {
+        builder.error(line.place(2), "invalid parameter \"\(line.text(2))\" in \"\(name)\"", hint: "zone=NAME")
+        continue
+      }
+      guard let zone = builder.keyvalZones[value] else {
+        builder.error(
+          line.place(2), "\"keyval\" names the zone \"\(value)\", which no \"keyval_zone\" declares",
+          hint: "keyval_zone zone=\(value.isEmpty ? "NAME" : value):1m;")
+        continue
+      }
+      builder.addVariable(
+        line, named: 1, at: http, ComputedVariable(.keyval(KeyvalSettings(key: builder.template(line, 0), zone: zone))))
+    }
+  }
+
+  private static func zone(_ line: Directive, _ builder: inout SettingsBuilder) -> KeyvalZoneSettings? {
+    var place: (name: String, size: Int)?
+    var timeout: Int?
+    for word in line.arguments {
+      let (option, value) = word.text.splitAtEquals
+      switch (option, value) {
+      case ("zone", _?):
+        guard let parsed = builder.zonePlace(word) else { return nil }
+        place = parsed
+      case ("timeout", let value?):
+        guard let time = Quantity.milliseconds(value), time > 0 else {
+          builder.error(word.location, "invalid parameter \"\(word.text)\"", hint: "a time such as 1h")
+          return nil
+        }
+        timeout = time
+      case ("type", "string"?): break
+      default:
+        builder.error(
+          word.location, "invalid parameter \"\(word.text)\" in \"\(zoneName)\"",
+          hint: "zone=, timeout= and type=string; a file of pairs and the types ip and prefix are not supported")
+        return nil
+      }
+    }
+    guard let place else {
+      builder.error(line.location, "\"\(zoneName)\" must have \"zone\" parameter", hint: "keyval_zone zone=NAME:1m;")
+      return nil
+    }
+    return KeyvalZoneSettings(name: place.name, size: place.size, timeout: timeout)
+  }
+}
+
+/// What one `keyval` says.
+public struct KeyvalSettings: Sendable {
+  let key: Template
+  let zone: KeyvalZoneSettings
+
+  /// Text that is equal for equal values.
+  func fingerprint(_ names: [Int: String]) -> String { "keyval \(key.text(names)) \(zone)" }
+}
+
+/// `keyval` in one worker.
+final class LiveKeyval: LiveVariable {
+  private let key: CompiledTemplate
+  private let zone: KeyvalZone
+
+  init(_ settings: KeyvalSettings, _ zones: KeyvalZones, isVolatile: Bool) {
+    key = settings.key.compiled
+    zone = zones.zone(settings.zone)
+    super.init(isVolatile: isVolatile)
+  }
+
+  override func value(for exchange: Exchange) -> [UInt8]? {
+    zone.value(of: key.bytes(exchange), now: exchange.worker.loop.now) ?? []
+  }
+}
