@@ -62,7 +62,7 @@ extension ServerTLSSettings {
   public var earlyDataHindrance: String? {
     if !versions.contains(.tls13) { return "TLSv1.3 is not among ssl_protocols" }
     if sessionCache == .off { return "no session is kept with ssl_session_cache off" }
-    if !ticketKeys.isEmpty && sessionTickets {
+    if !ticketKeys.isEmpty || ticketStore != nil, sessionTickets {
       return "with ssl_session_ticket_key a session may be used twice, so what came with it may be a replay"
     }
     // The server must not answer a client before the responders have answered.

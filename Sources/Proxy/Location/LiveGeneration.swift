@@ -85,9 +85,13 @@ final class LiveGeneration {
     self.accessLogWriters = Array(writers.values)
     let resolvers = LiveResolvers(generation, loop: loop)
     self.resolvers = resolvers
-    let stores = LiveStores(generation, shared, loop: loop) { [followed, groups] index in
-      followed[index]?.current ?? (groups.indices.contains(index) ? groups[index] : nil)
-    }
+    // An explanation asks nothing outside the process.
+    let stores =
+      trace != nil
+      ? LiveStores()
+      : LiveStores(generation, shared, loop: loop) { [followed, groups] index in
+        followed[index]?.newest() ?? (groups.indices.contains(index) ? groups[index] : nil)
+      }
     self.stores = stores
     let makers = LiveMakers(
       generation: generation, shared: shared, groups: groups, balances: balances, accessLogs: LiveAccessLogs(writers),

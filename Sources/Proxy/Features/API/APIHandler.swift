@@ -46,14 +46,18 @@ private final class APIHandler: ContentHandler {
 
   /// Refuses a browser that a page of another origin has sent, and users of this machine who may not use the API.
   private func admit(_ exchange: Exchange) throws(APIFault) {
+    // Whoever controls a name can have it lead here, and then its pages are of this origin (DNS rebinding).
+    let isOfPage = value("Origin", exchange) != nil || value("Sec-Fetch-Site", exchange).map { $0 != "none" } ?? false
+    if isOfPage, !exchange.namesServer { throw .crossOrigin }
     if let site = value("Sec-Fetch-Site", exchange), site != "same-origin", site != "none" { throw .crossOrigin }
     if let origin = value("Origin", exchange) {
       let host = origin.firstRange(of: "://").map { String(origin[$0.upperBound...]) } ?? origin
       guard host == value("Host", exchange) else { throw .crossOrigin }
     }
-    let transport = exchange.session.transport
-    guard exchange.clientAddress.port == nil, content.settings.mayWrite else { return }
-    guard let user = AbstractSocket.peer(of: transport.descriptor)?.user, user == 0 || user == geteuid() else {
+    let session = exchange.session
+    // The connection's own peer, whatever a header says of the client.
+    guard session.facts.peer.port == nil, content.settings.mayWrite else { return }
+    guard let user = AbstractSocket.peer(of: session.transport.descriptor)?.user, user == 0 || user == geteuid() else {
       throw .stranger
     }
   }
@@ -249,5 +253,23 @@ private final class APIHandler: ContentHandler {
         (Array("X-Content-Type-Options".utf8), Array("nosniff".utf8)),
       ]))
     Array(text.utf8).withUnsafeBytes { exchange.answer(status: status, type: "application/json", body: $0) }
+  }
+}
+
+extension Exchange {
+  /// Whether Host is a name that the configuration gives this server, not one that only led to its default.
+  fileprivate var namesServer: Bool {
+    var text = ByteBuffer()
+    append(.simple(.host), to: &text)
+    let host = text.readable.text.lowercased()
+    return server.settings.names.contains { name in
+      switch name {
+      case .exact(let exact): !exact.isEmpty && exact == host
+      case .leadingWildcard(let suffix, let matchesBare):
+        host.hasSuffix(suffix) || matchesBare && host == String(suffix.dropFirst())
+      case .trailingWildcard(let prefix): host.hasPrefix(prefix)
+      case .regex: false
+      }
+    }
   }
 }

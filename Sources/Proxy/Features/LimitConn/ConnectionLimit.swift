@@ -14,6 +14,8 @@ final class ConnectionLimit: PhaseStep {
 
   private let lines: [Line]
   private let response: LimitResponseSettings
+  /// Whether a zone has a store.
+  private let isShared: Bool
 
   init(_ settings: LimitConn, _ zones: LimitZones, _ stores: LiveStores) {
     lines = settings.lines.map {
@@ -23,6 +25,7 @@ final class ConnectionLimit: PhaseStep {
         shared: $0.zone.store.flatMap { use in stores[use].map { ($0.holds, use.failing) } })
     }
     response = settings.response
+    isShared = settings.lines.contains { $0.zone.store != nil }
     for line in lines { line.shared?.holds.use() }
   }
 
@@ -34,7 +37,7 @@ final class ConnectionLimit: PhaseStep {
   }
 
   override func rehearse(_ exchange: Exchange, _ trace: ExplainTrace) -> StepOutcome {
-    guard lines.contains(where: { $0.shared != nil }) else { return run(exchange) }
+    guard isShared else { return run(exchange) }
     trace.add("asks", "a shared store how many are in progress; taken as few enough")
     return .next
   }

@@ -358,6 +358,9 @@ struct LiveStores {
   /// Where wrong passwords count (`enrolment_failures_store`).
   let guesses: (client: StoreClient, failing: StoreUse.Failing)?
 
+  /// Those of no generation: nothing is asked.
+  init() { (clients, tickets, guesses) = ([:], [], nil) }
+
   init(_ generation: Generation, _ shared: SharedState, loop: EventLoop, group: @escaping (Int) -> UpstreamGroup?) {
     let log = generation.errorLog
     let clients = Dictionary(

@@ -127,6 +127,10 @@ private enum StreamlessUpstream {
     #expect(try await answer(down + ["-H", "Origin: https://evil.example"]) == 403)
     #expect(try await answer(down + ["-H", "Sec-Fetch-Site: cross-site"]) == 403)
     #expect(try await answer(["-H", "Sec-Fetch-Site: same-site"]) == 403)
+    // A name that somebody has led here (DNS rebinding) makes pages of the same origin.
+    #expect(try await answer(down + ["-H", "Origin: http://localhost", "-H", "Sec-Fetch-Site: same-origin"]) == 403)
+    #expect(try await answer(["-H", "Sec-Fetch-Site: same-origin"], "/read/9/http") == 403)
+    #expect(try await answer(["-H", "Sec-Fetch-Site: none"], "/read/9/http") == 200)
     #expect(try await answer(["-X", "PATCH", "-d", #"{"down":1}"#]) == 400)
     #expect(try await answer(["-X", "PATCH", "-d", "{"]) == 415)
     #expect(try await answer(["-X", "PATCH", "-d", #"{"server":"127.0.0.1:1"}"#]) == 400)
@@ -152,6 +156,31 @@ private enum StreamlessUpstream {
         ])
       #expect(stranger.text.contains("may not use the API"))
     }
+  }
+
+  @Test func `a page of the server's own name may use the API, and a header makes nobody another user`() async throws {
+    let scene = try Scene.ofTest()
+    let api = try await APIScene(
+      scene, server: "server_name ops.test; set_real_ip_from unix:; real_ip_header X-Real-IP;")
+    let id = try await api.id(0)
+    let page = ["-H", "Host: ops.test", "-H", "Origin: http://ops.test", "-H", "Sec-Fetch-Site: same-origin"]
+    let patched = try await scene.curl(
+      [
+        "--unix-socket", api.socket, "http://localhost/api/9/http/upstreams/app/servers/\(id)", "-X", "PATCH", "-d",
+        "{}",
+      ] + page)
+    #expect(patched.status == 200, "\(patched.text)")
+    guard geteuid() == 0 else { return }
+    chmod(scene.folder, 0o711)
+    chmod(api.socket, 0o666)
+    let stranger = try await scene.run(
+      "setpriv",
+      [
+        "--reuid=nobody", "--regid=nogroup", "--clear-groups", "curl", "-s", "-H", "X-Real-IP: 127.0.0.1",
+        "--unix-socket",
+        api.socket, "http://localhost/api/9/",
+      ])
+    #expect(stranger.text.contains("may not use the API"))
   }
 
   @Test func `changes under load lose no request`() async throws {

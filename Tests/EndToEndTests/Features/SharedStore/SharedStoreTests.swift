@@ -317,6 +317,37 @@ struct `State that machines share` {
     try await daemon.logged("shared store \"replica\"", "is reached again")
   }
 
+  @Test func `a name that a failover moves is followed`() async throws {
+    let scene = try Scene.ofTest(), upstream = try ScriptedUpstream.echo(scene)
+    let old = try await StoreServer(scene), new = try await StoreServer(scene, at: "127.0.0.2", port: old.port)
+    let dns = try await NameServer(scene, #"{"store.test": {"a": ["127.0.0.1"], "ttl": 1}}"#)
+    let port = try scene.port()
+    let daemon = try await Sallyport.start(
+      scene,
+      configuration(
+        """
+        resolver 127.0.0.1:\(dns.port) ipv6=off; resolver_timeout 1s;
+        shared_store main redis://store.test:\(old.port) resolve;
+        limit_req_zone $arg_k zone=slow:1m rate=1r/m store=main fail=closed;
+        server { listen 127.0.0.1:\(port); \(Self.metrics)
+          location / { limit_req zone=slow; proxy_pass http://127.0.0.1:\(upstream.port); } }
+        """))
+    func get(_ key: String) async throws -> Int {
+      try await scene.curl(["http://127.0.0.1:\(port)/head?k=\(key)"]).status
+    }
+    var number = 0
+    func isServed() async throws -> Bool {
+      number += 1
+      return try await get("k\(number)") == 200
+    }
+    try await until("the first server") { try await isServed() }
+    try dns.write(#"{"store.test": {"a": ["127.0.0.2"], "ttl": 1}}"#)
+    try await old.kill()
+    try await until("the second server") { try await isServed() }
+    #expect(try await new.ask("dbsize").trimmed != "0")
+    try await daemon.logged("shared store \"main\"", "is reached again")
+  }
+
   @Test func `wrong passwords count at all machines`() async throws {
     let scene = try Scene.ofTest(), store = try await StoreServer(scene)
     let upstream = try ScriptedUpstream.echo(scene)

@@ -8,6 +8,7 @@ final class StoreServer: Sendable {
   static let isInstalled = RedisServer.isInstalled
   let scene: Scene
   let port: UInt16
+  private let address: String
   private let folder: PeerFolder
   private let command: [String]
   private let process = Mutex<ChildProcess?>(nil)
@@ -22,17 +23,21 @@ final class StoreServer: Sendable {
     """
 
   /// `identity`: it speaks TLS alone, takes clients with a certificate of ca.pem, and has the users `admin` and `gate`.
-  init(_ scene: Scene, identity: IdentityFiles? = nil, options: [String] = []) async throws {
+  init(
+    _ scene: Scene, identity: IdentityFiles? = nil, at address: String = "127.0.0.1", port: UInt16? = nil,
+    options: [String] = []
+  ) async throws {
     self.scene = scene
-    port = try scene.port()
-    folder = try PeerFolder(scene, "store-\(port)")
-    var command = ["redis-server", "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", folder.path]
+    self.address = address
+    self.port = try port ?? scene.port()
+    folder = try PeerFolder(scene, "store-\(address)-\(self.port)")
+    var command = ["redis-server", "--bind", address, "--save", "", "--appendonly", "no", "--dir", folder.path]
     if let identity {
       try folder.take(identity)
       try folder.write("ca.pem", text: scene.text("ca.pem"))
       try folder.write("users.acl", text: Self.user.replacing("\\\n", with: "") + "\n")
       command += [
-        "--port", "0", "--tls-port", "\(port)", "--tls-cert-file", "server.pem", "--tls-key-file", "server.key",
+        "--port", "0", "--tls-port", "\(self.port)", "--tls-cert-file", "server.pem", "--tls-key-file", "server.key",
         "--tls-ca-cert-file", "ca.pem", "--tls-auth-clients", "yes", "--aclfile", "users.acl",
       ]
       client = [
@@ -41,7 +46,7 @@ final class StoreServer: Sendable {
         "--pass", "admin",
       ]
     } else {
-      command += ["--port", "\(port)"]
+      command += ["--port", "\(self.port)"]
       client = []
     }
     self.command = command + options
@@ -61,7 +66,7 @@ final class StoreServer: Sendable {
     scene.onFailure(show: "redis") { [self] in folder.text("output") }
     try await until("redis to be ready") {
       if let ending = child.ending { throw ToolFailed(description: "redis ended, \(ending): \(folder.text("output"))") }
-      return accepts(port)
+      return address == "127.0.0.1" ? accepts(port) : folder.text("output").contains("Ready to accept connections")
     }
   }
 
@@ -75,7 +80,7 @@ final class StoreServer: Sendable {
   @discardableResult
   func ask(_ words: String...) async throws -> String {
     let result = try await scene.run(
-      "redis-cli", ["-h", "127.0.0.1", "-p", "\(port)", "--no-auth-warning"] + client + words)
+      "redis-cli", ["-h", address, "-p", "\(port)", "--no-auth-warning"] + client + words)
     guard result.status == 0 else { throw ToolFailed(description: "\(words): \(result.everything)") }
     return result.text
   }

@@ -84,6 +84,17 @@ import Upstream
     #expect(loaded.errors.contains { $0.contains(words) }, "\(loaded.errors)")
   }
 
+  @Test func `with keys of tickets in a store no early data is taken, because a session may be used twice`() throws {
+    let loaded = load(
+      Self.near,
+      server: """
+        listen 127.0.0.1:443 ssl; ssl_certificate a.pem; ssl_certificate_key a.pem;
+        ssl_early_data on; ssl_session_ticket_key store:s;
+        """)
+    let tls = try #require(loaded.settings?.http.servers[0].tls)
+    #expect(tls.ticketStore == "s" && tls.earlyDataHindrance?.contains("may be used twice") == true)
+  }
+
   @Test func `nonces and IVs are refused without the store, and limits are this process's`() throws {
     let loaded = load(
       "\(Self.near) limit_req_zone $host zone=z:1m rate=1r/s store=s;",
