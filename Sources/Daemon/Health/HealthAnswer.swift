@@ -91,6 +91,14 @@ package struct HealthAnswer: Sendable, Hashable {
   package var lists: [List] = []
   /// Certificates of ACME that somebody should look at.
   package var troubles: [Trouble] = []
+  /// How each `shared_store` stands.
+  package var stores: [Store] = []
+
+  package struct Store: Sendable, Hashable {
+    package var isGood: Bool
+    package var text: String
+  }
+
   /// What an operator should look at of the SPIFFE agent; nil if nothing.
   package var workloadProblem: (isFatal: Bool, text: String)? {
     get { problem.map { ($0.isFatal, $0.text) } }
@@ -142,6 +150,7 @@ package struct HealthAnswer: Sendable, Hashable {
     lines += troubles.prefix(Self.maximumCertificates).map {
       "renewal \($0.isServing ? "serving" : "missing") \(Self.field($0.text))"
     }
+    lines += stores.prefix(Self.maximumLists).map { "store \($0.isGood ? "good" : "warning") \(Self.field($0.text))" }
     if let problem { lines.append("spiffe \(problem.isFatal ? "failed" : "warning") \(Self.field(problem.text))") }
     if case .before(let seconds) = notice { lines.append("notice \(seconds)") }
     return lines.joined(separator: "\n") + "\nend\n"
@@ -195,6 +204,10 @@ package struct HealthAnswer: Sendable, Hashable {
       let words = value.split(separator: " ", maxSplits: 1).map(String.init)
       guard words.count == 2 else { return false }
       troubles.append(Trouble(isServing: words[0] == "serving", text: words[1]))
+    case "store":
+      let words = value.split(separator: " ", maxSplits: 1).map(String.init)
+      guard words.count == 2, ["good", "warning"].contains(words[0]) else { return false }
+      stores.append(Store(isGood: words[0] == "good", text: words[1]))
     case "spiffe":
       let words = value.split(separator: " ", maxSplits: 1).map(String.init)
       guard words.count == 2, ["failed", "warning"].contains(words[0]) else { return false }

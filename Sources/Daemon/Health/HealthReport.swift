@@ -9,6 +9,7 @@ package struct HealthFact: Sendable, Hashable {
     case authority = "CA"
     case list = "revocation list"
     case spiffe = "SPIFFE"
+    case store = "shared store"
   }
 
   /// In the order of their weight.
@@ -85,6 +86,7 @@ package struct HealthReport: Sendable, Hashable {
       let (state, text) = Self.judge(authority, answer.notice, now)
       if state != .good { add(.authority, .warning, "\(authority.file) \(text)") }
     }
+    for store in answer.stores { add(.store, store.isGood ? .good : .warning, store.text) }
     for list in answer.lists { judge(list, answer.notice, now) }
     for trouble in answer.troubles { add(.certificate, trouble.isServing ? .warning : .failed, trouble.text) }
   }

@@ -28,6 +28,9 @@ extension Supervisor {
     }
     let identity = shared.workload.current
     answer.workloadProblem = identity.endpoint == nil ? nil : identity.problem(at: now)
+    answer.stores = shared.storeStates(of: current.settings.http).map {
+      HealthAnswer.Store(isGood: $0.isGood, text: $0.text)
+    }
     answer.notice = current.settings.http.expiryNotice
     return answer
   }

@@ -67,3 +67,21 @@ final class StoreRecords: Sendable {
     records.withLock { $0 }.map { ($0.key, $0.value.counts) }.sorted { $0.store < $1.store }
   }
 }
+
+extension StoreRecord.Counts {
+  /// What is wrong with the store; nil: nothing.
+  var problem: String? {
+    if ready == 0 { return "can't be asked: \(reason.isEmpty ? "no connection is ready yet" : reason)" }
+    return reason.isEmpty ? nil : "refuses: \(reason)"
+  }
+}
+
+extension SharedState {
+  /// How the stores of a configuration stand, in words for `health`.
+  package func storeStates(of http: HTTPSettings) -> [(isGood: Bool, text: String)] {
+    http.sharedStores.map { store in
+      let problem = stores.record(of: store.name).counts.problem
+      return (problem == nil, "\(store.name) (\(store.address)) \(problem ?? "is reached")")
+    }
+  }
+}

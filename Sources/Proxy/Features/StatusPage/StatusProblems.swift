@@ -40,14 +40,9 @@ extension StatusProblem {
           severity: .warning,
           text: "Spans could not be sent to \(endpoint), \(counts.failures) in a row: \(counts.reason)"))
     }
-    for (store, address, counts) in snapshot.stores where counts.ready == 0 || !counts.reason.isEmpty {
-      let reason = counts.reason.isEmpty ? "no connection is ready yet" : counts.reason
-      found.append(
-        StatusProblem(
-          severity: .warning,
-          text:
-            "The shared store \"\(store)\" (\(address)) \(counts.ready == 0 ? "can't be asked" : "refuses"): \(reason)")
-      )
+    for (store, address, counts) in snapshot.stores {
+      guard let problem = counts.problem else { continue }
+      found.append(StatusProblem(severity: .warning, text: "The shared store \"\(store)\" (\(address)) \(problem)"))
     }
     found += upstreams(snapshot)
     found += process(snapshot)

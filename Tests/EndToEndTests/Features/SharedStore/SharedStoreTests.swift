@@ -65,8 +65,14 @@ struct `State that machines share` {
     store.signal(SIGSTOP)
     #expect(try await answers("paused") == withoutStore)
     #expect(try await both.get(0, "/status").text.contains("it did not answer within 250 ms"))
+    func health() async throws -> ToolResult {
+      try await scene.run(Sallyport.binary(), ["health", "--config", scene.path("sallyport.conf")])
+    }
+    let ill = try await health()
+    #expect(ill.status == 3 && ill.text.contains("WARN    shared store: main (redis://127.0.0.1:\(store.port)) "))
     store.signal(SIGCONT)
     try await both.untilConnected()
+    #expect(try await health().text.contains("ok      shared store: main (redis://127.0.0.1:\(store.port)) is reached"))
     #expect(try await answers("again") == [200, 200, 503, 503])
 
     try await store.kill()
