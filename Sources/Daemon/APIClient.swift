@@ -26,11 +26,7 @@ package struct APIClient {
 
   /// A segment of a path, in which every byte stands for itself.
   package static func segment(_ text: String) -> String {
-    text.utf8.map { byte in
-      let isPlain =
-        (0x30...0x39).contains(byte) || (0x41...0x5A).contains(byte & 0xDF) || [0x2D, 0x2E, 0x5F].contains(byte)
-      return isPlain ? String(UnicodeScalar(byte)) : "%" + Hex.encode([byte], .upper)
-    }.joined()
+    String(decoding: PercentEncoding.encode(text), as: UTF8.self)
   }
 
   /// Returns the body of the answer. `path`: behind `/9/`, its segments encoded.
@@ -79,47 +75,53 @@ package struct APIClient {
 
   // MARK: What people ask
 
-  /// A line for each server of the groups: of one of them, or of all.
-  package func servers(of group: String?) throws(Fault) -> [String] {
-    var lines: [String] = []
+  /// A server of a group, as the process shows it.
+  private struct Server {
+    /// `http` or `stream`.
+    let kind: String
+    let group: String
+    let json: JSONValue
+
+    var id: Int64? { json["id"]?.integer }
+    var address: String { json["server"]?.text ?? "?" }
+
+    var line: String {
+      var words = ["\(group)\(kind == "stream" ? " (stream)" : "")", address, json["state"]?.text ?? "?"]
+      for key in ["weight", "max_conns", "active", "requests", "fails"] {
+        if let number = json[key]?.integer { words.append("\(key)=\(number)") }
+      }
+      if json["backup"]?.flag == true { words.append("backup") }
+      if json["changed"]?.flag == true { words.append("changed") }
+      return words.joined(separator: " ")
+    }
+  }
+
+  private func found(in group: String?) throws(Fault) -> [Server] {
+    var servers: [Server] = []
     for kind in ["http", "stream"] {
-      guard let all = try value("GET", "\(kind)/upstreams").members else { continue }
-      for (name, members) in all.sorted(by: { $0.key < $1.key }) where group == nil || group == name {
-        for peer in members["peers"]?.list ?? [] {
-          var words = ["\(name)\(kind == "stream" ? " (stream)" : "")"]
-          words.append(peer["server"]?.text ?? "?")
-          words.append(peer["state"]?.text ?? "?")
-          for (label, key) in [
-            ("weight", "weight"), ("max_conns", "max_conns"), ("active", "active"), ("requests", "requests"),
-            ("fails", "fails"),
-          ] {
-            if let number = peer[key]?.integer { words.append("\(label)=\(number)") }
-          }
-          if peer["backup"]?.flag == true { words.append("backup") }
-          if peer["changed"]?.flag == true { words.append("changed") }
-          lines.append(words.joined(separator: " "))
-        }
+      let groups = try value("GET", "\(kind)/upstreams").members ?? [:]
+      for (name, members) in groups.sorted(by: { $0.key < $1.key }) where group == nil || group == name {
+        servers += (members["peers"]?.list ?? []).map { Server(kind: kind, group: name, json: $0) }
       }
     }
-    guard group == nil || !lines.isEmpty else { throw Fault(description: "no group \"\(group ?? "")\" with a zone") }
-    return lines
+    guard group == nil || !servers.isEmpty else { throw Fault(description: "no group \"\(group ?? "")\" with a zone") }
+    return servers
   }
+
+  /// A line for each server of the groups: of one of them, or of all.
+  package func servers(of group: String?) throws(Fault) -> [String] { try found(in: group).map(\.line) }
 
   /// Changes a server, and returns its line. `settings`: JSON.
   package func change(_ server: String, of group: String, _ settings: String) throws(Fault) -> [String] {
-    for kind in ["http", "stream"] {
-      guard case .array(let list)? = try? value("GET", "\(kind)/upstreams/\(Self.segment(group))/servers") else {
-        continue
-      }
-      let found = list.first { $0["server"]?.text == server || $0["id"]?.integer.map { "\($0)" } == server }
-      guard let id = found?["id"]?.integer else {
-        let names = list.compactMap { $0["server"]?.text }.joined(separator: ", ")
-        throw Fault(description: "no server \"\(server)\" in \"\(group)\", which has \(names)")
-      }
-      _ = try ask("PATCH", "\(kind)/upstreams/\(Self.segment(group))/servers/\(id)", settings)
-      return try servers(of: group).filter { $0.contains(found?["server"]?.text ?? server) }
+    let servers = try found(in: group)
+    guard let chosen = servers.first(where: { $0.address == server || $0.id.map { "\($0)" } == server }),
+      let id = chosen.id
+    else {
+      let names = servers.map(\.address).joined(separator: ", ")
+      throw Fault(description: "no server \"\(server)\" in \"\(group)\", which has \(names)")
     }
-    throw Fault(description: "no group \"\(group)\" with a zone")
+    _ = try ask("PATCH", "\(chosen.kind)/upstreams/\(Self.segment(group))/servers/\(id)", settings)
+    return try found(in: group).filter { $0.kind == chosen.kind && $0.id == id }.map(\.line)
   }
 
   /// A line for each client that is connected.

@@ -46,15 +46,7 @@ enum ForwardedClientCert {
     return String(decoding: text, as: UTF8.self)
   }
 
-  /// Encodes all but RFC 3986's unreserved characters, like $ssl_client_escaped_cert.
-  static func percentEncoded(_ text: String) -> String {
-    var encoded = ""
-    for byte in text.utf8 {
-      switch byte {
-      case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, 0x2D, 0x2E, 0x5F, 0x7E: encoded.unicodeScalars.append(.init(byte))
-      default: encoded += "%" + Hex.encode([byte], .upper)
-      }
-    }
-    return encoded
+  private static func percentEncoded(_ text: String) -> String {
+    String(decoding: PercentEncoding.encode(text), as: UTF8.self)
   }
 }

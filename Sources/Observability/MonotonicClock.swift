@@ -11,4 +11,7 @@ public enum MonotonicClock {
   }
 
   public static var seconds: Int64 { Int64(clamping: milliseconds / 1000) }
+
+  /// A duration of a setting. 68 years are as good as for ever, and leave room in a sum with the clock.
+  public static func milliseconds(ofSeconds seconds: Int) -> UInt64 { UInt64(clamping: min(seconds, 1 << 31)) * 1000 }
 }

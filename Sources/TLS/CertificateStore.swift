@@ -1,5 +1,6 @@
 package import Bytes
 package import Crypto
+import Observability
 import Synchronization
 package import Transport
 
@@ -55,17 +56,14 @@ package final class CertificateStore: Sendable {
   init(_ cache: CertificateCacheSettings?, pool: BlockingPool, load: @escaping Load) {
     self.pool = pool
     self.load = load
-    valid = Self.milliseconds(cache?.valid ?? 0)
+    valid = MonotonicClock.milliseconds(ofSeconds: cache?.valid ?? 0)
     keepsPairs = cache != nil
     let pairs = cache.map {
-      RecentlyUsed<CertificateSource, Pair>(limit: $0.max, inactive: Self.milliseconds($0.inactive))
+      RecentlyUsed<CertificateSource, Pair>(
+        limit: $0.max, inactive: MonotonicClock.milliseconds(ofSeconds: $0.inactive))
     }
     state = Mutex(
       State(pairs: pairs, failures: RecentlyUsed(limit: Self.failureLimit, inactive: Self.failureTime)))
-  }
-
-  private static func milliseconds(_ seconds: Int) -> UInt64 {
-    UInt64(clamping: seconds.multipliedReportingOverflow(by: 1000).overflow ? .max : seconds * 1000)
   }
 
   private static var now: UInt64 { UInt64(clamping: Microseconds.now / 1000) }

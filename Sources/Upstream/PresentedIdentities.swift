@@ -1,4 +1,5 @@
 package import Crypto
+import Observability
 public import TLS
 package import Transport
 
@@ -18,7 +19,7 @@ public enum PresentedIdentityCache: Sendable, Hashable {
     switch self {
     case .standard: 4000
     case .off: 0
-    case .kept(let settings): Self.milliseconds(settings.valid)
+    case .kept(let settings): MonotonicClock.milliseconds(ofSeconds: settings.valid)
     }
   }
 
@@ -27,14 +28,10 @@ public enum PresentedIdentityCache: Sendable, Hashable {
     switch self {
     case .standard: 30_000
     case .off: 0
-    case .kept(let settings): Self.milliseconds(settings.inactive)
+    case .kept(let settings): MonotonicClock.milliseconds(ofSeconds: settings.inactive)
     }
   }
 
-  private static func milliseconds(_ seconds: Int) -> UInt64 {
-    // 68 years are as good as for ever, and leave room in a sum with the clock.
-    UInt64(clamping: min(seconds, 1 << 31)) * 1000
-  }
 }
 
 /// TLS contexts for certificates that a request names (`proxy_ssl_certificate` with variables), made on demand. Each

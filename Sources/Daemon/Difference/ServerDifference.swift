@@ -280,7 +280,7 @@ struct ServerDifference {
       opens: "takes requests in early data, which an attacker can replay (ssl_early_data)",
       closes: "takes no requests in early data")
     if old.ticketKeys != new.ticketKeys || old.ticketStore != new.ticketStore {
-      found.other("other files hold the keys of session tickets")
+      found.other("the keys of session tickets come from elsewhere (ssl_session_ticket_key)")
     }
   }
 

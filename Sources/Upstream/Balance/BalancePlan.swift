@@ -1,5 +1,6 @@
 import Bytes
 import Crypto
+import Observability
 import Transport
 
 extension Balancer.Plan {
@@ -10,16 +11,14 @@ extension Balancer.Plan {
         let settings = server.settings
         return Balancer.Peer(
           weight: settings.weight, maxFails: settings.maxFails,
-          failTimeout: Self.milliseconds(settings.failTimeout), maxConnections: settings.maxConnections,
-          isBackup: settings.isBackup, isDown: settings.isDown, slowStart: Self.milliseconds(settings.slowStart),
+          failTimeout: MonotonicClock.milliseconds(ofSeconds: settings.failTimeout),
+          maxConnections: settings.maxConnections,
+          isBackup: settings.isBackup, isDown: settings.isDown,
+          slowStart: MonotonicClock.milliseconds(ofSeconds: settings.slowStart),
           isDraining: settings.isDraining, identifier: isSticky ? server.identifier : [], address: server.address)
       }, method: group.settings.method, ring: group.ring, triesFailed: group.settings.triesFailedServers)
   }
 
-  private static func milliseconds(_ seconds: Int) -> UInt64 {
-    let (product, overflow) = UInt64(max(0, seconds)).multipliedReportingOverflow(by: 1000)
-    return overflow ? .max : product
-  }
 }
 
 extension ResolvedGroup.Server {

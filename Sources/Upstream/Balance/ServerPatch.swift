@@ -1,3 +1,4 @@
+import Observability
 public import Transport
 
 /// What may be changed of a server while it serves, by nginx's names of the API; nil: it stays as it is.
@@ -32,16 +33,13 @@ public struct ServerPatch: Sendable, Hashable {
   func applied(to peer: Balancer.Peer) -> Balancer.Peer {
     Balancer.Peer(
       weight: weight ?? peer.weight, maxFails: maxFails ?? peer.maxFails,
-      failTimeout: failTimeout.map(Self.milliseconds) ?? peer.failTimeout,
+      failTimeout: failTimeout.map(MonotonicClock.milliseconds(ofSeconds:)) ?? peer.failTimeout,
       maxConnections: maxConnections ?? peer.maxConnections, isBackup: peer.isBackup, isDown: isDown ?? peer.isDown,
-      slowStart: slowStart.map(Self.milliseconds) ?? peer.slowStart, isDraining: isDraining ?? peer.isDraining,
+      slowStart: slowStart.map(MonotonicClock.milliseconds(ofSeconds:)) ?? peer.slowStart,
+      isDraining: isDraining ?? peer.isDraining,
       identifier: peer.identifier, address: peer.address)
   }
 
-  private static func milliseconds(_ seconds: Int) -> UInt64 {
-    let (product, overflow) = UInt64(max(0, seconds)).multipliedReportingOverflow(by: 1000)
-    return overflow ? .max : product
-  }
 }
 
 /// A server of a group as it is now: what its line says, what was changed since, and how it stands.

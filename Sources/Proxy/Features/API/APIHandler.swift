@@ -88,7 +88,7 @@ private final class APIHandler: ContentHandler {
       }
     case .keyval(let name):
       guard let asked = argument("key", exchange) else { return answer(200, try view(exchange).text(path), exchange) }
-      let zone = try view(exchange).keyval(name)
+      let zone = try APIView.keyval(name, of: exchange.session.live.keyvals).zone
       guard let value = zone.value(of: asked, now: exchange.worker.loop.now) else { throw .key }
       answer(200, APIView.text(pairs: [(asked, value)]), exchange)
     case .denials: answer(200, APIView.text(exchange.worker.shared.denials.all()), exchange)
@@ -135,9 +135,8 @@ private final class APIHandler: ContentHandler {
 
   /// Changes a `keyval_zone`.
   private func change(_ name: String, _ kept: RequestBody, _ exchange: Exchange) throws(APIFault) {
-    let view = view(exchange), now = view.now
-    let zone = try view.keyval(name)
-    let settings = view.keyvals.first { $0.settings.name == name }?.settings
+    let keyvals = exchange.session.live.keyvals, now = exchange.worker.loop.now
+    let (settings, zone) = try APIView.keyval(name, of: keyvals)
     if exchange.head.method == .delete {
       zone.removeAll()
       exchange.log(.notice, "api: the zone \"\(name)\" of keyval is emptied")
@@ -146,7 +145,7 @@ private final class APIHandler: ContentHandler {
     let body = try APIPairBody(Array(kept.memory.readable)), isNew = exchange.head.method == .post
     let change: KeyvalZone.Change
     if let value = body.value {
-      change = zone.set(body.key, to: value, isNew: isNew, timeout: body.expire ?? settings?.timeout, now: now)
+      change = zone.set(body.key, to: value, isNew: isNew, timeout: body.expire ?? settings.timeout, now: now)
     } else {
       guard !isNew else { throw APIFault(status: 400, code: "KeyvalFormatError", text: "the value must be a string") }
       change = zone.remove(body.key, now: now)
@@ -164,31 +163,16 @@ private final class APIHandler: ContentHandler {
   /// The value of an argument, decoded; nil without it.
   private func argument(_ name: String, _ exchange: Exchange) -> [UInt8]? {
     for part in exchange.arguments.split(separator: 0x26) where part.starts(with: Array("\(name)=".utf8)) {
-      return Self.decoded(Array(part.dropFirst(name.utf8.count + 1)))
+      return PercentEncoding.decode(part.dropFirst(name.utf8.count + 1))
     }
     return nil
-  }
-
-  private static func decoded(_ bytes: [UInt8]) -> [UInt8] {
-    var (out, at): ([UInt8], Int) = ([], 0)
-    while at < bytes.count {
-      if bytes[at] == 0x25, at + 2 < bytes.count, let high = ASCII.hexValue(bytes[at + 1]),
-        let low = ASCII.hexValue(bytes[at + 2])
-      {
-        out.append(high << 4 | low)
-        at += 3
-      } else {
-        out.append(bytes[at])
-        at += 1
-      }
-    }
-    return out
   }
 
   private func patch(
     _ id: UInt64, of name: String, isOfStream: Bool, _ body: APIServerBody, _ exchange: Exchange
   ) throws(APIFault) {
-    guard let group = view(exchange).group(name, isOfStream: isOfStream) else { throw .upstream }
+    let groups = exchange.session.live.zonedGroups
+    guard let group = APIView.group(name, isOfStream: isOfStream, of: groups) else { throw .upstream }
     let member: GroupMember
     do throws(UpstreamGroup.PatchFault) { member = try group.patch(id, body.patch) } catch {
       switch error {

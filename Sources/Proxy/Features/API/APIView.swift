@@ -10,12 +10,17 @@ import Upstream
 struct APIView {
   let snapshot: MetricsSnapshot
   let groups: [UpstreamGroup]
-  let keyvals: [(settings: KeyvalZoneSettings, zone: KeyvalZone)]
+  let keyvals: [NamedKeyval]
   /// Of the monotonic clock, for pairs.
   let now: UInt64
 
-  func group(_ name: String, isOfStream: Bool) -> UpstreamGroup? {
+  static func group(_ name: String, isOfStream: Bool, of groups: [UpstreamGroup]) -> UpstreamGroup? {
     groups.first { $0.settings.isOfStream == isOfStream && $0.settings.name == name }
+  }
+
+  private func group(_ name: String, isOfStream: Bool) throws(APIFault) -> UpstreamGroup {
+    guard let group = Self.group(name, isOfStream: isOfStream, of: groups) else { throw .upstream }
+    return group
   }
 
   func text(_ path: APIPath) throws(APIFault) -> String {
@@ -65,15 +70,15 @@ struct APIView {
         }
       }
     case .upstream(let name, let isOfStream):
-      guard let group = group(name, isOfStream: isOfStream) else { throw .upstream }
+      let group = try group(name, isOfStream: isOfStream)
       json.object { upstream(group, &$0) }
     case .servers(let name, let isOfStream):
-      guard let group = group(name, isOfStream: isOfStream) else { throw .upstream }
+      let group = try group(name, isOfStream: isOfStream)
       var list = JSONText()
       list.array(group.members) { member, json in json.object { Self.server(member, &$0) } }
       return list.text + "\n"
     case .server(let name, let id, let isOfStream):
-      guard let group = group(name, isOfStream: isOfStream) else { throw .upstream }
+      let group = try group(name, isOfStream: isOfStream)
       guard let member = group.members.first(where: { $0.id == id }) else { throw .server }
       return Self.text(member)
     case .keyvals:
@@ -81,7 +86,7 @@ struct APIView {
         for (settings, zone) in keyvals { json.object(settings.name) { Self.pairs(zone.all(now: now), &$0) } }
       }
     case .keyval(let name):
-      let zone = try keyval(name)
+      let zone = try Self.keyval(name, of: keyvals).zone
       json.object { Self.pairs(zone.all(now: now), &$0) }
     case .sallyport: return "[\"clients\",\"denials\"]\n"
     case .otherVersion: throw .version
@@ -91,9 +96,11 @@ struct APIView {
     return json.text + "\n"
   }
 
-  func keyval(_ name: String) throws(APIFault) -> KeyvalZone {
-    guard let zone = keyvals.first(where: { $0.settings.name == name })?.zone else { throw .keyval }
-    return zone
+  typealias NamedKeyval = (settings: KeyvalZoneSettings, zone: KeyvalZone)
+
+  static func keyval(_ name: String, of keyvals: [NamedKeyval]) throws(APIFault) -> NamedKeyval {
+    guard let found = keyvals.first(where: { $0.settings.name == name }) else { throw .keyval }
+    return found
   }
 
   static func text(pairs: [(key: [UInt8], value: [UInt8])]) -> String {

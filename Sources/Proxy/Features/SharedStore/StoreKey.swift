@@ -1,3 +1,4 @@
+import Bytes
 import Crypto
 
 /// The names of what sallyport keeps in a store: `sallyport:KIND:DIGEST`. What a client sent stands in none of them.
@@ -16,15 +17,9 @@ struct StoreKey {
   static func of(_ kind: String, _ scope: String, _ value: [UInt8]) -> [UInt8] { StoreKey(kind, scope)(value) }
 
   func callAsFunction(_ value: [UInt8]) -> [UInt8] {
-    let digest = Digest.of(scope + value)
-    var key = begin
-    key.reserveCapacity(begin.count + 40)
-    for byte in digest.prefix(20) {
-      key.append(Self.digit(byte >> 4))
-      key.append(Self.digit(byte & 15))
-    }
-    return key
+    var key = ByteBuffer(capacity: begin.count + 40)
+    key.append(begin)
+    Digest.of(scope + value).prefix(20).withUnsafeBytes { Hex.encode($0, into: &key) }
+    return Array(key.readable)
   }
-
-  private static func digit(_ value: UInt8) -> UInt8 { value < 10 ? 0x30 + value : 0x57 + value }
 }

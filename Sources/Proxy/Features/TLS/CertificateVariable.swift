@@ -20,7 +20,7 @@ package enum CertificateVariable: String, CaseIterable, Sendable {
     switch self {
     case .ssl_client_raw_cert: Array(certificate.pem.utf8)
     case .ssl_client_cert: Self.tabbed(certificate.pem)
-    case .ssl_client_escaped_cert: Self.escaped(certificate.pem)
+    case .ssl_client_escaped_cert: PercentEncoding.encode(certificate.pem)
     case .ssl_client_s_dn: Array(certificate.subject.rfc2253.utf8)
     case .ssl_client_i_dn: Array(certificate.issuer.rfc2253.utf8)
     case .ssl_client_s_dn_legacy: Array(certificate.subject.legacy.utf8)
@@ -59,16 +59,4 @@ package enum CertificateVariable: String, CaseIterable, Sendable {
     return bytes
   }
 
-  /// $ssl_client_escaped_cert: percent-encoded as nginx's NGX_ESCAPE_URI_COMPONENT.
-  private static func escaped(_ pem: String) -> [UInt8] {
-    let digits = Array("0123456789ABCDEF".utf8)
-    var bytes: [UInt8] = []
-    for byte in pem.utf8 {
-      switch byte {
-      case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, 0x2D, 0x2E, 0x5F, 0x7E: bytes.append(byte)
-      default: bytes += [0x25, digits[Int(byte >> 4)], digits[Int(byte & 15)]]
-      }
-    }
-    return bytes
-  }
 }
