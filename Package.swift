@@ -13,7 +13,9 @@ let arguments = Target.Dependency.product(name: "ArgumentParser", package: "swif
 
 typealias ModuleRow = (module: String, uses: [String], libraries: [Target.Dependency], purpose: String)
 
-let cLibraries = ["CLinux", "COpenSSL", "CSystemd", "CPCRE2", "CCrypt", "CNGHTTP2", "CZlib", "CAres", "CSeccomp"]
+let cLibraries = [
+  "CLinux", "COpenSSL", "CSystemd", "CPCRE2", "CCrypt", "CPostgreSQL", "CNGHTTP2", "CZlib", "CAres", "CSeccomp",
+]
 
 let rows: [ModuleRow] = [
   // 1 Foundations: no protocol
@@ -35,6 +37,7 @@ let rows: [ModuleRow] = [
   ("HTTP", ["CNGHTTP2", "Bytes"], [], "HTTP/1.1 and HTTP/2 as RFC 9110, 9112 and 9113 have them"),
   ("DNS", ["CAres", "Bytes", "Transport"], [], "names asked of DNS servers, beside the event loop's other work"),
   ("Redis", ["Bytes"], [], "what is said to a Redis or Valkey server, and what it replies"),
+  ("PostgreSQL", ["CPostgreSQL"], [], "sessions with a database, by libpq, which is loaded when one is needed"),
   ("JSON", ["Bytes"], [], "the members of one object, read byte for byte"),
   ("Language", ["Observability"], [], "nginx's language: statements, files, levels, the rows of directives"),
   ("Systemd", ["CSystemd", "Observability"], [log], "readiness, socket activation, credentials, journal"),
@@ -52,7 +55,7 @@ let rows: [ModuleRow] = [
     "how an upstream's challenge is answered: Basic, Digest, NTLM"
   ),
   (
-    "Enrolment", ["CCrypt", "Bytes", "Observability", "Crypto", "JSON"], [],
+    "Enrolment", ["CCrypt", "Bytes", "Observability", "Crypto", "JSON", "PostgreSQL"], [],
     "the local authority, and how a device gets its certificate"
   ),
   (
@@ -120,6 +123,7 @@ var targets: [Target] = [
     name: "COpenSSL", path: "Sources/C/OpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
   .systemLibrary(
     name: "CSystemd", path: "Sources/C/Systemd", pkgConfig: "libsystemd", providers: [.apt(["libsystemd-dev"])]),
+  .systemLibrary(name: "CPostgreSQL", path: "Sources/C/PostgreSQL", providers: [.apt(["libpq-dev"])]),
   .systemLibrary(name: "CCrypt", path: "Sources/C/Crypt", providers: [.apt(["libcrypt-dev"])]),
   .systemLibrary(
     name: "CPCRE2", path: "Sources/C/PCRE2", pkgConfig: "libpcre2-8", providers: [.apt(["libpcre2-dev"])]),

@@ -102,19 +102,22 @@ extension RevocationList {
     return try reference.parsing(.revocation) { () throws(CryptoError) in
       try bytes.withUnsafeBytes { (raw) throws(CryptoError) in
         let sequence: UInt8 = 0x30
-        if raw.first == sequence { return [try RevocationList(der: raw)] }
-        let blocks = try PEMBlock.all(in: raw)
-        var lists: [RevocationList] = []
-        for block in blocks where block.label == "X509 CRL" {
-          lists.append(
-            try block.contents.withUnsafeBytes { (der) throws(CryptoError) in try RevocationList(der: der) })
-        }
-        guard !lists.isEmpty else {
-          throw .absent(blocks.isEmpty ? "neither PEM nor DER" : "holds no revocation list")
-        }
-        return lists
+        return raw.first == sequence ? [try RevocationList(der: raw)] : try all(inPEM: raw)
       }
     }
+  }
+
+  /// Reads every CRL of a text. At least one.
+  package static func all(inPEM raw: UnsafeRawBufferPointer) throws(CryptoError) -> [RevocationList] {
+    let blocks = try PEMBlock.all(in: raw)
+    var lists: [RevocationList] = []
+    for block in blocks where block.label == "X509 CRL" {
+      lists.append(try block.contents.withUnsafeBytes { (der) throws(CryptoError) in try RevocationList(der: der) })
+    }
+    guard !lists.isEmpty else {
+      throw .absent(blocks.isEmpty ? "neither PEM nor DER" : "holds no revocation list")
+    }
+    return lists
   }
 
   /// Whether this CRL lists the certificate, whether or not the CRL has expired.

@@ -61,6 +61,7 @@ package enum FileNeeds {
     if let enrolment = location[EnrolmentSettings.self] {
       if let folder = enrolment.authority.realPath() {
         needs.append(FileNeed(.change, folder, at: enrolment.authority.location))
+        needs += AuthorityStore.databaseFiles(of: folder).map { FileNeed(.read, $0, at: enrolment.authority.location) }
       }
       needs += [enrolment.passwords, enrolment.users].compactMap { $0.flatMap { read($0) } }
     }

@@ -1,6 +1,7 @@
 package import Bytes
 package import Crypto
 import Glibc
+import PostgreSQL
 
 extension AuthorityStore {
   /// The lifetime of a CA in days.
@@ -9,11 +10,15 @@ extension AuthorityStore {
   /// Makes an authority in an empty or missing directory. Writes the certificate last: without it, the directory is not
   /// an authority.
   ///
-  /// `place`: who signs the new authority's certificate, and whether it may sign those of other authorities.
+  /// `place`: who signs the new authority's certificate, and whether it may sign those of other authorities. `uri`: of the
+  /// database that keeps the register; nil: the directory keeps it.
   package static func create(
     in path: String, name: CommonName, key kind: PrivateKey.Kind, password: SecretBytes?,
-    place: AuthorityPlace = .alone
+    place: AuthorityPlace = .alone, database uri: String? = nil
   ) throws(AuthorityError) -> AuthorityStore {
+    let database = try uri.map { (uri) throws(AuthorityError) in
+      RegisterDatabase(try LocalAuthority.address(uri), DatabaseSessions())
+    }
     if mkdir(path, 0o755) != 0 && errno != EEXIST { throw .system("mkdir", path) }
     let folder = try AuthorityFolder(path)
     let present = try folder.names(in: "").filter { $0 != "." && $0 != ".." }
@@ -27,15 +32,20 @@ extension AuthorityStore {
     if case .below = place, pair.certificate.isSelfIssued {
       throw AuthorityError("the intermediate has its root's name, \(name)", hint: "give another: --name NAME")
     }
-    let files = [
-      ("index.txt", ""), ("index.txt.attr", "unique_subject = no\n"), ("crlnumber", hexadecimal(1)),
-      ("serial", try firstSerial() + "\n"), ("openssl.cnf", try OpenSSLConfiguration(folder.path).text),
-    ]
-    for (name, mode) in [("certs", mode_t(0o755)), ("private", 0o700)] where mkdir(folder.file(name), mode) != 0 {
-      throw .system("mkdir", folder.file(name))
+    for (name, mode) in [("certs", mode_t(0o755)), ("private", 0o700)] where name != "certs" || database == nil {
+      guard mkdir(folder.file(name), mode) == 0 else { throw .system("mkdir", folder.file(name)) }
     }
     try folder.replace("private/ca.key", pem, mode: 0o600)
-    for (name, text) in files { try folder.replace(name, text: text) }
+    if let database {
+      let register = DatabaseRegister(folder, pair.certificate, database)
+      try database.transaction { (session) throws(AuthorityError) in
+        try RegisterRows.makeTables(session)
+        _ = try register.take([], after: nil, pair, session)
+      }
+      try folder.replace(RegisterDatabase.file, text: database.address.uri + "\n", mode: 0o600)
+    } else {
+      for (name, text) in try registerFiles(folder, listNumber: 1) { try folder.replace(name, text: text) }
+    }
     if case .below(let parent) = place {
       try folder.replace("root.crt", text: parent.root.pem)
       // Registered before it exists anywhere, as every certificate.
@@ -45,6 +55,17 @@ extension AuthorityStore {
     let store = try AuthorityStore(path)
     try store.renewList(signer: pair)
     return store
+  }
+
+  /// The files of a register without certificates. `listNumber`: the next CRL's.
+  static func registerFiles(
+    _ folder: AuthorityFolder, listNumber: Int
+  ) throws(AuthorityError) -> [(name: String, text: String)] {
+    [
+      ("index.txt", ""), ("index.txt.attr", "unique_subject = no\n"),
+      ("crlnumber", FolderRegister.hexadecimal(listNumber)), ("serial", try firstSerial() + "\n"),
+      ("openssl.cnf", try OpenSSLConfiguration(folder.path).text),
+    ]
   }
 
   private static func made(

@@ -7,10 +7,18 @@ package struct AuthorityError: Error, Sendable, Hashable, CustomStringConvertibl
   package let message: String
   /// What to do.
   package let hint: String?
+  package let kind: Kind
 
-  package init(_ message: String, hint: String? = nil) {
+  package enum Kind: Sendable, Hashable {
+    case fault
+    /// What keeps the register is not there now: the same request may succeed later.
+    case unavailable
+  }
+
+  package init(_ message: String, hint: String? = nil, _ kind: Kind = .fault) {
     self.message = message
     self.hint = hint
+    self.kind = kind
   }
 
   init(_ error: MaterialError) { self.init(error.message, hint: error.hint) }

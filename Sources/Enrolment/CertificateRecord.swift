@@ -7,12 +7,12 @@ package struct CertificateRecord: Sendable {
   package enum Status: String, Sendable { case valid, revoked, expired }
 
   package let serial: String
-  /// RFC 2253; OpenSSL's one-line form when the certificate is not in certs/.
+  /// RFC 2253; OpenSSL's one-line form when the register does not have the certificate.
   package let subject: String
   package let commonName: CommonNameReading
   /// `DNS:localhost`, `URI:urn:device:phone`.
   package let alternativeNames: [String]
-  /// Seconds since 1970; nil when the certificate is not in certs/.
+  /// Seconds since 1970; nil when the register does not have the certificate.
   package let notBefore: Int64?
   package let notAfter: Int64
   package let status: Status
@@ -38,7 +38,9 @@ extension AuthorityStore {
     where chosen: (AuthorityIndex.Entry) -> Bool = { _ in true }
   ) throws(AuthorityError) -> [CertificateRecord] {
     let index = if let index { index } else { try self.index() }
-    return index.entries.filter(chosen).map { record($0, at: now) }
+    let entries = index.entries.filter(chosen)
+    let certificates = try register.certificates(entries.map(\.serial))
+    return entries.map { record($0, certificates[$0.serial], at: now) }
   }
 
   /// Returns the valid certificates that carry a common name, even besides others. Revocation and the count of a
@@ -52,8 +54,9 @@ extension AuthorityStore {
     }
   }
 
-  private func record(_ entry: AuthorityIndex.Entry, at now: Int64) -> CertificateRecord {
-    let certificate = certificate(entry.serial)
+  private func record(
+    _ entry: AuthorityIndex.Entry, _ certificate: Certificate?, at now: Int64
+  ) -> CertificateRecord {
     let (status, revokedAt): (CertificateRecord.Status, Int64?) =
       switch entry.state {
       case .revoked(let revocation): (.revoked, revocation.date)

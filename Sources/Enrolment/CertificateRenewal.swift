@@ -22,9 +22,9 @@ package struct CertificateRenewal: Sendable {
     let index = try store.index()
     var found: [(certificate: Certificate, notAfter: Int64)] = []
     for serial in try store.chosen(which, in: index) {
-      guard let entry = index[serial: serial], let certificate = store.certificate(serial) else {
+      guard let entry = index[serial: serial], let certificate = try store.certificate(serial) else {
         throw AuthorityError(
-          "certificate \(serial) is not in \(store.folder.path)/certs, so its names and key are unknown",
+          "certificate \(serial) is not in \(store.register.words), so its names and key are unknown",
           hint: "its owner makes a request: `sallyport ca sign`")
       }
       if case .revoked = entry.state {
@@ -51,7 +51,7 @@ package struct CertificateRenewal: Sendable {
     keyPath = "\(folder)/\(profile.name).key"
     let standing = Self.certificate(at: certificatePath)
     old = found.lazy.map(\.certificate).first { $0 == standing } ?? last
-    kin = try store.valid(profile.name.text, in: index).compactMap { store.certificate($0.serial) }.filter {
+    kin = try store.certificates(store.valid(profile.name.text, in: index).map(\.serial)).filter {
       $0.subject.description == last.subject.description && $0.subjectAltNames == last.subjectAltNames
         && $0.usage == last.usage
     }

@@ -21,7 +21,7 @@ extension EnrolmentService {
       }
       return .enrolled(try Self.bag(certificates), "the authority's certificates were fetched")
     } catch {
-      return .broken("\(error)")
+      return EnrolmentOutcome(error)
     }
   }
 
@@ -43,8 +43,8 @@ extension EnrolmentService {
   ) -> EnrolmentOutcome {
     do throws(AuthorityError) {
       let store = try AuthorityStore(folder(), state)
-      guard let entry = try store.known.entry(shown.serial, in: store), entry.state == .valid, entry.notAfter > now,
-        store.certificate(shown.serial) == shown
+      guard let entry = try store.register.entry(shown.serial), entry.state == .valid, entry.notAfter > now,
+        try store.certificate(shown.serial) == shown
       else { return .refused("certificate \(shown.serial) is no valid one of this authority") }
       let devices = shown.subjectAltNames.all.map(\.description)
       guard let uri = devices.first, devices.count == 1, uri.hasPrefix(Self.prefix),
@@ -57,7 +57,7 @@ extension EnrolmentService {
       let device = String(uri.dropFirst(Self.prefix.count))
       return try issue(body, to: try CommonName(bytes: bytes), onlyFor: device, store, at: now)
     } catch {
-      return .broken("\(error)")
+      return EnrolmentOutcome(error)
     }
   }
 
@@ -84,14 +84,16 @@ extension EnrolmentService {
     do throws(AuthorityError) {
       wanted = try RequestedCertificate(request, .client, name: name, names: [.uri(uri)], lifetime: settings.lifetime)
     } catch { return .malformed("the request can't be signed: \(error.message)") }
-    let held = try store.known.held(by: name, in: store, at: now)
+    let held = try store.register.held(by: name, at: now)
     if let refusal = refusal(of: uri, device, name, held, at: now) { return refusal }
     let authority = try LocalAuthority(store, passwords: passwords())
     let issued = try authority.sign(wanted.profile, for: wanted.key, at: now)
     let bag = try Self.bag([issued])
     var refusal: EnrolmentOutcome?
-    let isRegistered = try store.register(issued, signer: authority.signer) { () throws(AuthorityError) in
-      refusal = self.refusal(of: uri, device, name, try store.known.held(by: name, in: store, at: now), at: now)
+    let isRegistered = try store.register.register(
+      issued, signer: authority.signer, token: nil
+    ) { (holders) throws(AuthorityError) in
+      refusal = self.refusal(of: uri, device, name, try holders.held(by: name, at: now), at: now)
       return refusal == nil
     }
     guard isRegistered else { return refusal ?? .broken("the certificate was not registered") }

@@ -51,6 +51,9 @@ public struct EnrolmentSettings: Sendable, Hashable {
     self.failureTime = failureTime
   }
 
+  /// Whether a database keeps the register. Opens a folder, so never ask on an event loop.
+  package var hasDatabase: Bool { authority.realPath(RegisterDatabase.file).map { access($0, F_OK) == 0 } ?? false }
+
   package var failureLimit: FailureWindow.Limit { FailureWindow.Limit(count: failures, time: failureTime) }
 }
 
@@ -73,8 +76,18 @@ package enum EnrolmentOutcome: Sendable {
   case early(wait: Int64, String)
   /// 429: the number of seconds to wait.
   case tooMany(wait: Int64, String)
+  /// 503: the database that keeps the register can't be reached.
+  case unavailable(String)
   /// 500: the server failed.
   case broken(String)
+
+  init(_ error: AuthorityError) {
+    self =
+      switch error.kind {
+      case .unavailable: .unavailable("\(error)")
+      case .fault: .broken("\(error)")
+      }
+  }
 }
 
 /// Answers requests for certificates: authenticates the user, checks the request, and issues the certificate.
@@ -119,7 +132,7 @@ package struct EnrolmentService: Sendable {
       return try answer(user, store)
     } catch {
       state.failures.withLock { $0.forgive(keys, at: tick) }
-      return .broken("\(error)")
+      return EnrolmentOutcome(error)
     }
   }
 
@@ -144,8 +157,7 @@ package struct EnrolmentService: Sendable {
   ) throws(AuthorityError) -> EnrolmentOutcome {
     let uri = Self.prefix + request.device
     // Checks before any work is done; the decisive check follows under the register's lock.
-    if let refusal = refusal(of: uri, request.device, name, try store.known.held(by: name, in: store, at: now), at: now)
-    {
+    if let refusal = refusal(of: uri, request.device, name, try store.register.held(by: name, at: now), at: now) {
       return refusal
     }
     let authority = try LocalAuthority(store, passwords: passwords())
@@ -156,10 +168,10 @@ package struct EnrolmentService: Sendable {
       strength: settings.strength == .legacy ? .legacy : .modern)
     guard let token = EnrolmentToken() else { throw AuthorityError("the system gives no random bytes") }
     var refusal: EnrolmentOutcome?
-    let isRegistered = try store.register(
-      issued.certificate, of: name, signer: authority.signer, token: token, at: now
-    ) { held in
-      refusal = self.refusal(of: uri, request.device, name, held, at: now)
+    let isRegistered = try store.register.register(
+      issued.certificate, signer: authority.signer, token: token.digest
+    ) { (holders) throws(AuthorityError) in
+      refusal = self.refusal(of: uri, request.device, name, try holders.held(by: name, at: now), at: now)
       return refusal == nil
     }
     guard isRegistered else { return refusal ?? .broken("the certificate was not registered") }
@@ -253,6 +265,9 @@ package struct EnrolmentService: Sendable {
     let authority = try LocalAuthority(AuthorityStore(folder(), state), passwords: passwords())
     return try authority.store.keepUp(signer: authority.signer, at: now).map { AuthorityTime.rfc3339($0) }
   }
+
+  /// Brings crl.pem up to what other machines have changed in a database. Returns whether it was behind.
+  package func fetchList() throws(AuthorityError) -> Bool { try AuthorityStore(folder(), state).fetchList() }
 
   /// Throws why it can't issue certificates: for `check`, a start and a reload.
   package func trial() throws(AuthorityError) {

@@ -35,7 +35,7 @@ extension LocalAuthority {
     var found: [ServerRenewal] = []
     for path in try Self.certificateFiles(in: folder) {
       guard let old = (try? Certificate.loadAll(MaterialReference(path: path)))?.first, store.certificate.issued(old),
-        index[serial: old.serial]?.state == .valid, store.certificate(old.serial) == old,
+        index[serial: old.serial]?.state == .valid, try store.certificate(old.serial) == old,
         old.usage.purposes == ["serverAuth"], Self.isDue(old, within: days, at: now)
       else { continue }
       do throws(AuthorityError) {

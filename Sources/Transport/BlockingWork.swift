@@ -5,6 +5,9 @@ public enum BlockingWork: Sendable, Hashable, CaseIterable {
   /// Enrolments, by the client's address. They also make keys and wait for the authority's lock, so no password may
   /// wait behind them.
   case enrolments
+  /// Enrolments whose register is in a database, by the client's address. They wait for another machine, and no other
+  /// enrolment may wait behind them.
+  case registers
   /// Files that `if (-f …)` asks about, by the client's address.
   case fileTests
   /// Files that are served, by the client's address.
@@ -43,6 +46,7 @@ public enum BlockingWork: Sendable, Hashable, CaseIterable {
   public var limits: BlockingLimits {
     switch self {
     case .passwords, .enrolments: BlockingLimits(lanes: 2, waiting: 512, partyWaiting: 32)
+    case .registers: BlockingLimits(lanes: 8, waiting: 512, partyWaiting: 32)
     // An exchange has one job of these at a time, so the connections bound what waits. A bound of an address would refuse
     // the clients behind one NAT, and cut responses in the middle.
     case .fileTests, .files, .bodies: BlockingLimits(lanes: 4)

@@ -14,7 +14,7 @@ struct CACommand: ParsableCommand {
       """,
     subcommands: [
       CAInitCommand.self, CAIssueCommand.self, CARevokeCommand.self, CAListOfRevokedCommand.self, CAListCommand.self,
-      CASignCommand.self, CARenewCommand.self, CAUpkeepCommand.self, CAInspectCommand.self,
+      CASignCommand.self, CARenewCommand.self, CAUpkeepCommand.self, CAMigrateCommand.self, CAInspectCommand.self,
     ])
 }
 
@@ -151,6 +151,8 @@ struct CAListOfRevokedCommand: ParsableCommand {
   @OptionGroup var argument: AuthorityArgument
   @Option(help: "The number of days that the list is valid.")
   var days = AuthorityStore.listDays
+  @Flag(help: "Renew nothing: bring crl.pem up to what other machines have revoked in the database of the register.")
+  var fetch = false
   @OptionGroup var password: AuthorityPassword
 
   func validate() throws {
@@ -159,6 +161,11 @@ struct CAListOfRevokedCommand: ParsableCommand {
 
   func run() throws {
     try CATool.run { () throws(AuthorityError) in
+      if fetch {
+        let store = try argument.store()
+        let isNew = try store.fetchList()
+        return print("\(store.folder.path)/crl.pem: \(isNew ? "fetched" : "is up to date")")
+      }
       let authority = try password.authority(of: argument)
       try authority.store.renewList(signer: authority.signer, days: days)
       print("\(authority.store.folder.path)/crl.pem: \(try authority.store.index().revoked.count) revoked")

@@ -25,6 +25,11 @@ struct CAInitCommand: ParsableCommand {
   var intermediateOf: String?
   @Option(help: "A file with pass phrases for the root's key, one on each line.")
   var rootPasswordFile: String?
+  @Option(
+    help: ArgumentHelp(
+      "Keep the register in this database, for several machines: postgresql://USER@HOST/DATABASE?sslmode=verify-full&sslrootcert=FILE.",
+      valueName: "uri"))
+  var store: String?
 
   func validate() throws {
     if root, intermediateOf != nil { throw ValidationError("give --root or --intermediate-of, not both") }
@@ -42,7 +47,7 @@ struct CAInitCommand: ParsableCommand {
         in: argument.dir,
         name: CATool.name(
           name ?? (intermediateOf == nil ? "sallyport CA" : "sallyport intermediate CA"), of: "--name"), key: key.kind,
-        password: password, place: place)
+        password: password, place: place, database: store)
       let folder = store.folder.path
       print("\(folder)/ca.crt: \(store.certificate.subject)")
       print("valid until \(AuthorityTime.rfc3339(store.certificate.notAfter))")

@@ -9,10 +9,12 @@ import Transport
 /// `enrolment est`: /cacerts, /simpleenroll and /simplereenroll of RFC 7030, chosen by the last part of the path.
 final class ESTContent: LiveContent {
   fileprivate let settings: EnrolmentSettings
+  fileprivate let work: BlockingWork
   fileprivate let realm: CompiledTemplate
 
   init(_ settings: EnrolmentSettings, realm: CompiledTemplate) {
     self.settings = settings
+    work = settings.hasDatabase ? .registers : .enrolments
     self.realm = realm
   }
 
@@ -127,7 +129,7 @@ private final class ESTHandler: ContentHandler {
   ) {
     let settings = content.settings
     let (address, state) = (PendingWork.party(exchange.clientAddress), exchange.worker.shared.enrolment)
-    PendingWork.run(.enrolments, for: exchange) {
+    PendingWork.run(content.work, for: exchange) {
       let service = EnrolmentService(settings, state)
       return body.withUnsafeBytes { body in
         switch operation {
@@ -176,6 +178,9 @@ private final class ESTHandler: ContentHandler {
     case .tooMany(let wait, let reason):
       exchange.log(.error, "\(reason): \(shown(exchange))")
       exchange.refuse(429, retryAfter: wait)
+    case .unavailable(let reason):
+      exchange.log(.error, reason)
+      exchange.refuse(503, retryAfter: EnrolmentWords.retryAfter)
     case .broken(let reason):
       exchange.log(.crit, reason)
       exchange.fail(ErrorResponse(500))

@@ -8,10 +8,12 @@ import Transport
 /// enrolment checks the credentials itself, because it also accepts tokens and counts wrong passwords.
 final class EnrolmentContent: LiveContent {
   fileprivate let settings: EnrolmentSettings
+  fileprivate let work: BlockingWork
   fileprivate let realm: CompiledTemplate
 
   init(_ settings: EnrolmentSettings, realm: CompiledTemplate) {
     self.settings = settings
+    work = settings.hasDatabase ? .registers : .enrolments
     self.realm = realm
   }
 
@@ -72,7 +74,7 @@ private final class EnrolmentHandler: ContentHandler {
   ) {
     let settings = content.settings
     let (address, state) = (PendingWork.party(exchange.clientAddress), exchange.worker.shared.enrolment)
-    PendingWork.run(.enrolments, for: exchange) {
+    PendingWork.run(content.work, for: exchange) {
       request.withUnsafeBytes { EnrolmentService(settings, state).answer(credentials, from: address, body: $0) }
     } _: { [self] exchange, outcome in
       outcome.settle(attempt)
@@ -105,6 +107,9 @@ private final class EnrolmentHandler: ContentHandler {
     case .tooMany(let wait, let reason):
       exchange.log(.error, "\(reason): \(EnrolmentWords.shown(exchange))")
       exchange.refuse(429, retryAfter: wait)
+    case .unavailable(let reason):
+      exchange.log(.error, reason)
+      exchange.refuse(503, retryAfter: EnrolmentWords.retryAfter)
     case .broken(let reason):
       exchange.log(.crit, reason)
       exchange.fail(ErrorResponse(500))
@@ -136,6 +141,9 @@ extension EnrolmentOutcome {
 
 /// Who asks for a certificate, in words for the log.
 enum EnrolmentWords {
+  /// Seconds, when a database can't be reached.
+  static let retryAfter: Int64 = 5
+
   static func shown(_ exchange: Exchange) -> String {
     if case .basic(let user, _) = exchange.head.shownCredentials {
       "user \"\(LogEscape.text(user))\""

@@ -29,16 +29,16 @@ struct AuthorityReading: Sendable {
   ///
   /// Needs no lock. Adds in memory what a crash, or a program without the lock, left out of the index. Fails closed:
   /// every certificate that the CRL lists is revoked.
-  init(_ store: AuthorityStore) throws(AuthorityError) {
-    let folder = store.folder
+  init(_ register: FolderRegister) throws(AuthorityError) {
+    let folder = register.folder
     let (stamps, bytes) = try Self.indexBytes(folder)
-    let list = try Self.list(store)
+    let list = try Self.list(folder, of: register.authority)
     let found = try Self.parsed(bytes, folder)
     var index = found.index
-    let orphans = try Self.addOrphans(to: &index, store)
+    let orphans = try Self.addOrphans(to: &index, register)
     if let fault = found.tailFault, !orphans { throw Self.error(fault, folder) }
     // The name is the last field of a line, so it may have been truncated.
-    if found.hasTail, let cut = found.index.entries.last, let certificate = store.certificate(cut.serial) {
+    if found.hasTail, let cut = found.index.entries.last, let certificate = register.certificate(cut.serial) {
       index.rename(cut.serial, certificate.subject.legacy)
     }
     for entry in list?.entries ?? [] { index.revoke(entry.serial, AuthorityIndex.Revocation(date: entry.date)) }
@@ -67,17 +67,8 @@ struct AuthorityReading: Sendable {
     return isListEnding || !Set(index.revoked.map(\.serial)).isSubset(of: Set(list.entries.map(\.serial)))
   }
 
-  /// Whether the CRL is missing or in the last third of its lifetime: some days before anybody is warned of its end
-  /// (`ExpiryNotice`).
-  var isListEnding: Bool {
-    guard let list else { return true }
-    // A CRL without nextUpdate never expires.
-    guard let end = list.nextUpdate else { return false }
-    guard list.thisUpdate < end else { return true }
-    let (left, isPast) = end.subtractingReportingOverflow(Int64(time(nil)))
-    let (life, isEndless) = end.subtractingReportingOverflow(list.thisUpdate)
-    return isPast || left < (isEndless ? .max : life) / 3
-  }
+  /// Whether the CRL is missing or ends soon.
+  var isListEnding: Bool { list?.isEnding ?? true }
 
   // MARK: Reading
 
@@ -110,14 +101,14 @@ struct AuthorityReading: Sendable {
 
   /// Adds an entry for each certificate in certs/ that has none. Returns whether there were any.
   private static func addOrphans(
-    to index: inout AuthorityIndex, _ store: AuthorityStore
+    to index: inout AuthorityIndex, _ register: FolderRegister
   ) throws(AuthorityError) -> Bool {
     let suffix = ".pem"
     var found = false
-    for name in try store.folder.names(in: "certs").sorted() where name.hasSuffix(suffix) {
+    for name in try register.folder.names(in: "certs").sorted() where name.hasSuffix(suffix) {
       let serial = String(name.dropLast(suffix.count))
-      guard index[serial: serial] == nil, let orphan = store.certificate(serial), orphan.serial == serial,
-        store.certificate.issued(orphan), let entry = AuthorityIndex.Entry(orphan)
+      guard index[serial: serial] == nil, let orphan = register.certificate(serial), orphan.serial == serial,
+        register.authority.issued(orphan), let entry = AuthorityIndex.Entry(orphan)
       else { continue }
       index.add(entry)
       found = true
@@ -125,14 +116,26 @@ struct AuthorityReading: Sendable {
     return found
   }
 
-  static func list(_ store: AuthorityStore) throws(AuthorityError) -> RevocationList? {
-    let folder = store.folder
+  /// `authority`: whose list counts.
+  static func list(_ folder: AuthorityFolder, of authority: Certificate) throws(AuthorityError) -> RevocationList? {
     guard let bytes = try folder.read("crl.pem"), !bytes.isEmpty else { return nil }
     let reference = MaterialReference(path: folder.file("crl.pem"))
     do throws(MaterialError) {
-      return try RevocationList.loadAll(reference).first { $0.isSigned(by: store.certificate) }
+      return try RevocationList.loadAll(reference).first { $0.isSigned(by: authority) }
     } catch {
       throw AuthorityError(error.message, hint: "remove the file, and `sallyport ca crl \(folder.path)` makes it anew")
     }
+  }
+}
+
+extension RevocationList {
+  /// Whether the CRL is in the last third of its lifetime: some days before anybody is warned of its end (`ExpiryNotice`).
+  var isEnding: Bool {
+    // A CRL without nextUpdate never expires.
+    guard let end = nextUpdate else { return false }
+    guard thisUpdate < end else { return true }
+    let (left, isPast) = end.subtractingReportingOverflow(Int64(time(nil)))
+    let (life, isEndless) = end.subtractingReportingOverflow(thisUpdate)
+    return isPast || left < (isEndless ? .max : life) / 3
   }
 }

@@ -1,21 +1,11 @@
 import Crypto
 import Synchronization
 
-/// One valid certificate of a common name.
-struct HeldCertificate: Sendable, Hashable {
-  let serial: String
-  /// Seconds since 1970.
-  let notAfter: Int64
-  /// `urn:device:…` (RFC 5280's uniformResourceIdentifier); nil when the certificate is not in certs/, so that its
-  /// purpose is unknown.
-  let uris: [String]?
-}
-
 /// Caches an authority's register for this process, so that an enrolment need not read all of it.
 ///
 /// The cache is valid only while the files have the same states (device, inode, size, times) as when they were read.
 /// After any change, whoever made it, everything is read again. Blocks, so never use it on an event loop.
-final class AuthorityRegister: Sendable {
+final class FolderRegisterCache: Sendable {
   /// How a change may write the register.
   enum Standing {
     /// Nothing needs repair or renewal: a line may be appended to the index, which has this state.
@@ -43,27 +33,27 @@ final class AuthorityRegister: Sendable {
   var readings: Int { state.withLock { $0.readings } }
 
   /// Returns how a change may write the register. Call it under the lock.
-  func found(_ store: AuthorityStore) throws(AuthorityError) -> Standing {
-    try current(store) { state, reading in
+  func found(_ register: FolderRegister) throws(AuthorityError) -> Standing {
+    try current(register) { state, reading in
       reading.isFileBehind || state.isListBehind || reading.isListEnding ? .behind : .addable(reading.stamps.index)
     }
   }
 
-  func entry(_ serial: String, in store: AuthorityStore) throws(AuthorityError) -> AuthorityIndex.Entry? {
-    try current(store) { $1.index[serial: serial] }
+  func entry(_ serial: String, in register: FolderRegister) throws(AuthorityError) -> AuthorityIndex.Entry? {
+    try current(register) { $1.index[serial: serial] }
   }
 
   /// Returns the valid certificates of a common name.
   func held(
-    by name: CommonName, in store: AuthorityStore, at now: Int64
+    by name: CommonName, in register: FolderRegister, at now: Int64
   ) throws(AuthorityError) -> [HeldCertificate] {
-    try current(store) { state, reading in
+    try current(register) { state, reading in
       (state.holders[Array(name.text.utf8)] ?? []).compactMap { serial in
         guard let entry = reading.index[serial: serial], entry.state == .valid, entry.notAfter >= now else {
           return nil
         }
         if state.uris[serial] == nil {
-          state.uris[serial] = store.certificate(serial)?.subjectAltNames.uris.map(\.description)
+          state.uris[serial] = register.certificate(serial)?.subjectAltNames.uris.map(\.description)
         }
         return HeldCertificate(serial: serial, notAfter: entry.notAfter, uris: state.uris[serial])
       }
@@ -72,9 +62,9 @@ final class AuthorityRegister: Sendable {
 
   /// Records an entry that was just appended under the lock. `stamp`: the state of the index after that. If another
   /// program changed the index or the CRL at the same moment, everything is read again.
-  func add(_ entry: AuthorityIndex.Entry, _ certificate: Certificate, _ stamp: FileStamp, in store: AuthorityStore) {
+  func add(_ entry: AuthorityIndex.Entry, _ certificate: Certificate, _ stamp: FileStamp, in register: FolderRegister) {
     state.withLock { state in
-      let stamps = AuthorityReading.Stamps(store.folder)
+      let stamps = AuthorityReading.Stamps(register.folder)
       guard stamps.index == stamp, stamps.list == state.reading?.stamps.list else {
         state.reading = nil
         return
@@ -88,19 +78,19 @@ final class AuthorityRegister: Sendable {
 
   /// Runs `body` on the cached reading. Reads everything first if nothing is cached or the files' states differ.
   private func current<Answer>(
-    _ store: AuthorityStore, _ body: (inout State, AuthorityReading) -> Answer
+    _ register: FolderRegister, _ body: (inout State, AuthorityReading) -> Answer
   ) throws(AuthorityError) -> Answer {
     try state.withLock { (state) throws(AuthorityError) in
-      if let known = state.reading, known.stamps == AuthorityReading.Stamps(store.folder) {
+      if let known = state.reading, known.stamps == AuthorityReading.Stamps(register.folder) {
         return body(&state, known)
       }
       state.reading = nil
-      let reading = try AuthorityReading(store)
+      let reading = try AuthorityReading(register)
       state.readings &+= 1
       state.isListBehind = reading.isListDue(for: reading.index)
       state.holders = [:]
       for entry in reading.index.entries where entry.state == .valid {
-        for name in Self.names(of: entry, store, &state) { state.holders[name, default: []].append(entry.serial) }
+        for name in Self.names(of: entry, register, &state) { state.holders[name, default: []].append(entry.serial) }
       }
       state.reading = reading
       return body(&state, reading)
@@ -108,11 +98,11 @@ final class AuthorityRegister: Sendable {
   }
 
   private static func names(
-    of entry: AuthorityIndex.Entry, _ store: AuthorityStore, _ state: inout State
+    of entry: AuthorityIndex.Entry, _ register: FolderRegister, _ state: inout State
   ) -> [[UInt8]] {
     if let told = entry.certainCommonNames { return told }
     if let known = state.names[entry.serial] { return known }
-    let names = (store.certificate(entry.serial)?.subject.commonName ?? entry.commonName).all
+    let names = (register.certificate(entry.serial)?.subject.commonName ?? entry.commonName).all
     state.names[entry.serial] = names
     return names
   }

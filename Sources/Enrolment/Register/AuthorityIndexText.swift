@@ -38,25 +38,13 @@ extension AuthorityIndex {
     guard let notAfter = AuthorityTime.seconds(inIndex: fields[1]) else {
       throw fault("\"\(fields[1])\" is no time; expected YYMMDDHHMMSSZ")
     }
-    let serial = String(fields[3])
-    guard (2...128).contains(serial.utf8.count), serial.utf8.count % 2 == 0,
-      serial.utf8.allSatisfy({ ASCII.hexValue($0) != nil && ASCII.upper($0) == $0 })
-    else { throw fault("\"\(serial)\" is no serial; expected upper-case hexadecimal octets") }
-    let state: State
-    switch (fields[0], fields[2].isEmpty) {
-    case ("V", true): state = .valid
-    case ("E", true): state = .expired
-    case ("R", false):
-      guard let revocation = Revocation(fields[2]) else {
-        throw fault("\"\(fields[2])\" is no revocation; expected YYMMDDHHMMSSZ, and a reason behind a comma")
-      }
-      state = .revoked(revocation)
-    case ("V", false), ("E", false): throw fault("a certificate that is not revoked, with the date of its revocation")
-    case ("R", true): throw fault("a revoked certificate without the date of its revocation")
-    default: throw fault("\"\(fields[0])\" is no state; expected V, R or E")
+    do throws(Entry.FieldFault) {
+      return try Entry(
+        letter: fields[0], notAfter: notAfter, revocation: fields[2], serial: fields[3], file: fields[4],
+        subject: fields[5])
+    } catch {
+      throw fault(error.reason)
     }
-    return Entry(
-      state: state, notAfter: notAfter, serial: serial, file: String(fields[4]), subject: String(fields[5]))
   }
 
   /// The file's content, as `openssl ca` writes it.
@@ -64,14 +52,46 @@ extension AuthorityIndex {
 }
 
 extension AuthorityIndex.Entry {
+  /// Why a field of an entry can't be read.
+  struct FieldFault: Error { let reason: String }
+
+  /// Makes an entry of its fields, as they are in a line of the file or a row of a database.
+  init(
+    letter: Substring, notAfter: Int64, revocation: Substring, serial: Substring, file: Substring, subject: Substring
+  ) throws(FieldFault) {
+    func fault(_ reason: String) -> FieldFault { FieldFault(reason: reason) }
+    guard (2...128).contains(serial.utf8.count), serial.utf8.count % 2 == 0,
+      serial.utf8.allSatisfy({ ASCII.hexValue($0) != nil && ASCII.upper($0) == $0 })
+    else { throw fault("\"\(serial)\" is no serial; expected upper-case hexadecimal octets") }
+    let state: AuthorityIndex.State
+    switch (letter, revocation.isEmpty) {
+    case ("V", true): state = .valid
+    case ("E", true): state = .expired
+    case ("R", false):
+      guard let read = AuthorityIndex.Revocation(revocation) else {
+        throw fault("\"\(revocation)\" is no revocation; expected YYMMDDHHMMSSZ, and a reason behind a comma")
+      }
+      state = .revoked(read)
+    case ("V", false), ("E", false): throw fault("a certificate that is not revoked, with the date of its revocation")
+    case ("R", true): throw fault("a revoked certificate without the date of its revocation")
+    default: throw fault("\"\(letter)\" is no state; expected V, R or E")
+    }
+    self.init(
+      state: state, notAfter: notAfter, serial: String(serial), file: String(file), subject: String(subject))
+  }
+
+  /// The letter of the state, and the text of a revocation; empty without one.
+  var marks: (letter: String, revocation: String) {
+    switch state {
+    case .valid: ("V", "")
+    case .expired: ("E", "")
+    case .revoked(let revocation): ("R", revocation.text)
+    }
+  }
+
   /// The entry's line in the file, with its line feed.
   var line: String {
-    let (letter, revocation) =
-      switch state {
-      case .valid: ("V", "")
-      case .expired: ("E", "")
-      case .revoked(let revocation): ("R", revocation.text)
-      }
+    let (letter, revocation) = marks
     return "\(letter)\t\(AuthorityTime.inIndex(notAfter))\t\(revocation)\t\(serial)\t\(file)\t\(subject)\n"
   }
 }
