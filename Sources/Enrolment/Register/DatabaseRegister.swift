@@ -28,12 +28,12 @@ struct DatabaseRegister: CertificateRegister {
   // MARK: Reading
 
   func index() throws(AuthorityError) -> AuthorityIndex {
-    try database.transaction { (session) throws(AuthorityError) in try index(session) }
+    try reading { (session) throws(AuthorityError) in try index(session) }
   }
 
   func certificates(_ serials: [String]) throws(AuthorityError) -> [String: Certificate] {
     guard !serials.isEmpty else { return [:] }
-    return try database.transaction { (session) throws(AuthorityError) in
+    return try reading { (session) throws(AuthorityError) in
       var found: [String: Certificate] = [:]
       // An array of PostgreSQL: serials are hexadecimal digits, so they need no quotes.
       for start in stride(from: 0, to: serials.count, by: 500) {
@@ -53,20 +53,20 @@ struct DatabaseRegister: CertificateRegister {
   }
 
   func entry(_ serial: String) throws(AuthorityError) -> AuthorityIndex.Entry? {
-    try database.transaction { (session) throws(AuthorityError) in
+    try reading { (session) throws(AuthorityError) in
       let rows = try session.run("\(Self.selection) AND serial = $2", [id, serial])
       return try rows.first.map { (row) throws(AuthorityError) in try entry(row) }
     }
   }
 
   func held(by name: CommonName, at now: Int64) throws(AuthorityError) -> [HeldCertificate] {
-    try database.transaction { (session) throws(AuthorityError) in
+    try reading { (session) throws(AuthorityError) in
       try Holders(register: self, session: session).held(by: name, at: now)
     }
   }
 
   func serial(ofToken digest: String) throws(AuthorityError) -> String? {
-    try database.transaction { (session) throws(AuthorityError) in
+    try reading { (session) throws(AuthorityError) in
       try session.run("SELECT serial FROM sallyport_certificate WHERE authority = $1 AND token = $2", [id, digest])
         .first?[0]
     }
@@ -165,9 +165,7 @@ struct DatabaseRegister: CertificateRegister {
   func fetchList() throws(AuthorityError) -> Bool {
     let local = try AuthorityReading.list(folder, of: authority)?.order
     let pem = try database.transaction { (session) throws(AuthorityError) -> String? in
-      let number = try session.run("SELECT list_number FROM sallyport_authority WHERE id = $1", [id])
-        .first?[0].flatMap { Int($0) }
-      guard let number else { throw absent }
+      guard let number = Int(try row(session, "list_number")) else { throw absent }
       if let local, local > number {
         throw AuthorityError(
           "\(words) has the revocation list number \(number), and \"\(folder.file("crl.pem"))\" is number \(local): the database came from a backup",
@@ -192,20 +190,36 @@ struct DatabaseRegister: CertificateRegister {
   func locked(_ session: RegisterSession) throws(AuthorityError) -> Standing { try standing(session, "FOR UPDATE") }
 
   private func standing(_ session: RegisterSession, _ lock: String) throws(AuthorityError) -> Standing {
-    let row = try session.run("SELECT format, list, moved FROM sallyport_authority WHERE id = $1 \(lock)", [id]).first
+    let pem = try row(session, "list", lock)
+    return Standing(list: try list(pem), pem: pem)
+  }
+
+  /// A column of the authority's row, if the register can be used.
+  private func row(_ session: RegisterSession, _ column: String, _ lock: String = "") throws(AuthorityError) -> String {
+    let row = try session.run("SELECT format, moved, \(column) FROM sallyport_authority WHERE id = $1 \(lock)", [id])
+      .first
     guard let row else { throw absent }
     guard row[0] == RegisterRows.format else {
       throw AuthorityError(
         "\(words) has format \(row[0] ?? "none"); this sallyport knows format \(RegisterRows.format)",
         hint: "use the same version on all machines")
     }
-    if let place = row[2] {
+    if let place = row[1] {
       throw AuthorityError(
         "\(words) was moved to the folder \(place)",
-        hint: "remove \"\(folder.file(RegisterDatabase.file))\" there, or use that folder")
+        hint: "use that folder; `ca migrate` there can move it back into a database")
     }
-    let pem = row[1] ?? ""
-    return Standing(list: try list(pem), pem: pem)
+    return row[2] ?? ""
+  }
+
+  /// Runs `body` in a transaction, if the register can be used.
+  private func reading<Result>(
+    _ body: (RegisterSession) throws(AuthorityError) -> Result
+  ) throws(AuthorityError) -> Result {
+    try database.transaction { (session) throws(AuthorityError) in
+      _ = try row(session, "id")
+      return try body(session)
+    }
   }
 
   private var absent: AuthorityError {

@@ -13,10 +13,20 @@ extension LocalAuthority {
     guard let register = store.register as? FolderRegister else {
       throw AuthorityError("the register of \(store.folder.path) is in a database already")
     }
-    let folder = store.folder
     let database = RegisterDatabase(try Self.address(uri), DatabaseSessions())
-    let target = DatabaseRegister(folder, store.certificate, database)
+    let target = DatabaseRegister(store.folder, store.certificate, database)
+    let moved = try moved(register, to: target)
+    try target.publish(moved.list)
+    return moved.count
+  }
+
+  /// Under the folder's lock, which `DatabaseRegister.publish` takes, too.
+  private func moved(
+    _ register: FolderRegister, to target: DatabaseRegister
+  ) throws(AuthorityError) -> (count: Int, list: String) {
+    let folder = register.folder
     let lock = try AuthorityLock(folder)
+    defer { extendLifetime(lock) }
     let reading = try AuthorityReading(register)
     let certificates = try register.certificates(reading.index.entries.map(\.serial))
     var tokens: [String: String] = [:]
@@ -24,15 +34,14 @@ extension LocalAuthority {
       if let serial = try register.serial(ofToken: name) { tokens[serial] = name }
     }
     let rows = reading.index.entries.map { ($0, certificates[$0.serial], tokens[$0.serial]) }
-    let pem = try database.transaction { (session) throws(AuthorityError) in
+    let list = try target.database.transaction { (session) throws(AuthorityError) in
       try RegisterRows.makeTables(session)
       return try target.take(rows, after: reading.list, signer, session)
     }
-    try folder.replace(RegisterDatabase.file, text: database.address.uri + "\n", mode: 0o600)
+    // Until now the folder counts, and from now on the database.
+    try folder.replace(RegisterDatabase.file, text: target.database.address.uri + "\n", mode: 0o600)
     for name in Self.filesOfRegister { try folder.setAside(name) }
-    extendLifetime(lock)
-    try target.publish(pem)
-    return rows.count
+    return (rows.count, list)
   }
 
   /// Moves the register from a database into the folder. Other machines can't use the database's any more. Returns how many
