@@ -28,21 +28,21 @@ final class AuthorityUpkeep {
     }
     let settings = Dictionary(desks.map { ($0.authority, $0) }, uniquingKeysWith: { first, _ in first }).values
     guard !settings.isEmpty else { return }
-    repeatWork(of: Array(settings), each: Self.interval) { [shared] in Self.keepUp($0, shared, log) }
-    let shared = settings.filter(\.hasDatabase).map { (settings: $0, standing: FetchStanding()) }
-    for (settings, standing) in shared {
-      repeatWork(of: [settings], each: Self.fetchInterval) { [state = self.shared.enrolment] in
-        Self.fetch($0, state, standing, log)
-      }
+    let (pool, state) = (shared.pool, shared.enrolment)
+    timers.append(Self.timer(of: Array(settings), each: Self.interval, pool) { Self.keepUp($0, state, log) })
+    for settings in settings where settings.hasDatabase {
+      let standing = FetchStanding()
+      timers.append(Self.timer(of: [settings], each: Self.fetchInterval, pool) { Self.fetch($0, state, standing, log) })
     }
   }
 
-  private func repeatWork(
-    of all: [EnrolmentSettings], each seconds: Int, _ work: @escaping @Sendable (EnrolmentSettings) -> Void
-  ) {
-    let timer = DispatchSource.makeTimerSource(queue: .global(qos: .utility))
+  private static func timer(
+    of all: [EnrolmentSettings], each seconds: Int, _ pool: BlockingPool,
+    _ work: @escaping @Sendable (EnrolmentSettings) -> Void
+  ) -> any DispatchSourceTimer {
+    let timer = DispatchSource.makeTimerSource(queue: .main)
     timer.schedule(deadline: .now(), repeating: .seconds(seconds), leeway: .milliseconds(seconds * 10))
-    timer.setEventHandler { [pool = shared.pool] in
+    timer.setEventHandler {
       for settings in all {
         // Skips an authority whose work still waits since the last time, for its lock or its database.
         guard pool.waiting(.authorities, for: "\(settings.authority)") == 0 else { continue }
@@ -50,7 +50,7 @@ final class AuthorityUpkeep {
       }
     }
     timer.activate()
-    timers.append(timer)
+    return timer
   }
 
   /// Whether the last fetch succeeded, so that each change of it is told once.
@@ -80,9 +80,9 @@ final class AuthorityUpkeep {
     }
   }
 
-  private nonisolated static func keepUp(_ settings: EnrolmentSettings, _ shared: SharedState, _ log: ErrorLog) {
+  private nonisolated static func keepUp(_ settings: EnrolmentSettings, _ state: EnrolmentState, _ log: ErrorLog) {
     do throws(AuthorityError) {
-      if let end = try EnrolmentService(settings, shared.enrolment).keepUp() {
+      if let end = try EnrolmentService(settings, state).keepUp() {
         log.notice("\"\(settings.authority)\": the revocation list was renewed, valid until \(end)")
       }
     } catch {

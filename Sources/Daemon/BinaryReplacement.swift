@@ -120,7 +120,7 @@ final class BinaryReplacement {
     let code = Predecessor.start(program, handing: names, passed, &process)
     guard code == 0 else { throw CannotReplace(program, code) }
     // The first step ends at once, unless it hangs.
-    DispatchQueue.global().async { [process] in
+    DispatchQueue(label: "sallyport.replacement").async { [process] in
       var status: Int32 = 0
       while waitpid(process, &status, 0) < 0 && errno == EINTR {}
     }

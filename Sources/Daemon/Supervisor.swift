@@ -410,7 +410,7 @@ final class Supervisor {
     Notification.send(.mainProcess(process))
     let replacement = replacement
     self.replacement = nil
-    DispatchQueue.global().async { [self] in
+    DispatchQueue(label: "sallyport.handover").async { [self] in
       Notification.waitUntilProcessed(microseconds: 5_000_000)
       DispatchQueue.main.async {
         MainActor.assumeIsolated {

@@ -46,7 +46,7 @@ enum ForwardedClientCert {
     return String(decoding: text, as: UTF8.self)
   }
 
-  private static func percentEncoded(_ text: String) -> String {
+  static func percentEncoded(_ text: String) -> String {
     String(decoding: PercentEncoding.encode(text), as: UTF8.self)
   }
 }

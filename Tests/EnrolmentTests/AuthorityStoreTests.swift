@@ -241,7 +241,7 @@ final class Authority: Sendable {
     let alice = try authority.issue("alice")
     let store = try authority.opened().store
     let name = try CommonName("alice")
-    func held() throws -> [String] { try store.known.held(by: name, in: store, at: 0).map(\.serial) }
+    func held() throws -> [String] { try store.register.held(by: name, at: 0).map(\.serial) }
     #expect(try held() == [alice])
     // In its place, by another process: the same size, and another file.
     let text = authority.scene.text("ca/index.txt")

@@ -60,6 +60,7 @@ extension EnrolmentOutcome {
     case .malformed: 400
     case .conflict, .early: 409
     case .tooMany: 429
+    case .unavailable: 503
     case .broken: 500
     }
   }
@@ -311,7 +312,7 @@ extension EnrolmentOutcome {
       let desk = try Desk()
       try fill(desk, count)
       #expect(desk.ask("bob", "builder").status == 201)
-      let known = desk.state.register(of: try AuthorityFolder(desk.authority.path))
+      let known = desk.state.cache(of: try AuthorityFolder(desk.authority.path))
       let (before, readings) = (try bytesMoved(), known.readings)
       for number in 0..<5 { #expect(desk.ask("alice", "wonderland", device: "d\(number)").status == 201) }
       #expect(desk.ask("alice", "wonderland", device: "d0").status == 409)

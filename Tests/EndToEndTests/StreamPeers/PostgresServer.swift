@@ -65,11 +65,46 @@ struct PostgresServer: Sendable {
     try await folder.run("cp", "\(folder.path)/settings", "\(data)/postgresql.auto.conf")
     try await folder.run("cp", "\(folder.path)/rules", "\(data)/pg_hba.conf")
     let server = PostgresServer(scene: scene, port: port, folder: folder)
-    // SIGQUIT: at once, but with its processes.
-    try await folder.serve([tool("postgres"), "-D", data], ending: SIGQUIT) {
-      server.log.contains("ready to accept connections")
-    }
+    try await server.run()
     return server
+  }
+
+  private func run() async throws {
+    let before = log.ranges(of: "ready to accept connections").count
+    // SIGQUIT: at once, but with its processes.
+    try await folder.serve([Self.tool("postgres"), "-D", "\(folder.path)/data"], ending: SIGQUIT) {
+      log.ranges(of: "ready to accept connections").count > before
+    }
+  }
+
+  /// Ends it as a crash would, with all of its sessions.
+  func crash() async throws {
+    guard let pid = processes.first else { return }
+    Glibc.kill(pid, SIGQUIT)
+    try await until("PostgreSQL to end") { Glibc.kill(pid, 0) != 0 }
+  }
+
+  /// Starts it after a crash.
+  func restart() async throws { try await run() }
+
+  /// Stops or continues all of its processes, so that it keeps its sessions and says nothing.
+  func signal(_ signal: Int32) async throws {
+    guard let main = processes.first else { return }
+    let sessions = try await scene.run("ps", ["-o", "pid=", "--ppid", "\(main)"]).text
+      .split { " \n".contains($0) }.compactMap { Int32($0) }
+    for pid in [main] + sessions { Glibc.kill(pid, signal) }
+  }
+
+  /// Its first process.
+  private var processes: [Int32] {
+    folder.text("data/postmaster.pid").split(separator: "\n").prefix(1).compactMap { Int32($0) }
+  }
+
+  /// A database with a role of the same name that owns it, as libpq names it: by this server's own socket.
+  func makeDatabase(_ name: String) async throws -> String {
+    try await ask("create role \(name) login")
+    try await ask("create database \(name) owner \(name)")
+    return "postgresql://\(name)@/\(name)?host=\(folder.path)&port=\(port)"
   }
 
   /// Asks it by its own socket, past the daemon.
@@ -77,10 +112,26 @@ struct PostgresServer: Sendable {
   func ask(_ statement: String) async throws -> String {
     let result = try await scene.run(
       Self.tool("psql"), ["-XAtq", "-v", "ON_ERROR_STOP=1", "-c", statement],
-      environment: ["PGHOST": folder.path, "PGPORT": "\(port)", "PGUSER": "postgres", "PGDATABASE": "postgres"],
-      within: .seconds(600))
+      environment: environment, within: .seconds(600))
     guard result.status == 0 else { throw ToolFailed(description: "\(statement): \(result.everything)") }
     return result.text.trimmingCharacters(in: .newlines)
+  }
+
+  private var environment: [String: String] {
+    ["PGHOST": folder.path, "PGPORT": "\(port)", "PGUSER": "postgres", "PGDATABASE": "postgres"]
+  }
+
+  /// A backup of a database, as statements.
+  func dump(_ name: String) async throws -> String {
+    let result = try await scene.run(Self.tool("pg_dump"), ["--clean", "--if-exists", name], environment: environment)
+    guard result.status == 0 else { throw ToolFailed(description: result.everything) }
+    return result.text
+  }
+
+  func restore(_ name: String, _ backup: String) async throws {
+    let result = try await scene.run(
+      Self.tool("psql"), ["-XAtq", "-v", "ON_ERROR_STOP=1", name], input: Array(backup.utf8), environment: environment)
+    guard result.status == 0 else { throw ToolFailed(description: result.everything) }
   }
 
   /// From now on, a client over TCP has to know its user's password.
