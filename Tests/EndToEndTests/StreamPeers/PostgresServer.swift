@@ -109,9 +109,9 @@ struct PostgresServer: Sendable {
 
   /// Asks it by its own socket, past the daemon.
   @discardableResult
-  func ask(_ statement: String) async throws -> String {
+  func ask(_ statement: String, of database: String = "postgres") async throws -> String {
     let result = try await scene.run(
-      Self.tool("psql"), ["-XAtq", "-v", "ON_ERROR_STOP=1", "-c", statement],
+      Self.tool("psql"), ["-XAtq", "-v", "ON_ERROR_STOP=1", "-c", statement, database],
       environment: environment, within: .seconds(600))
     guard result.status == 0 else { throw ToolFailed(description: "\(statement): \(result.everything)") }
     return result.text.trimmingCharacters(in: .newlines)

@@ -266,6 +266,26 @@ struct `A register in PostgreSQL` {
     #expect(try await register.ca("crl", 0, "--fetch").text.contains("is up to date"))
   }
 
+  @Test func `whoever can write to the tables can't forge a revocation list or a certificate`() async throws {
+    let register = try await SharedRegister(machines: 0), scene = register.scene
+    _ = try await AuthorityCast(scene, folder: "other")
+    let before = scene.text("ca0/crl.pem")
+    let forged = scene.text("other/crl.pem"), stranger = scene.text("other/ca.crt")
+    try await register.database.ask(
+      "update sallyport_authority set list = '\(forged)', list_number = 99", of: "sallyport")
+    for arguments in [["crl", "ca0", "--fetch"], ["issue", "ca0", "--client", "x"], ["upkeep", "ca0"]] {
+      let result = try await scene.run(Sallyport.binary(), ["ca"] + arguments)
+      #expect(
+        result.status == 1 && result.everything.contains("is not signed by CN=sallyport CA"), "\(result.everything)")
+    }
+    #expect(scene.text("ca0/crl.pem") == before && access(scene.path("x.crt"), F_OK) != 0)
+    try await register.database.ask("update sallyport_certificate set certificate = '\(stranger)'", of: "sallyport")
+    let listed = try await register.ca("list", 0)
+    #expect(listed.status == 1 && listed.everything.contains("is not that certificate of CN=sallyport CA"))
+    try await register.database.ask("update sallyport_authority set format = 2", of: "sallyport")
+    #expect(try await register.ca("list", 0).everything.contains("this sallyport knows format 1"))
+  }
+
   @Test func `over TLS a wrong CA, a wrong name and a key of a stranger get no session`() async throws {
     let scene = try Scene.ofTest(), cast = try Cast(scene)
     let database = try await PostgresServer.start(scene, identity: cast.server)
