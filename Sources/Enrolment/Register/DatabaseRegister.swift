@@ -207,7 +207,9 @@ struct DatabaseRegister: CertificateRegister {
     if let place = row[1] {
       throw AuthorityError(
         "\(words) was moved to the folder \(place)",
-        hint: "use that folder; `ca migrate` there can move it back into a database")
+        hint: place == LocalAuthority.place(of: folder)
+          ? "the move ended in the middle: run `sallyport ca migrate \(folder.path) --to-folder` again"
+          : "use that folder; `ca migrate` there can move it back into a database")
     }
     return row[2] ?? ""
   }

@@ -10,14 +10,26 @@ extension LocalAuthority {
   ///
   /// If it ends in the middle, it can be run again: what is in the database already is the same.
   package func moveRegister(to uri: String) throws(AuthorityError) -> Int {
-    guard let register = store.register as? FolderRegister else {
-      throw AuthorityError("the register of \(store.folder.path) is in a database already")
-    }
+    guard let register = store.register as? FolderRegister else { return try completedMove(to: uri) }
     let database = RegisterDatabase(try Self.address(uri), DatabaseSessions())
     let target = DatabaseRegister(store.folder, store.certificate, database)
     let moved = try moved(register, to: target)
     try target.publish(moved.list)
     return moved.count
+  }
+
+  /// Sets the folder's files aside, if a move ended before it did.
+  private func completedMove(to uri: String) throws(AuthorityError) -> Int {
+    let folder = store.folder
+    let left = Self.filesOfRegister.filter { name in
+      access(folder.file(name), F_OK) == 0
+    }
+    guard let register = store.register as? DatabaseRegister, register.database.address.uri == uri, !left.isEmpty else {
+      throw AuthorityError("the register of \(folder.path) is in a database already")
+    }
+    let count = try register.index().entries.count
+    for name in left { try folder.setAside(name) }
+    return count
   }
 
   /// Under the folder's lock, which `DatabaseRegister.publish` takes, too.
