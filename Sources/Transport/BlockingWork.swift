@@ -46,7 +46,7 @@ public enum BlockingWork: Sendable, Hashable, CaseIterable {
   public var limits: BlockingLimits {
     switch self {
     case .passwords, .enrolments: BlockingLimits(lanes: 2, waiting: 512, partyWaiting: 32)
-    case .registers: BlockingLimits(lanes: 8, waiting: 512, partyWaiting: 32)
+    case .registers: BlockingLimits(lanes: 4, waiting: 512, partyWaiting: 32)
     // An exchange has one job of these at a time, so the connections bound what waits. A bound of an address would refuse
     // the clients behind one NAT, and cut responses in the middle.
     case .fileTests, .files, .bodies: BlockingLimits(lanes: 4)
@@ -57,7 +57,7 @@ public enum BlockingWork: Sendable, Hashable, CaseIterable {
     case .staples: BlockingLimits(lanes: 6, partyLanes: 1)
     case .revocationLists: BlockingLimits(lanes: 4, partyLanes: 1, waiting: 1024)
     case .reloadNames: BlockingLimits(lanes: 16)
-    case .requestNames: BlockingLimits(lanes: 24, partyLanes: 1, waiting: 256, partyWaiting: 64)
+    case .requestNames: BlockingLimits(lanes: 20, partyLanes: 1, waiting: 256, partyWaiting: 64)
     // A token may take long, and must not hold up files.
     case .identities: BlockingLimits(lanes: 8, partyLanes: 4, waiting: 1024)
     // One lane stays free of a client that names many.
