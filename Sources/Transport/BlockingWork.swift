@@ -28,8 +28,8 @@ public enum BlockingWork: Sendable, Hashable, CaseIterable {
   case identities
   /// Certificates that handshakes name (`ssl_certificate` with variables), by the client's address.
   case certificates
-  /// Files of `proxy_auth_state`, by folder.
-  case challengeFiles
+  /// Files that keep what was learned or changed, by path: of `proxy_auth_state`, `keyval_zone` and upstream groups.
+  case stateFiles
   /// Reading and loading a configuration.
   case reload
   /// Renewing what an authority publishes, by its folder.
@@ -62,7 +62,7 @@ public enum BlockingWork: Sendable, Hashable, CaseIterable {
     case .identities: BlockingLimits(lanes: 8, partyLanes: 4, waiting: 1024)
     // One lane stays free of a client that names many.
     case .certificates: BlockingLimits(lanes: 4, partyLanes: 3, waiting: 8192, partyWaiting: 2048)
-    case .challengeFiles: BlockingLimits(lanes: 4, partyLanes: 1, waiting: 1024)
+    case .stateFiles: BlockingLimits(lanes: 4, partyLanes: 1, waiting: 1024)
     case .reload, .spans, .memory: BlockingLimits(lanes: 1)
     case .authorities: BlockingLimits(lanes: 4, partyLanes: 1)
     // An order may take a quarter of an hour, and the configuration bounds how many there are.

@@ -126,7 +126,7 @@ package final class ChallengeStore: Sendable {
       return true
     }
     guard isDue else { return }
-    let outcome = pool.run(.challengeFiles, for: wanted.path) { [self] in
+    let outcome = pool.run(.stateFiles, for: wanted.path) { [self] in
       let log = log.withLock { $0 }
       do throws(ChallengeFile.ParseError) {
         try takeFolder(log)
@@ -234,7 +234,7 @@ package final class ChallengeStore: Sendable {
   }
 
   private func save() {
-    let outcome = pool?.run(.challengeFiles, for: wanted?.path ?? "") { [self] in write() }
+    let outcome = pool?.run(.stateFiles, for: wanted?.path ?? "") { [self] in write() }
     if outcome?.isTaken != true { state.withLock { $0.isScheduled = false } }
   }
 

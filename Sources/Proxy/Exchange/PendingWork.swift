@@ -7,13 +7,15 @@ enum PendingWork {
   /// Does `job` on a thread of the pool, and then `next` on the loop, unless the exchange has ended or gone on elsewhere
   /// meanwhile: a job that still waits is then withdrawn. The caller must do nothing after this, because the exchange may
   /// have ended.
+  ///
+  /// `place`: jobs of the same place are done one after the other; nil: the client's address.
   static func run<Value: Sendable>(
-    _ work: BlockingWork, for exchange: Exchange, _ job: @escaping @Sendable () -> Value,
+    _ work: BlockingWork, for exchange: Exchange, at place: String? = nil, _ job: @escaping @Sendable () -> Value,
     _ next: @escaping (Exchange, Value) -> Void
   ) {
     let box = LoopBox(Continuation(exchange, next))
     let (serial, loop) = (exchange.serial, exchange.worker.loop)
-    start(work, for: exchange) {
+    start(work, for: exchange, at: place) {
       let value = job()
       loop.post {
         guard let (exchange, next) = box.value.take(), serial == exchange.serial else { return }
@@ -32,8 +34,10 @@ enum PendingWork {
 
   /// Starts work for an exchange, which keeps the ticket in `pending`. If too much work waits already, the response is
   /// an error. If the client has left and the work has to wait, the exchange ends.
-  private static func start(_ work: BlockingWork, for exchange: Exchange, _ body: @escaping @Sendable () -> Void) {
-    switch exchange.worker.shared.pool.run(work, for: party(exchange.clientAddress), body) {
+  private static func start(
+    _ work: BlockingWork, for exchange: Exchange, at place: String?, _ body: @escaping @Sendable () -> Void
+  ) {
+    switch exchange.worker.shared.pool.run(work, for: place ?? party(exchange.clientAddress), body) {
     case .taken(let ticket, let waits):
       exchange.setPending(ticket)
       // The client's end came with its request, so no later event announces it.

@@ -89,7 +89,7 @@ private final class APIHandler: ContentHandler {
     case .keyval(let name):
       guard let asked = argument("key", exchange) else { return answer(200, try view(exchange).text(path), exchange) }
       let zone = try APIView.keyval(name, of: exchange.session.live.keyvals).zone
-      guard let value = zone.value(of: asked, now: exchange.worker.loop.now) else { throw .key }
+      guard let value = zone.pair(asked, now: exchange.worker.loop.now) else { throw .key }
       answer(200, APIView.text(pairs: [(asked, value)]), exchange)
     case .denials: answer(200, APIView.text(exchange.worker.shared.denials.all()), exchange)
     default: answer(200, try view(exchange).text(path), exchange)
@@ -140,7 +140,7 @@ private final class APIHandler: ContentHandler {
     if exchange.head.method == .delete {
       zone.removeAll()
       exchange.log(.notice, "api: the zone \"\(name)\" of keyval is emptied")
-      return answer(204, "", exchange)
+      return keep(zone, settings.state, exchange) { [self] in answer(204, "", $0) }
     }
     let body = try APIPairBody(Array(kept.memory.readable)), isNew = exchange.head.method == .post
     let change: KeyvalZone.Change
@@ -154,10 +154,36 @@ private final class APIHandler: ContentHandler {
     case .done: break
     case .exists: throw .keyExists
     case .absent: throw .key
+    case .malformed:
+      throw APIFault(status: 400, code: "KeyvalKeyInvalid", text: "the key must be an address or a network such as 10.0.0.0/8")
     case .full: throw APIFault(status: 409, code: "KeyvalFull", text: "no pair fits into the zone any more")
     }
     exchange.log(.notice, "api: the key \"\(LogEscape.text(body.key))\" of keyval zone \"\(name)\" is changed")
-    isNew ? answer(201, "", exchange) : answer(204, "", exchange)
+    keep(zone, settings.state, exchange) { [self] in answer(isNew ? 201 : 204, "", $0) }
+  }
+
+  /// Writes the pairs to the zone's `state`, so that an answer means that they outlive the process.
+  private func keep(
+    _ zone: KeyvalZone, _ state: KeyvalState?, _ exchange: Exchange, then: @escaping (Exchange) -> Void
+  ) {
+    guard let state else { return then(exchange) }
+    let now = exchange.worker.loop.now
+    kept(at: state.path, exchange, then: then) { () throws(KeyvalState.Fault) in try state.write(zone, now: now) }
+  }
+
+  /// Writes a file on a thread of the pool. The change itself stays if that fails.
+  private func kept<Fault: Error>(
+    at path: String, _ exchange: Exchange, then: @escaping (Exchange) -> Void,
+    write: @escaping @Sendable () throws(Fault) -> Void
+  ) {
+    PendingWork.run(.stateFiles, for: exchange, at: path) { () -> String? in
+      do throws(Fault) { try write() } catch { return "\(error)" }
+      return nil
+    } _: { [self] exchange, fault in
+      guard let fault else { return then(exchange) }
+      exchange.log(.error, "api: \"\(path)\" could not be written, so a restart forgets the change: \(fault)")
+      refuse(APIFault(status: 500, code: "StateNotWritten", text: "the change is made, but a restart forgets it"), exchange)
+    }
   }
 
   /// The value of an argument, decoded; nil without it.

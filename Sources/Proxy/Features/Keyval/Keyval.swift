@@ -9,6 +9,22 @@ package struct KeyvalZoneSettings: Sendable, Hashable {
   package let size: Int
   /// Milliseconds after which a pair is forgotten; nil: never.
   package let timeout: Int?
+  let matching: KeyvalMatching
+  /// Where the pairs are kept; nil: in memory alone.
+  let state: KeyvalState?
+
+  /// What makes two zones the same one.
+  struct Identity: Hashable {
+    let name: String
+    let size: Int
+    let matching: KeyvalMatching
+    let state: KeyvalState?
+  }
+
+  var identity: Identity { Identity(name: name, size: size, matching: matching, state: state) }
+
+  /// The file of `state`; nil without one.
+  package var stateFile: String? { state?.path }
 }
 
 /// keyval (nginx: ngx_http_keyval_module): a variable whose value is that of a key among pairs that the API changes.
@@ -21,9 +37,11 @@ enum Keyval: Feature {
 
   static let directives: [DirectiveEntry] = [
     .local(
-      zoneName, .http, .words(1...3, "zone=NAME:SIZE [timeout=TIME] [type=string]"),
-      "A zone of pairs for `keyval`, which the API changes. All workers share it, and a reload keeps it; a restart forgets it."
-        + " With `timeout`, a pair is forgotten so long after it was written. A full zone takes no further pair.",
+      zoneName, .http, .words(1...4, "zone=NAME:SIZE [state=FILE] [timeout=TIME] [type=string|ip|prefix]"),
+      "A zone of pairs for `keyval`, which the API changes. All workers share it, and a reload keeps it; a restart forgets it,"
+        + " unless `state` names a file for the pairs. With `timeout`, a pair is forgotten so long after it was written. A full"
+        + " zone takes no further pair. `type=ip`: keys are addresses and networks, and the smallest that contains the one"
+        + " looked up counts. `type=prefix`: the longest key with which the one looked up begins.",
       repeatable: true, example: "keyval_zone zone=tenants:1m timeout=1h;", trust: .told),
     .local(
       name, .http, .words(3...3, "KEY $VARIABLE zone=NAME"),
@@ -70,6 +88,8 @@ enum Keyval: Feature {
   private static func zone(_ line: Directive, _ builder: inout SettingsBuilder) -> KeyvalZoneSettings? {
     var place: (name: String, size: Int)?
     var timeout: Int?
+    var matching = KeyvalMatching.string
+    var state: KeyvalState?
     for word in line.arguments {
       let (option, value) = word.text.splitAtEquals
       switch (option, value) {
@@ -82,11 +102,25 @@ enum Keyval: Feature {
           return nil
         }
         timeout = time
-      case ("type", "string"?): break
+      case ("type", let value?):
+        guard let type = KeyvalMatching(rawValue: value) else {
+          builder.error(word.location, "invalid parameter \"\(word.text)\"", hint: "type=string, type=ip or type=prefix")
+          return nil
+        }
+        matching = type
+      case ("state", let value?) where !value.isEmpty:
+        let file = KeyvalState(path: resolve(value, in: builder.folder))
+        if case .failure(let fault) = file.read() {
+          builder.error(
+            word.location, "\"\(file.path)\" can't be read as the state of a keyval_zone: \(fault.reason)",
+            hint: "mend it, or move it away: the zone is empty then")
+          return nil
+        }
+        state = file
       default:
         builder.error(
           word.location, "invalid parameter \"\(word.text)\" in \"\(zoneName)\"",
-          hint: "zone=, timeout= and type=string; a file of pairs and the types ip and prefix are not supported")
+          hint: "zone=, state=, timeout= and type=; \"sync\" is not supported")
         return nil
       }
     }
@@ -94,7 +128,8 @@ enum Keyval: Feature {
       builder.error(line.location, "\"\(zoneName)\" must have \"zone\" parameter", hint: "keyval_zone zone=NAME:1m;")
       return nil
     }
-    return KeyvalZoneSettings(name: place.name, size: place.size, timeout: timeout)
+    return KeyvalZoneSettings(
+      name: place.name, size: place.size, timeout: timeout, matching: matching, state: state)
   }
 }
 
@@ -112,9 +147,9 @@ final class LiveKeyval: LiveVariable {
   private let key: CompiledTemplate
   private let zone: KeyvalZone
 
-  init(_ settings: KeyvalSettings, _ zones: KeyvalZones, isVolatile: Bool) {
+  init(_ settings: KeyvalSettings, _ zones: KeyvalZones, isVolatile: Bool, now: UInt64) {
     key = settings.key.compiled
-    zone = zones.zone(settings.zone)
+    zone = zones.zone(settings.zone, now: now)
     super.init(isVolatile: isVolatile)
   }
 

@@ -2,27 +2,92 @@ import Bytes
 import Observability
 import Synchronization
 
+/// How the key of a look-up finds a pair (`type=`).
+enum KeyvalMatching: String, Sendable, Hashable, CaseIterable {
+  /// By equal keys.
+  case string
+  /// The pair's key is an address or a network, and the key that is looked up an address or a network in it. The smallest
+  /// network counts.
+  case ip
+  /// The key that is looked up begins with the pair's key. The longest key counts.
+  case prefix
+}
+
 /// The pairs of one `keyval_zone`, within the zone's size. All workers share it; the lock is held for one look-up.
 final class KeyvalZone: Sendable {
-  enum Change: Equatable { case done, exists, absent, full }
+  enum Change: Equatable { case done, exists, absent, full, malformed }
 
-  private struct Pair {
+  struct Pair: Sendable, Equatable {
     var value: [UInt8]
     /// Milliseconds of the monotonic clock; nil: it stays.
     var end: UInt64?
+
+    func isOver(_ now: UInt64) -> Bool { end.map { $0 <= now } ?? false }
   }
 
   private struct State {
+    let matching: KeyvalMatching
     var pairs: [[UInt8]: Pair] = [:]
     var bytes = 0
+    /// With `type=ip`: the keys by their networks.
+    var networks: [AddressRange: [UInt8]] = [:]
+    /// How many keys there are of each length: in octets, or with `type=ip` in bits that are free. In the order in which they
+    /// are looked up.
+    var lengths: [(length: Int, count: Int)] = []
+
+    init(_ matching: KeyvalMatching) { self.matching = matching }
+
+    mutating func insert(_ key: [UInt8], _ pair: Pair, _ network: AddressRange?) {
+      remove(key)
+      bytes += KeyvalZone.cost(key, pair.value)
+      pairs[key] = pair
+      if let network { networks[network] = key }
+      count(key, network, 1)
+    }
 
     mutating func remove(_ key: [UInt8]) {
       guard let pair = pairs.removeValue(forKey: key) else { return }
       bytes -= KeyvalZone.cost(key, pair.value)
+      let network = matching == .ip ? KeyvalZone.network(key) : nil
+      if let network { networks[network] = nil }
+      count(key, network, -1)
+    }
+
+    private mutating func count(_ key: [UInt8], _ network: AddressRange?, _ change: Int) {
+      let length: Int
+      switch matching {
+      case .string: return
+      case .prefix: length = key.count
+      case .ip: length = network?.freeBits ?? 0
+      }
+      if let place = lengths.firstIndex(where: { $0.length == length }) {
+        lengths[place].count += change
+        if lengths[place].count <= 0 { lengths.remove(at: place) }
+      } else if change > 0 {
+        lengths.append((length, 1))
+        lengths.sort { matching == .ip ? $0.length < $1.length : $0.length > $1.length }
+      }
     }
 
     mutating func forget(now: UInt64) {
-      for (key, pair) in pairs where pair.end.map({ $0 <= now }) ?? false { remove(key) }
+      for (key, pair) in pairs where pair.isOver(now) { remove(key) }
+    }
+
+    func find(_ key: [UInt8], now: UInt64) -> [UInt8]? {
+      func value(_ key: [UInt8]) -> [UInt8]? { pairs[key].flatMap { $0.isOver(now) ? nil : $0.value } }
+      switch matching {
+      case .string: return value(key)
+      case .prefix:
+        for (length, _) in lengths where length <= key.count {
+          if let found = value(Array(key.prefix(length))) { return found }
+        }
+      case .ip:
+        guard !pairs.isEmpty, let asked = KeyvalZone.network(key) else { return nil }
+        for (length, _) in lengths where length >= asked.freeBits {
+          if let found = networks[asked.widened(to: length)].flatMap(value) { return found }
+        }
+      }
+      return nil
     }
   }
 
@@ -30,32 +95,42 @@ final class KeyvalZone: Sendable {
   static let longest = 8192
 
   private let size: Int
-  private let state = Mutex(State())
+  private let matching: KeyvalMatching
+  private let state: Mutex<State>
 
-  init(size: Int) { self.size = size }
+  init(size: Int, matching: KeyvalMatching = .string) {
+    self.size = size
+    self.matching = matching
+    state = Mutex(State(matching))
+  }
 
-  /// The memory of a pair: both texts, and their place in the dictionary with what it keeps spare.
+  /// The memory of a pair: both texts, and their places in dictionaries with what these keep spare.
   private static func cost(_ key: [UInt8], _ value: [UInt8]) -> Int { 192 + key.count + value.count }
 
-  func value(of key: [UInt8], now: UInt64) -> [UInt8]? {
-    state.withLock { state in
-      guard let pair = state.pairs[key], pair.end.map({ $0 > now }) ?? true else { return nil }
-      return pair.value
-    }
+  private static func network(_ key: [UInt8]) -> AddressRange? {
+    key.count <= 64 ? AddressRange.parse(String(decoding: key, as: UTF8.self))?.range : nil
+  }
+
+  func value(of key: [UInt8], now: UInt64) -> [UInt8]? { state.withLock { $0.find(key, now: now) } }
+
+  /// The value of a pair with this very key.
+  func pair(_ key: [UInt8], now: UInt64) -> [UInt8]? {
+    state.withLock { state in state.pairs[key].flatMap { $0.isOver(now) ? nil : $0.value } }
   }
 
   /// `isNew`: the key must not be there; otherwise it must. `timeout`: milliseconds.
   func set(_ key: [UInt8], to value: [UInt8], isNew: Bool, timeout: Int?, now: UInt64) -> Change {
-    state.withLock { state in
+    let network = matching == .ip ? Self.network(key) : nil
+    guard matching != .ip || network != nil else { return .malformed }
+    return state.withLock { state in
       state.forget(now: now)
       let former = state.pairs[key]
-      if isNew, former != nil { return .exists }
+      // Another spelling of the same network is the same key.
+      if isNew, former != nil || network.map({ state.networks[$0] != nil }) ?? false { return .exists }
       if !isNew, former == nil { return .absent }
       let room = size - state.bytes + (former.map { Self.cost(key, $0.value) } ?? 0)
       guard Self.cost(key, value) <= room else { return .full }
-      state.remove(key)
-      state.bytes += Self.cost(key, value)
-      state.pairs[key] = Pair(value: value, end: timeout.map { now &+ UInt64(max(1, $0)) })
+      state.insert(key, Pair(value: value, end: timeout.map { now &+ UInt64(max(1, $0)) }), network)
       return .done
     }
   }
@@ -69,28 +144,43 @@ final class KeyvalZone: Sendable {
     }
   }
 
-  func removeAll() { state.withLock { $0 = State() } }
+  func removeAll() { state.withLock { $0 = State(matching) } }
 
   /// All pairs, in the order of their keys.
-  func all(now: UInt64) -> [(key: [UInt8], value: [UInt8])] {
+  func all(now: UInt64) -> [(key: [UInt8], value: [UInt8])] { pairs(now: now).map { ($0.key, $0.pair.value) } }
+
+  /// The same, with the ends of their times.
+  func pairs(now: UInt64) -> [(key: [UInt8], pair: Pair)] {
     let all = state.withLock { state in
       state.forget(now: now)
       return state.pairs
     }
-    return all.map { (key: $0.key, value: $0.value.value) }.sorted { $0.key.lexicographicallyPrecedes($1.key) }
+    return all.map { (key: $0.key, pair: $0.value) }.sorted { $0.key.lexicographicallyPrecedes($1.key) }
   }
 }
 
-/// The zones in use, by name and size: a reload keeps their pairs.
-final class KeyvalZones: Sendable {
-  private struct Identity: Hashable {
-    let name: String
-    let size: Int
+extension AddressRange {
+  /// Of a network: how many bits its addresses have for themselves.
+  fileprivate var freeBits: Int { 128 - (last - first).leadingZeroBitCount }
+
+  /// The network of so many free bits around this one.
+  fileprivate func widened(to bits: Int) -> AddressRange {
+    let host = bits >= 128 ? UInt128.max : (UInt128(1) << UInt128(bits)) - 1
+    return AddressRange(first: first & ~host, last: first | host, isIPv4: isIPv4)
   }
+}
 
-  private let zones = ZoneRegistry<Identity, KeyvalZone>()
+/// The zones in use, by what they are: a reload keeps their pairs.
+final class KeyvalZones: Sendable {
+  private let zones = ZoneRegistry<KeyvalZoneSettings.Identity, KeyvalZone>()
 
-  func zone(_ settings: KeyvalZoneSettings) -> KeyvalZone {
-    zones.zone(Identity(name: settings.name, size: settings.size)) { _ in KeyvalZone(size: settings.size) }
+  /// A new zone with a `state` has the pairs of that file.
+  func zone(_ settings: KeyvalZoneSettings, now: UInt64) -> KeyvalZone {
+    zones.zone(settings.identity) { _ in
+      let zone = KeyvalZone(size: settings.size, matching: settings.matching)
+      // A file that can't be read was an error of the configuration.
+      if let state = settings.state, case .success(let pairs) = state.read() { zone.take(pairs, now: now) }
+      return zone
+    }
   }
 }
