@@ -2,7 +2,7 @@ import Language
 import Observability
 
 /// A zone of a limit, as a line of `http` or of `stream` declares it.
-struct LimitZone {
+package struct LimitZone: Sendable {
   var settings: LimitZoneSettings
   /// Whose variables its key has.
   var kind: TrafficKind
@@ -115,7 +115,7 @@ extension LimitResponseSettings {
 }
 
 /// The value of a limit's variable.
-enum LimitVerdict {
+enum LimitVerdict: CaseIterable {
   case passed, delayed, rejected, delayedDryRun, rejectedDryRun
 
   var name: StaticString {

@@ -3,6 +3,7 @@ import Synchronization
 
 /// A `limit_req_zone`, shared by all workers. The lock is held for one look-up.
 final class RequestZone: Sendable {
+  let verdicts = VerdictCounts()
   private let states: Mutex<RequestStates>
 
   init(size: Int) { states = Mutex(RequestStates(size: size)) }
@@ -20,12 +21,45 @@ final class RequestZone: Sendable {
 
 /// A `limit_conn_zone`, shared by all workers. The lock is held for one look-up.
 final class ConnectionZone: Sendable {
+  let verdicts = VerdictCounts()
   private let counts: Mutex<ConnectionCounts>
 
   init(size: Int) { counts = Mutex(ConnectionCounts(size: size)) }
 
   func take(_ key: [UInt8], limit: Int) -> ConnectionCounts.Answer { counts.withLock { $0.take(key, limit: limit) } }
   func release(_ key: [UInt8]) { counts.withLock { $0.release(key) } }
+}
+
+/// What a zone has decided since the process began, for the API.
+final class VerdictCounts: Sendable {
+  private let passed = Atomic<UInt64>(0)
+  private let delayed = Atomic<UInt64>(0)
+  private let rejected = Atomic<UInt64>(0)
+  private let delayedDryRun = Atomic<UInt64>(0)
+  private let rejectedDryRun = Atomic<UInt64>(0)
+
+  func count(_ verdict: LimitVerdict) { withCount(verdict) { $0.wrappingAdd(1, ordering: .relaxed) } }
+
+  func count(_ verdict: LimitVerdict, inPlaceOf other: LimitVerdict) {
+    withCount(other) { $0.wrappingSubtract(1, ordering: .relaxed) }
+    count(verdict)
+  }
+
+  subscript(verdict: LimitVerdict) -> UInt64 { withCount(verdict) { $0.load(ordering: .relaxed) } }
+
+  /// nginx Plus: a DELETE of the zone.
+  func reset() { for verdict in LimitVerdict.allCases { withCount(verdict) { $0.store(0, ordering: .relaxed) } } }
+
+  @inline(__always)
+  private func withCount<Result>(_ verdict: LimitVerdict, _ body: (borrowing Atomic<UInt64>) -> Result) -> Result {
+    switch verdict {
+    case .passed: body(passed)
+    case .delayed: body(delayed)
+    case .rejected: body(rejected)
+    case .delayedDryRun: body(delayedDryRun)
+    case .rejectedDryRun: body(rejectedDryRun)
+    }
+  }
 }
 
 /// The zones in use, by name, key and size. As in nginx, another rate keeps the states.

@@ -171,6 +171,8 @@ public final class HTTPSettings: Sendable {
   package let guessStore: StoreUse?
   /// Each `keyval_zone`.
   package let keyvalZones: [KeyvalZoneSettings]
+  /// `limit_req_zone` and `limit_conn_zone`.
+  let limitZones: [LimitZone]
 
   package init(
     listeners: [ListenerSettings], servers: [ServerSettings], groups: [UpstreamGroupSettings],
@@ -179,12 +181,13 @@ public final class HTTPSettings: Sendable {
     resolvers: [ResolverSettings] = [], clientLimits: ClientLimitSettings = ClientLimitSettings(),
     expiryNotice: ExpiryNotice = .standard, acmeCertificates: [ACMECertificateSettings] = [],
     spanExport: SpanExport? = nil, sharedStores: [SharedStoreSettings] = [],
-    guessStore: StoreUse? = nil, keyvalZones: [KeyvalZoneSettings] = []
+    guessStore: StoreUse? = nil, keyvalZones: [KeyvalZoneSettings] = [], limitZones: [LimitZone] = []
   ) {
     self.spanExport = spanExport
     self.sharedStores = sharedStores
     self.guessStore = guessStore
     self.keyvalZones = keyvalZones
+    self.limitZones = limitZones
     self.acmeCertificates = acmeCertificates
     self.expiryNotice = expiryNotice
     self.clientLimits = clientLimits

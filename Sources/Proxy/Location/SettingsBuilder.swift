@@ -104,7 +104,8 @@ package struct SettingsBuilder {
       resolvers: Array(Set(resolvers.values.compactMap { $0 })), clientLimits: clientLimits(http),
       expiryNotice: expiryNotice(http), acmeCertificates: acmeCertificates,
       spanExport: spanExport, sharedStores: stores.values.sorted { $0.name < $1.name },
-      guessStore: guessStore, keyvalZones: keyvalZones.values.sorted { $0.name < $1.name })
+      guessStore: guessStore, keyvalZones: keyvalZones.values.sorted { $0.name < $1.name },
+      limitZones: limitZones.values.sorted { $0.settings.name < $1.settings.name })
   }
 
   // MARK: Shared by all parts

@@ -75,7 +75,14 @@ private final class APIHandler: ContentHandler {
   private func view(_ exchange: Exchange) -> APIView {
     let live = exchange.session.live
     let snapshot = MetricsSnapshot(exchange.worker.metrics, live.generation)
-    return APIView(snapshot: snapshot, groups: live.zonedGroups, keyvals: live.keyvals, now: exchange.worker.loop.now)
+    return APIView(
+      snapshot: snapshot, groups: live.zonedGroups, keyvals: live.keyvals, limits: limits(exchange),
+      now: exchange.worker.loop.now)
+  }
+
+  private func limits(_ exchange: Exchange) -> APILimits {
+    APILimits(
+      settings: exchange.session.live.generation.http.limitZones, zones: exchange.worker.shared.limitZones)
   }
 
   private func show(_ path: APIPath, _ exchange: Exchange) throws(APIFault) {
@@ -116,6 +123,9 @@ private final class APIHandler: ContentHandler {
         try patch(id, of: name, isOfStream: isOfStream, body, exchange)
       case (.post, .keyval(let name)), (.patch, .keyval(let name)), (.delete, .keyval(let name)):
         try change(name, kept, exchange)
+      case (.delete, .limit(let kind, let name)):
+        try limits(exchange).counts(kind, name).reset()
+        answer(204, "", exchange)
       case (.delete, .client(let name)): cut(name, exchange)
       case (.post, .denials): try deny(try APIDenialBody(Array(kept.memory.readable)), exchange)
       case (.delete, .denial(let fingerprint)):
@@ -155,7 +165,8 @@ private final class APIHandler: ContentHandler {
     case .exists: throw .keyExists
     case .absent: throw .key
     case .malformed:
-      throw APIFault(status: 400, code: "KeyvalKeyInvalid", text: "the key must be an address or a network such as 10.0.0.0/8")
+      throw APIFault(
+        status: 400, code: "KeyvalKeyInvalid", text: "the key must be an address or a network such as 10.0.0.0/8")
     case .full: throw APIFault(status: 409, code: "KeyvalFull", text: "no pair fits into the zone any more")
     }
     exchange.log(.notice, "api: the key \"\(LogEscape.text(body.key))\" of keyval zone \"\(name)\" is changed")
@@ -182,7 +193,8 @@ private final class APIHandler: ContentHandler {
     } _: { [self] exchange, fault in
       guard let fault else { return then(exchange) }
       exchange.log(.error, "api: \"\(path)\" could not be written, so a restart forgets the change: \(fault)")
-      refuse(APIFault(status: 500, code: "StateNotWritten", text: "the change is made, but a restart forgets it"), exchange)
+      refuse(
+        APIFault(status: 500, code: "StateNotWritten", text: "the change is made, but a restart forgets it"), exchange)
     }
   }
 

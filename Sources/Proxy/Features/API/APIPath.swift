@@ -17,6 +17,8 @@ package enum APIPath: Equatable, Sendable {
   case server(String, UInt64, isOfStream: Bool)
   case keyvals
   case keyval(String)
+  case limits(APILimit)
+  case limit(APILimit, String)
   // sallyport's own.
   case sallyport
   case clients
@@ -54,6 +56,12 @@ package enum APIPath: Equatable, Sendable {
     case ("http", 2) where rest[1] == "requests": self = .requests
     case ("http", 2) where rest[1] == "keyvals": self = .keyvals
     case ("http", 3) where rest[1] == "keyvals": self = .keyval(rest[2])
+    case ("http", 2...3) where rest[1].hasPrefix("limit_"):
+      guard let limit = APILimit(rawValue: rest[1]) else {
+        self = .unknown
+        return
+      }
+      self = rest.count == 2 ? .limits(limit) : .limit(limit, rest[2])
     case ("http", _) where rest[1] == "upstreams": self = .upstreams(rest.dropFirst(2), isOfStream: false)
     case ("stream", _) where rest[1] == "upstreams": self = .upstreams(rest.dropFirst(2), isOfStream: true)
     default: self = .unknown
@@ -91,6 +99,12 @@ package enum APIPath: Equatable, Sendable {
   }
 }
 
+/// The kinds of zones whose decisions the API shows.
+package enum APILimit: String, Sendable {
+  case requests = "limit_reqs"
+  case connections = "limit_conns"
+}
+
 /// Why the API refuses a request: nginx Plus's codes and texts.
 package struct APIFault: Error, Equatable {
   package let status: Int
@@ -101,6 +115,8 @@ package struct APIFault: Error, Equatable {
   static let version = APIFault(status: 404, code: "UnknownVersion", text: "unknown version")
   static let upstream = APIFault(status: 404, code: "UpstreamNotFound", text: "upstream not found")
   static let server = APIFault(status: 404, code: "UpstreamServerNotFound", text: "server with this ID doesn't exist")
+  static let limitRequests = APIFault(status: 404, code: "LimitReqNotFound", text: "limit_req not found")
+  static let limitConnections = APIFault(status: 404, code: "LimitConnNotFound", text: "limit_conn not found")
   static let keyval = APIFault(status: 404, code: "KeyvalNotFound", text: "keyval not found")
   static let key = APIFault(status: 404, code: "KeyvalKeyNotFound", text: "key not found")
   static let keyExists = APIFault(status: 409, code: "KeyvalKeyExists", text: "key already exists")

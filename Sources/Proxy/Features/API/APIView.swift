@@ -11,6 +11,7 @@ struct APIView {
   let snapshot: MetricsSnapshot
   let groups: [UpstreamGroup]
   let keyvals: [NamedKeyval]
+  let limits: APILimits
   /// Of the monotonic clock, for pairs.
   let now: UInt64
 
@@ -28,7 +29,7 @@ struct APIView {
     switch path {
     case .root: return "[9]\n"
     case .version: return "[\"nginx\",\"connections\",\"ssl\",\"workers\",\"http\",\"stream\",\"sallyport\"]\n"
-    case .http: return "[\"requests\",\"upstreams\",\"keyvals\"]\n"
+    case .http: return "[\"requests\",\"upstreams\",\"keyvals\",\"limit_reqs\",\"limit_conns\"]\n"
     case .stream: return "[\"upstreams\"]\n"
     case .nginx:
       json.object {
@@ -88,6 +89,13 @@ struct APIView {
     case .keyval(let name):
       let zone = try Self.keyval(name, of: keyvals).zone
       json.object { Self.pairs(zone.all(now: now), &$0) }
+    case .limits(let kind):
+      json.object { json in
+        for (name, counts) in limits.all(kind) { json.object(name) { Self.verdicts(counts, kind, &$0) } }
+      }
+    case .limit(let kind, let name):
+      let counts = try limits.counts(kind, name)
+      json.object { Self.verdicts(counts, kind, &$0) }
     case .sallyport: return "[\"clients\",\"denials\"]\n"
     case .otherVersion: throw .version
     // The handler has asked all workers for these, or they take other methods.
@@ -107,6 +115,14 @@ struct APIView {
     var json = JSONText()
     json.object { Self.pairs(pairs, &$0) }
     return json.text + "\n"
+  }
+
+  private static func verdicts(_ counts: VerdictCounts, _ kind: APILimit, _ json: inout JSONText) {
+    json.member("passed", max(0, Int64(truncatingIfNeeded: counts[.passed])))
+    if kind == .requests { json.member("delayed", max(0, Int64(truncatingIfNeeded: counts[.delayed]))) }
+    json.member("rejected", max(0, Int64(truncatingIfNeeded: counts[.rejected])))
+    if kind == .requests { json.member("delayed_dry_run", max(0, Int64(truncatingIfNeeded: counts[.delayedDryRun]))) }
+    json.member("rejected_dry_run", max(0, Int64(truncatingIfNeeded: counts[.rejectedDryRun])))
   }
 
   private static func pairs(_ pairs: [(key: [UInt8], value: [UInt8])], _ json: inout JSONText) {
@@ -217,5 +233,28 @@ struct APIView {
       $0.member("handshakes", Int64(clamping: whole))
       $0.member("handshakes_failed", Int64(clamping: failed))
     }
+  }
+}
+
+/// The zones of `limit_req` and `limit_conn` of a generation, as the API shows them.
+struct APILimits {
+  let settings: [LimitZone]
+  let zones: LimitZones
+
+  func all(_ kind: APILimit) -> [(name: String, counts: VerdictCounts)] {
+    settings.filter { $0.kind == .http && ($0.rate != nil) == (kind == .requests) }.map { zone in
+      let name = zone.settings.name
+      return switch kind {
+      case .requests: (name, zones.requestZone(zone.settings).verdicts)
+      case .connections: (name, zones.connectionZone(zone.settings).verdicts)
+      }
+    }
+  }
+
+  func counts(_ kind: APILimit, _ name: String) throws(APIFault) -> VerdictCounts {
+    guard let found = all(kind).first(where: { $0.name == name }) else {
+      throw kind == .requests ? .limitRequests : .limitConnections
+    }
+    return found.counts
   }
 }

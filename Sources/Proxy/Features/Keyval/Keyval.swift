@@ -104,7 +104,8 @@ enum Keyval: Feature {
         timeout = time
       case ("type", let value?):
         guard let type = KeyvalMatching(rawValue: value) else {
-          builder.error(word.location, "invalid parameter \"\(word.text)\"", hint: "type=string, type=ip or type=prefix")
+          builder.error(
+            word.location, "invalid parameter \"\(word.text)\"", hint: "type=string, type=ip or type=prefix")
           return nil
         }
         matching = type

@@ -44,7 +44,8 @@ struct KeyvalState: Sendable, Hashable {
     for (key, said) in members {
       let value = said.members.map { $0["value"] } ?? said
       let end = said.members?["until"]
-      guard let text = value?.text, end == nil || end?.integer != nil, (1...KeyvalZone.longest).contains(key.utf8.count),
+      guard let text = value?.text, end == nil || end?.integer != nil,
+        (1...KeyvalZone.longest).contains(key.utf8.count),
         text.utf8.count <= KeyvalZone.longest
       else { throw Fault(reason: "the value of \"\(key.prefix(64))\" is neither a text nor {\"value\":…,\"until\":…}") }
       pairs.append(Pair(key: Array(key.utf8), value: Array(text.utf8), end: end?.integer))

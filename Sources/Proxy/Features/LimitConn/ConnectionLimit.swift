@@ -76,6 +76,7 @@ final class ConnectionLimit: PhaseStep {
       }
       switch (answer, failing) {
       case (.counted, _):
+        line.zone.verdicts.count(.passed)
         exchange.use(ConnectionLimitState.self).hold(key, in: holds)
         exchange.resume(go(on: index, exchange))
       case (.refused, _): exchange.resume(refuse(exchange, line))
@@ -95,12 +96,13 @@ final class ConnectionLimit: PhaseStep {
     let line = lines[index], key = lines[index].key.bytes(exchange)
     switch line.zone.take(key, limit: line.count) {
     case .counted:
+      line.zone.verdicts.count(.passed)
       exchange.use(ConnectionLimitState.self).hold(key, in: line.zone)
       return go(on: index + 1, exchange)
     case .refused: return refuse(exchange, line)
     case .full:
       exchange.log(.alert, "could not allocate node in limit_conn_zone \"\(line.name)\"")
-      return refuse(exchange)
+      return refuse(exchange, by: line)
     }
   }
 
@@ -108,11 +110,13 @@ final class ConnectionLimit: PhaseStep {
     exchange.log(
       response.level,
       "limiting connections\(response.isDryRun ? ", dry run," : "") by zone \"\(line.name)\"\(reason)")
-    return refuse(exchange)
+    return refuse(exchange, by: line)
   }
 
-  private func refuse(_ exchange: Exchange) -> StepOutcome {
-    exchange.use(ConnectionLimitState.self).refuse(as: response.isDryRun ? .rejectedDryRun : .rejected)
+  private func refuse(_ exchange: Exchange, by line: Line) -> StepOutcome {
+    let verdict: LimitVerdict = response.isDryRun ? .rejectedDryRun : .rejected
+    line.zone.verdicts.count(verdict)
+    exchange.use(ConnectionLimitState.self).refuse(as: verdict)
     return response.isDryRun ? .next : response.refusal(of: exchange)
   }
 }

@@ -26,13 +26,15 @@ final class RequestLimit: PhaseStep {
   private struct Longest {
     var wait = 0
     var excess = 0
-    var name = ""
+    /// The zone that decides the wait; nil: nobody waits.
+    var slowest: Line?
     var isCounted = false
 
     mutating func consider(_ line: Line, _ excess: Int) {
       isCounted = true
+      line.zone.verdicts.count(.passed)
       let wait = LeakyBucket.wait(excess: excess, free: line.delay, rate: line.rate)
-      if wait > self.wait { (self.wait, self.excess, name) = (wait, excess, line.name) }
+      if wait > self.wait { (self.wait, self.excess, slowest) = (wait, excess, line) }
     }
   }
 
@@ -106,7 +108,7 @@ final class RequestLimit: PhaseStep {
   private func withoutStore(_ exchange: Exchange, _ asked: [Line]) -> StepOutcome {
     if let line = asked.first(where: { $0.failing == .closed }) {
       exchange.log(response.level, "limiting requests: no answer of the shared store for zone \"\(line.name)\"")
-      return refuse(exchange, [])
+      return refuse(exchange, line, [])
     }
     return judge(exchange, lines.filter { $0.failing == nil || $0.failing == .local }, Longest())
   }
@@ -129,40 +131,47 @@ final class RequestLimit: PhaseStep {
         return refuse(exchange, line, excess: excess)
       case .full:
         exchange.log(.alert, "could not allocate node in limit_req zone \"\(line.name)\"")
-        return refuse(exchange, reserved)
+        return refuse(exchange, line, reserved)
       }
     }
     for (line, reservation) in reserved.reversed() {
       longest.consider(line, line.zone.settle(reservation, rate: line.rate, now: now))
     }
     guard longest.isCounted else { return .next }
-    guard longest.wait > 0 else {
+    guard let slowest = longest.slowest else {
       exchange.use(RequestLimitState.self).verdict = .passed
       return .next
     }
-    return delay(exchange, longest.wait, excess: longest.excess, longest.name)
+    return delay(exchange, longest.wait, excess: longest.excess, slowest)
   }
 
   private func refuse(_ exchange: Exchange, _ line: Line, excess: Int) -> StepOutcome {
     exchange.log(
       response.level,
       "limiting requests\(response.isDryRun ? ", dry run" : ""), excess: \(Self.text(excess)) by zone \"\(line.name)\"")
-    return refuse(exchange, [])
+    return refuse(exchange, line, [])
   }
 
-  private func refuse(_ exchange: Exchange, _ reserved: [(Line, RequestStates.Reservation)]) -> StepOutcome {
+  /// `line`: whose zone refuses.
+  private func refuse(
+    _ exchange: Exchange, _ line: Line, _ reserved: [(Line, RequestStates.Reservation)]
+  ) -> StepOutcome {
     for (line, reservation) in reserved { line.zone.release(reservation) }
-    exchange.use(RequestLimitState.self).verdict = response.isDryRun ? .rejectedDryRun : .rejected
+    let verdict: LimitVerdict = response.isDryRun ? .rejectedDryRun : .rejected
+    line.zone.verdicts.count(verdict)
+    exchange.use(RequestLimitState.self).verdict = verdict
     return response.isDryRun ? .next : response.refusal(of: exchange)
   }
 
-  private func delay(_ exchange: Exchange, _ wait: Int, excess: Int, _ name: String) -> StepOutcome {
+  private func delay(_ exchange: Exchange, _ wait: Int, excess: Int, _ line: Line) -> StepOutcome {
     // As in nginx, a delay is one level less severe than a refusal.
     let level = LogLevel(rawValue: response.level.rawValue - 1).map { max(.info, $0) } ?? .info
     exchange.log(
       level,
-      "delaying request\(response.isDryRun ? ", dry run" : ""), excess: \(Self.text(excess)), by zone \"\(name)\"")
-    exchange.use(RequestLimitState.self).verdict = response.isDryRun ? .delayedDryRun : .delayed
+      "delaying request\(response.isDryRun ? ", dry run" : ""), excess: \(Self.text(excess)), by zone \"\(line.name)\"")
+    let verdict: LimitVerdict = response.isDryRun ? .delayedDryRun : .delayed
+    line.zone.verdicts.count(verdict, inPlaceOf: .passed)
+    exchange.use(RequestLimitState.self).verdict = verdict
     if response.isDryRun { return .next }
     exchange.wait(milliseconds: wait) { $0.resume(.next) }
     // The client's end may have come with its request, and then no later event announces it.
