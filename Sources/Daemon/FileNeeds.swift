@@ -31,9 +31,8 @@ package enum FileNeeds {
     }
     needs += settings.http.revocationFolders.sorted().map { FileNeed(.change, $0) }
     for (_, location) in settings.http.everyLocation { needs += Self.needs(of: location) }
-    needs += settings.http.keyvalZones.compactMap { zone in
-      zone.stateFile.map { FileNeed(.change, NewFile.folder(of: $0)) }
-    }
+    let states = settings.http.keyvalZones.map(\.stateFile) + settings.http.groups.map(\.stateFile)
+    needs += states.compactMap { $0.map { FileNeed(.change, NewFile.folder(of: $0)) } }
     // One that is missing gets no rule: the rule would be for the folder above it.
     for issuer in Set(settings.http.acmeCertificates.map(\.issuer)) where access(issuer.stateFolder, F_OK) == 0 {
       needs.append(FileNeed(.change, issuer.stateFolder, at: issuer.location))

@@ -23,8 +23,8 @@ public final class UpstreamGroup {
   private(set) var balancer: Balancer
   /// With `zone`, in place of `balancer`.
   let shared: SharedBalancer?
-  /// With `resolve`: where the servers come from, and the number of this list there.
-  private let list: GroupList?
+  /// With `resolve`, or if the API changes servers: where they come from, and the number of this list there.
+  let list: GroupList?
   private let listNumber: UInt64
   private var failures: TroubledServers
   /// nil if no health check concerns the group.

@@ -74,6 +74,8 @@ public struct UpstreamGroupSettings: Sendable, Hashable {
   /// Whether servers that have failed are tried if no other is left: in a group that is made for a target with variables.
   /// nginx makes one for each request, so that no failure of an earlier one counts.
   public var triesFailedServers = false
+  /// `state`: the file that keeps the servers, which the API changes; nil: they are in the configuration.
+  public var stateFile: String?
   /// Whether it is a group of `stream`, whose names `http` doesn't know.
   public var isOfStream = false
   /// How the names of servers with `resolve` are asked for.

@@ -173,6 +173,8 @@ public final class HTTPSettings: Sendable {
   package let keyvalZones: [KeyvalZoneSettings]
   /// `limit_req_zone` and `limit_conn_zone`.
   let limitZones: [LimitZone]
+  /// Whether requests can change servers (`api write=on`).
+  let hasWritableAPI: Bool
 
   package init(
     listeners: [ListenerSettings], servers: [ServerSettings], groups: [UpstreamGroupSettings],
@@ -181,13 +183,15 @@ public final class HTTPSettings: Sendable {
     resolvers: [ResolverSettings] = [], clientLimits: ClientLimitSettings = ClientLimitSettings(),
     expiryNotice: ExpiryNotice = .standard, acmeCertificates: [ACMECertificateSettings] = [],
     spanExport: SpanExport? = nil, sharedStores: [SharedStoreSettings] = [],
-    guessStore: StoreUse? = nil, keyvalZones: [KeyvalZoneSettings] = [], limitZones: [LimitZone] = []
+    guessStore: StoreUse? = nil, keyvalZones: [KeyvalZoneSettings] = [], limitZones: [LimitZone] = [],
+    hasWritableAPI: Bool = false
   ) {
     self.spanExport = spanExport
     self.sharedStores = sharedStores
     self.guessStore = guessStore
     self.keyvalZones = keyvalZones
     self.limitZones = limitZones
+    self.hasWritableAPI = hasWritableAPI
     self.acmeCertificates = acmeCertificates
     self.expiryNotice = expiryNotice
     self.clientLimits = clientLimits

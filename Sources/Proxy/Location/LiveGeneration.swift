@@ -64,7 +64,10 @@ final class LiveGeneration {
     let health = generation.health.groups
     var followed: [Int: FollowedGroup] = [:]
     for (index, group) in generation.groups.enumerated() {
-      if let list = shared.groupLists.list(for: group) {
+      let isChecked = health.indices.contains(index) && health[index] != nil
+      let isChangeable =
+        group.settings.zone != nil && (group.settings.stateFile != nil || generation.http.hasWritableAPI && !isChecked)
+      if let list = shared.groupLists.list(for: group, isChangeable: isChangeable) {
         followed[index] = FollowedGroup(list, loop: loop, budget: budget)
       }
     }

@@ -50,6 +50,8 @@ package struct SettingsBuilder {
   var guessStore: StoreUse?
   /// `keyval_zone`, by name.
   var keyvalZones: [String: KeyvalZoneSettings] = [:]
+  /// A location has `api write=on`.
+  var hasWritableAPI = false
   /// nil: no spans go out.
   var spanExport: SpanExport?
   /// By the lines of servers, those without an error.
@@ -105,7 +107,7 @@ package struct SettingsBuilder {
       expiryNotice: expiryNotice(http), acmeCertificates: acmeCertificates,
       spanExport: spanExport, sharedStores: stores.values.sorted { $0.name < $1.name },
       guessStore: guessStore, keyvalZones: keyvalZones.values.sorted { $0.name < $1.name },
-      limitZones: limitZones.values.sorted { $0.settings.name < $1.settings.name })
+      limitZones: limitZones.values.sorted { $0.settings.name < $1.settings.name }, hasWritableAPI: hasWritableAPI)
   }
 
   // MARK: Shared by all parts

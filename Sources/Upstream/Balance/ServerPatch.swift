@@ -79,7 +79,46 @@ public struct GroupMember: Sendable {
   }
 }
 
+extension GroupMember {
+  /// Its line in a `state`. `route`: empty without one.
+  func line(route: [UInt8]) -> String {
+    var words = ["server \(address)"]
+    if weight != 1 { words.append("weight=\(weight)") }
+    if maxConnections != 0 { words.append("max_conns=\(maxConnections)") }
+    if maxFails != 1 { words.append("max_fails=\(maxFails)") }
+    if failTimeout != 10_000 { words.append("fail_timeout=\(failTimeout / 1000)s") }
+    if slowStart != 0 { words.append("slow_start=\(slowStart / 1000)s") }
+    if !route.isEmpty { words.append("route=\(String(decoding: route, as: UTF8.self))") }
+    if isBackup { words.append("backup") }
+    if isDown { words.append("down") }
+    if isDraining { words.append("drain") }
+    return words.joined(separator: " ") + ";\n"
+  }
+}
+
 extension UpstreamGroup {
+  /// Adds a server for all workers, and returns it. A reload keeps it, and a restart only with `state`.
+  public func add(_ server: UpstreamServerSettings, at address: SocketAddress) throws(ServerListFault) -> GroupMember {
+    guard let list else { throw .fixed }
+    try list.add(ResolvedGroup.Server(address: address, settings: server))
+    guard let member = members.first(where: { $0.address == address }) else { throw .unknown }
+    return member
+  }
+
+  /// Removes a server for all workers, and returns it.
+  public func remove(_ id: UInt64) throws(ServerListFault) -> GroupMember {
+    guard let member = members.first(where: { $0.id == id }) else { throw .unknown }
+    guard let list else { throw .fixed }
+    try list.remove(member.address)
+    return member
+  }
+
+  /// The lines that its `state` is to have; nil without one.
+  public var stateLines: (path: String, lines: @Sendable () -> String)? {
+    guard let list, let path = settings.stateFile else { return nil }
+    return (path, { list.lines })
+  }
+
   /// Why a server was not changed.
   public enum PatchFault: Error, Sendable {
     /// Without `zone`, each worker has a state of its own.

@@ -2,7 +2,8 @@ import Bytes
 import Synchronization
 public import Transport
 
-/// The servers of a group with `resolve`, as DNS has them now. All workers share it, and reloads keep it.
+/// The servers of a group as they are now: what DNS says of those with `resolve`, and what the API has added and removed.
+/// All workers share it, and reloads keep it.
 ///
 /// A list is replaced as a whole: a change makes a new `ResolvedGroup` with the next number, and each worker makes a new
 /// `UpstreamGroup` of it. What is known of a server stays with its address. Bound: `limit` servers.
@@ -13,6 +14,7 @@ public final class GroupList: Sendable {
     /// The group's settings, and its servers with addresses.
     var template: ResolvedGroup
     var found: [FollowedName: [FollowedAddress]] = [:]
+    var changes = ServerChanges()
     var group: ResolvedGroup
     var number: UInt64 = 1
   }
@@ -24,7 +26,7 @@ public final class GroupList: Sendable {
   /// `former`: a list of the same group with other names or ports, whose answers count until there are new ones.
   init(_ template: ResolvedGroup, after former: GroupList? = nil) {
     let found = Self.answers(former?.state.withLock { $0.found } ?? [:], for: template)
-    let group = Self.group(template, found)
+    let group = Self.group(template, found, ServerChanges())
     state = Mutex(State(template: template, found: found, group: group))
     var balancer = Balancer(Balancer.Plan(peers: []), seed: UInt64.random(in: 0 ... .max))
     balancer.replace(Balancer.Plan(group), list: 1)
@@ -57,6 +59,7 @@ public final class GroupList: Sendable {
   func adopt(_ template: ResolvedGroup) {
     state.withLock { state in
       state.template = template
+      state.changes.adopt(template)
       renew(&state)
     }
   }
@@ -74,7 +77,7 @@ public final class GroupList: Sendable {
 
   @discardableResult
   private func renew(_ state: inout State) -> Bool {
-    let group = Self.group(state.template, state.found)
+    let group = Self.group(state.template, state.found, state.changes)
     guard group.settings != state.group.settings || group.servers != state.group.servers else { return false }
     state.group = group
     state.number &+= 1
@@ -84,12 +87,55 @@ public final class GroupList: Sendable {
     return true
   }
 
+  // MARK: Changes by the API
+
+  /// Adds a server for all workers.
+  func add(_ server: ResolvedGroup.Server) throws(ServerListFault) {
+    try change { (state) throws(ServerListFault) in
+      guard !state.group.servers.contains(where: { $0.address == server.address }) else { throw .exists }
+      guard state.group.servers.count < Self.limit else { throw .full }
+      guard !server.settings.isBackup || !state.template.settings.method.isWithoutBackup else { throw .noBackup }
+      state.changes.added.append(server)
+    }
+  }
+
+  /// Removes a server for all workers. Exchanges that it serves go on.
+  func remove(_ address: SocketAddress) throws(ServerListFault) {
+    try change { (state) throws(ServerListFault) in
+      if let place = state.changes.added.firstIndex(where: { $0.address == address }) {
+        state.changes.added.remove(at: place)
+        return
+      }
+      guard let server = state.group.servers.first(where: { $0.address == address }) else { throw .unknown }
+      guard server.settings.followed == nil else { throw .ofDNS }
+      state.changes.removed[address] = server.settings
+    }
+  }
+
+  private func change(
+    _ body: (inout State) throws(ServerListFault) -> Void
+  ) throws(ServerListFault) {
+    try state.withLock { (state) throws(ServerListFault) in
+      try body(&state)
+      renew(&state)
+    }
+  }
+
+  /// The lines of the group's servers as they are now, for its `state`.
+  public var lines: String {
+    let servers = state.withLock { $0.group.servers }
+    let routes = Dictionary(servers.map { ($0.address, $0.settings.route) }) { first, _ in first }
+    return balancer.withLock { $0.members(now: 0) }.map { $0.line(route: routes[$0.address] ?? []) }.joined()
+  }
+
   private static func group(
-    _ template: ResolvedGroup, _ found: [FollowedName: [FollowedAddress]]
+    _ template: ResolvedGroup, _ found: [FollowedName: [FollowedAddress]], _ changes: ServerChanges
   ) -> ResolvedGroup {
     let noBackup = template.settings.method.isWithoutBackup
     let servers = template.settings.servers.flatMap { line -> [ResolvedGroup.Server] in
-      guard let name = line.followed else { return template.servers.filter { $0.settings == line } }
+      guard let name = line.followed else {
+        return template.servers.filter { $0.settings == line && changes.keeps($0) }
+      }
       return (found[name] ?? []).compactMap { entry in
         var settings = line
         // nginx: with `backup`, only the records with the first priority count, as backup servers.
@@ -99,11 +145,54 @@ public final class GroupList: Sendable {
         return ResolvedGroup.Server(address: entry.address, settings: settings)
       }
     }
-    return ResolvedGroup(settings: template.settings, servers: Array(servers.prefix(limit)))
+    return ResolvedGroup(settings: template.settings, servers: Array((servers + changes.added).prefix(limit)))
   }
 }
 
-/// The lists of groups with `resolve` that are in use. A reload that follows the same names keeps the list.
+/// Why the API did not add or remove a server.
+public enum ServerListFault: Error, Sendable {
+  /// The group's servers are those of its lines.
+  case fixed
+  case exists
+  case full
+  case unknown
+  /// DNS says which addresses there are.
+  case ofDNS
+  /// The group's method knows no backup servers.
+  case noBackup
+}
+
+/// What the API has added to a group's servers, and removed of them.
+private struct ServerChanges {
+  var added: [ResolvedGroup.Server] = []
+  /// By address: what the line said. A line that says something else is newer.
+  var removed: [SocketAddress: UpstreamServerSettings] = [:]
+
+  func keeps(_ server: ResolvedGroup.Server) -> Bool {
+    removed[server.address]?.saysTheSame(as: server.settings) != true
+  }
+
+  /// Drops what the lines of a new generation say themselves.
+  mutating func adopt(_ template: ResolvedGroup) {
+    removed = removed.filter { address, line in
+      template.servers.contains { $0.address == address && line.saysTheSame(as: $0.settings) }
+    }
+    added.removeAll { server in
+      template.servers.contains { $0.address == server.address && removed[$0.address] == nil }
+    }
+  }
+}
+
+extension UpstreamServerSettings {
+  /// Whether two lines are the same, wherever they stand.
+  fileprivate func saysTheSame(as other: UpstreamServerSettings) -> Bool {
+    var other = other
+    other.location = location
+    return self == other
+  }
+}
+
+/// The lists of groups that are in use. A reload that follows the same names keeps the list.
 public final class GroupLists: Sendable {
   private struct Identity: Hashable {
     let zone: String
@@ -115,10 +204,10 @@ public final class GroupLists: Sendable {
 
   public init() {}
 
-  /// nil: no server of the group has `resolve`.
-  public func list(for group: ResolvedGroup) -> GroupList? {
+  /// nil: no server of the group has `resolve`, and nobody adds or removes any (`isChangeable`).
+  public func list(for group: ResolvedGroup, isChangeable: Bool) -> GroupList? {
     let names = group.settings.servers.compactMap(\.followed)
-    guard !names.isEmpty else { return nil }
+    guard !names.isEmpty || isChangeable else { return nil }
     let identity = Identity(zone: group.settings.zone ?? "", group: group.settings.name, names: names)
     return known.zone(identity) { list in
       list.adopt(group)

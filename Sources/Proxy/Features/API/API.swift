@@ -38,6 +38,7 @@ struct API: ContentFeature {
       builder.error(line.place(0), "invalid parameter \"\(word)\" in \"\(name)\"", hint: "write=on or write=off")
       return nil
     }
+    if mayWrite { builder.hasWritableAPI = true }
     if mayWrite, !isGuarded(level.scope) {
       builder.error(
         line.location, "\"api write=on\" where nothing keeps strangers out: anybody could change servers",

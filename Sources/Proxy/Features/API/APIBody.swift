@@ -1,5 +1,7 @@
 import JSON
 import Language
+import Observability
+package import Transport
 package import Upstream
 
 /// Reads the object that a body of the API is.
@@ -79,14 +81,57 @@ package struct APIDenialBody: Equatable {
   }
 }
 
+/// The body of a POST of a server, as JSON of nginx Plus.
+package struct APINewServerBody: Equatable {
+  package let address: SocketAddress
+  package let settings: UpstreamServerSettings
+
+  /// `isOfStream`: the address must have a port, and `sticky` has no route for it.
+  package init(_ bytes: [UInt8], isOfStream: Bool) throws(APIFault) {
+    var members = try APIJSON.members(bytes)
+    guard let text = members.removeValue(forKey: "server")?.text else { throw .body("missing \"server\" argument") }
+    var (route, isBackup): ([UInt8], Bool) = ([], false)
+    if let said = members.removeValue(forKey: "backup") {
+      guard let flag = said.flag else { throw .body("invalid \"backup\": true or false") }
+      isBackup = flag
+    }
+    if let said = members.removeValue(forKey: "route") {
+      guard !isOfStream, let text = said.text, text.utf8.count <= 32,
+        text.utf8.allSatisfy(SettingsBuilder.isOfToken)
+      else { throw .body("invalid \"route\": up to 32 letters, digits, \".\", \"-\", \"_\" and \"~\"") }
+      route = Array(text.utf8)
+    }
+    let patch = try APIServerBody(members).patch
+    let authority: Authority
+    do throws(Authority.ParseError) { authority = try Authority(parsing: text) } catch {
+      throw .body("invalid \"server\": \(error.reason)")
+    }
+    guard case .address(let address) = authority.upstreamAddress(defaultPort: isOfStream ? 0 : 80),
+      address.port != 0
+    else { throw .body("invalid \"server\": an address and a port, such as 10.0.0.7:8080, or unix:PATH") }
+    var settings = UpstreamServerSettings(
+      address: .address(address), location: SourceLocation(file: "api", line: 1, column: 1), spelling: text)
+    settings.weight = patch.weight ?? settings.weight
+    settings.maxConnections = patch.maxConnections ?? settings.maxConnections
+    settings.maxFails = patch.maxFails ?? settings.maxFails
+    settings.failTimeout = patch.failTimeout ?? settings.failTimeout
+    settings.slowStart = patch.slowStart ?? settings.slowStart
+    settings.isDown = patch.isDown ?? false
+    settings.isDraining = patch.isDraining ?? false
+    (settings.route, settings.isBackup) = (route, isBackup)
+    (self.address, self.settings) = (address, settings)
+  }
+}
+
 /// The body of a PATCH of a server, as JSON of nginx Plus: what it says of the server, each member once and of its kind.
 package struct APIServerBody: Equatable {
   package static let largest = 16 * 1024
 
   package let patch: ServerPatch
 
-  package init(_ bytes: [UInt8]) throws(APIFault) {
-    let members = try APIJSON.members(bytes)
+  package init(_ bytes: [UInt8]) throws(APIFault) { try self.init(APIJSON.members(bytes)) }
+
+  fileprivate init(_ members: [String: JSONValue]) throws(APIFault) {
     var patch = ServerPatch()
     for (name, value) in members {
       switch name {
@@ -98,7 +143,7 @@ package struct APIServerBody: Equatable {
       case "down": patch.isDown = try Self.flag(name, value)
       case "drain": patch.isDraining = try Self.flag(name, value)
       case "server", "backup", "route", "service", "id", "parent", "host":
-        throw .body("\"\(name)\" can't be changed: write it in the configuration")
+        throw .body("\"\(name)\" can't be changed: remove the server, and add another")
       default: throw .body("unknown parameter \"\(name.prefix(64))\"")
       }
     }

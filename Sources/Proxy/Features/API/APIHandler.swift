@@ -1,4 +1,5 @@
 import Bytes
+import Crypto
 import Glibc
 import HTTP
 import Observability
@@ -121,6 +122,11 @@ private final class APIHandler: ContentHandler {
       case (.patch, .server(let name, let id, let isOfStream)):
         let body = try APIServerBody(Array(kept.memory.readable))
         try patch(id, of: name, isOfStream: isOfStream, body, exchange)
+      case (.post, .servers(let name, let isOfStream)):
+        let body = try APINewServerBody(Array(kept.memory.readable), isOfStream: isOfStream)
+        try add(body, to: group(name, isOfStream, exchange), exchange)
+      case (.delete, .server(let name, let id, let isOfStream)):
+        try remove(id, of: group(name, isOfStream, exchange), exchange)
       case (.post, .keyval(let name)), (.patch, .keyval(let name)), (.delete, .keyval(let name)):
         try change(name, kept, exchange)
       case (.delete, .limit(let kind, let name)):
@@ -209,8 +215,7 @@ private final class APIHandler: ContentHandler {
   private func patch(
     _ id: UInt64, of name: String, isOfStream: Bool, _ body: APIServerBody, _ exchange: Exchange
   ) throws(APIFault) {
-    let groups = exchange.session.live.zonedGroups
-    guard let group = APIView.group(name, isOfStream: isOfStream, of: groups) else { throw .upstream }
+    let group = try group(name, isOfStream, exchange)
     let member: GroupMember
     do throws(UpstreamGroup.PatchFault) { member = try group.patch(id, body.patch) } catch {
       switch error {
@@ -223,7 +228,38 @@ private final class APIHandler: ContentHandler {
       .notice,
       "api: server \(member.address) of upstream \"\(name)\" is changed: weight \(member.weight), max_conns \(member.maxConnections)\(member.isDown ? ", down" : "")\(member.isDraining ? ", drain" : "")"
     )
-    answer(200, APIView.text(member), exchange)
+    keep(group, exchange) { [self] in answer(200, APIView.text(member), $0) }
+  }
+
+  private func group(_ name: String, _ isOfStream: Bool, _ exchange: Exchange) throws(APIFault) -> UpstreamGroup {
+    let groups = exchange.session.live.zonedGroups
+    guard let group = APIView.group(name, isOfStream: isOfStream, of: groups) else { throw .upstream }
+    return group
+  }
+
+  private func add(_ body: APINewServerBody, to group: UpstreamGroup, _ exchange: Exchange) throws(APIFault) {
+    let member: GroupMember
+    do throws(ServerListFault) { member = try group.add(body.settings, at: body.address) } catch {
+      throw APIFault(error)
+    }
+    exchange.log(.notice, "api: server \(member.address) is added to upstream \"\(group.settings.name)\"")
+    keep(group, exchange) { [self] in answer(201, APIView.text(member), $0) }
+  }
+
+  private func remove(_ id: UInt64, of group: UpstreamGroup, _ exchange: Exchange) throws(APIFault) {
+    let member: GroupMember
+    do throws(ServerListFault) { member = try group.remove(id) } catch { throw APIFault(error) }
+    exchange.log(.notice, "api: server \(member.address) is removed from upstream \"\(group.settings.name)\"")
+    let left = group.members
+    keep(group, exchange) { [self] in answer(200, APIView.text(left), $0) }
+  }
+
+  /// Writes the servers to the group's `state`.
+  private func keep(_ group: UpstreamGroup, _ exchange: Exchange, then: @escaping (Exchange) -> Void) {
+    guard let (path, lines) = group.stateLines else { return then(exchange) }
+    kept(at: path, exchange, then: then) { () throws(NewFile.Failure) in
+      try NewFile.replace(path, SecretBytes(Array(lines().utf8)), mode: 0o600)
+    }
   }
 
   private func cut(_ name: ClientName, _ exchange: Exchange) {

@@ -1,4 +1,5 @@
 import Observability
+import Upstream
 
 /// What a path of the API names. A pure value: segments are matched whole, and what is none of them is nothing.
 package enum APIPath: Equatable, Sendable {
@@ -127,4 +128,22 @@ package struct APIFault: Error, Equatable {
   static let stranger = APIFault(
     status: 403, code: "Forbidden", text: "the user at the other end of the socket may not use the API")
   static func body(_ text: String) -> APIFault { APIFault(status: 400, code: "UpstreamConfFormatError", text: text) }
+}
+
+extension APIFault {
+  init(_ fault: ServerListFault) {
+    self =
+      switch fault {
+      case .fixed:
+        APIFault(
+          status: 400, code: "UpstreamStatic",
+          text: "the servers can't be added or removed: the group has a health check and no \"state\"")
+      case .exists: APIFault(status: 409, code: "EntryExists", text: "the group has a server with this address")
+      case .full: APIFault(status: 409, code: "UpstreamFull", text: "the group has \(GroupList.limit) servers already")
+      case .unknown: .server
+      case .ofDNS:
+        APIFault(status: 400, code: "UpstreamServerImmutable", text: "DNS says the addresses of this server's name")
+      case .noBackup: .body("the group's method has no backup servers")
+      }
+  }
 }

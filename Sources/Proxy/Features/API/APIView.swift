@@ -75,9 +75,7 @@ struct APIView {
       json.object { upstream(group, &$0) }
     case .servers(let name, let isOfStream):
       let group = try group(name, isOfStream: isOfStream)
-      var list = JSONText()
-      list.array(group.members) { member, json in json.object { Self.server(member, &$0) } }
-      return list.text + "\n"
+      return Self.text(group.members)
     case .server(let name, let id, let isOfStream):
       let group = try group(name, isOfStream: isOfStream)
       guard let member = group.members.first(where: { $0.id == id }) else { throw .server }
@@ -164,6 +162,12 @@ struct APIView {
   }
 
   static func text(cut count: Int) -> String { "{\"cut\":\(count)}\n" }
+
+  static func text(_ members: [GroupMember]) -> String {
+    var list = JSONText()
+    list.array(members) { member, json in json.object { server(member, &$0) } }
+    return list.text + "\n"
+  }
 
   static func text(_ member: GroupMember) -> String {
     var json = JSONText()

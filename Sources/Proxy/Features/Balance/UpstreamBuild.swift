@@ -1,3 +1,4 @@
+import Glibc
 import Observability
 import Transport
 import Upstream
@@ -21,9 +22,14 @@ extension SettingsBuilder {
       let scope = Scope(directive.block ?? [], outer: nil)
       var group = UpstreamGroupSettings(name: name, servers: [], location: directive.location)
       group.isOfStream = kind == .stream
-      let lines = scope.own("server")
+      var lines = scope.own("server")
+      if let state = stateLines(scope, besides: lines) { (group.stateFile, lines) = state }
       group.servers = lines.compactMap { upstreamServer($0) }
-      if lines.isEmpty {
+      if group.stateFile != nil {
+        if group.servers.contains(where: { $0.followed != nil }) {
+          error(directive.location, "\"resolve\" in the state of upstream \"\(name)\"", hint: "addresses only")
+        }
+      } else if lines.isEmpty {
         error(directive.location, "no servers are inside upstream \"\(name)\"", hint: "server ADDRESS:PORT;")
       } else if !group.servers.isEmpty, group.servers.allSatisfy(\.isBackup) {
         error(
@@ -35,9 +41,34 @@ extension SettingsBuilder {
       if scope.value("keepalive") != nil { keptGroups.insert(groups.count) }
       if let balance = balance(scope, of: &group) { balances[groups.count] = balance }
       checkFollowed(group)
+      if group.stateFile != nil, group.zone == nil {
+        error(
+          scope.own("state").first?.location ?? directive.location, "\"state\" without \"zone\"",
+          hint: "zone \(name) 64k;")
+      }
       namedGroups[name.lowercased()] = groups.count
       groups.append(group)
     }
+  }
+
+  /// The file of `state` and the servers in it, none if it isn't there yet; nil without `state`, or if it can't be read.
+  private mutating func stateLines(_ scope: Scope, besides servers: [Directive]) -> (String, [Directive])? {
+    guard let line = scope.own("state").first else { return nil }
+    if let server = servers.first {
+      error(
+        server.location, "\"server\" beside \"state\": the servers are those of the file",
+        hint: "move the line into the file, or remove \"state\" at \(line.location)")
+    }
+    let path = resolve(line.text(0), in: folder)
+    guard access(path, F_OK) == 0 || errno != ENOENT else { return (path, []) }
+    var parser = Parser(mainFile: path, files: .disk)
+    let directives = parser.parse(path: path)
+    diagnostics += parser.diagnostics
+    guard !parser.diagnostics.contains(where: { $0.severity == .error }) else { return nil }
+    for other in directives where other.name != "server" || other.block != nil || other.arguments.isEmpty {
+      error(other.location, "\"\(other.name)\" in a state of servers", hint: "server ADDRESS:PORT; and nothing else")
+    }
+    return (path, directives.filter { $0.name == "server" && !$0.arguments.isEmpty })
   }
 
   /// The name can be what ALPN lists: `h2,http/1.1`. It is no address.

@@ -22,6 +22,11 @@ enum UpstreamGroups: Feature {
       "server", .streamUpstream, .words(1...Int.max, "ADDRESS:PORT \(parameters)"), help, repeatable: true,
       example: "server 10.0.0.1:5432 max_conns=100;", trust: .told),
     .local(
+      "state", [.upstream, .streamUpstream], .words(1...1, "FILE"),
+      "The file that keeps the servers of a group with `zone`. The API adds, changes and removes them, and writes it; a restart"
+        + " and a reload read it. No `server` may stand beside it.",
+      example: "state /var/lib/sallyport/app.servers;", trust: .told),
+    .local(
       "keepalive", .upstream, .words(1...2, "NUMBER [local]"), "32 local",
       "The number of idle connections that a worker keeps for the group; those above it are closed after a second, and 0"
         + " keeps none. With `local`, a connection serves only the location that opened it.", example: "keepalive 32;"),
