@@ -23,7 +23,7 @@ public enum Configuration {
   ) -> (settings: Settings?, draft: Settings?, diagnostics: [Diagnostic]) {
     var parser = Parser(mainFile: source.name, files: .disk)
     let tree = source.parse(&parser)
-    return build(tree, parser: parser, mainFile: source.name)
+    return build(tree, parser: parser, mainFile: source.name, files: .disk)
   }
 
   /// What prevents reading the configuration's files again, those that it includes too. Their statements are not judged.
@@ -44,16 +44,17 @@ public enum Configuration {
   ) -> (settings: Settings?, diagnostics: [Diagnostic]) {
     var parser = Parser(mainFile: fileName, files: files)
     let tree = parser.parse(bytes: bytes, path: fileName)
-    let read = build(tree, parser: parser, mainFile: fileName)
+    let read = build(tree, parser: parser, mainFile: fileName, files: files)
     return (read.settings, read.diagnostics)
   }
 
   private static func build(
-    _ tree: [Directive], parser: Parser, mainFile: String
+    _ tree: [Directive], parser: Parser, mainFile: String, files: SourceFiles
   ) -> (settings: Settings?, draft: Settings?, diagnostics: [Diagnostic]) {
-    var checker = DirectiveChecker()
-    let sound = checker.check(tree)
-    let language = parser.diagnostics + checker.diagnostics
+    var (checker, parser) = (DirectiveChecker(), parser)
+    let states = ServerStates.included(tree, &parser, files, folder: folder(of: mainFile))
+    let sound = checker.check(states.tree)
+    let language = parser.diagnostics + states.diagnostics + checker.diagnostics
     var found = language
     var draft: Settings?
     // A file that was not read to its end would lead to false errors about missing directives.

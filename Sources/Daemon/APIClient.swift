@@ -91,28 +91,26 @@ package struct APIClient {
         if let number = json[key]?.integer { words.append("\(key)=\(number)") }
       }
       if json["backup"]?.flag == true { words.append("backup") }
-      if json["changed"]?.flag == true { words.append("changed") }
+      for key in ["changed", "added"] where json[key]?.flag == true { words.append(key) }
       return words.joined(separator: " ")
     }
   }
 
   private func found(in group: String?) throws(Fault) -> [Server] {
     var servers: [Server] = []
+    var isThere = false
     for kind in ["http", "stream"] {
       let groups = try value("GET", "\(kind)/upstreams").members ?? [:]
       for (name, members) in groups.sorted(by: { $0.key < $1.key }) where group == nil || group == name {
+        isThere = true
         servers += (members["peers"]?.list ?? []).map { Server(kind: kind, group: name, json: $0) }
       }
     }
-    guard group == nil || !servers.isEmpty else { throw Fault(description: "no group \"\(group ?? "")\" with a zone") }
+    guard group == nil || isThere else { throw Fault(description: "no group \"\(group ?? "")\" with a zone") }
     return servers
   }
 
-  /// A line for each server of the groups: of one of them, or of all.
-  package func servers(of group: String?) throws(Fault) -> [String] { try found(in: group).map(\.line) }
-
-  /// Changes a server, and returns its line. `settings`: JSON.
-  package func change(_ server: String, of group: String, _ settings: String) throws(Fault) -> [String] {
+  private func chosen(_ server: String, in group: String) throws(Fault) -> (Server, id: Int64) {
     let servers = try found(in: group)
     guard let chosen = servers.first(where: { $0.address == server || $0.id.map { "\($0)" } == server }),
       let id = chosen.id
@@ -120,8 +118,60 @@ package struct APIClient {
       let names = servers.map(\.address).joined(separator: ", ")
       throw Fault(description: "no server \"\(server)\" in \"\(group)\", which has \(names)")
     }
+    return (chosen, id)
+  }
+
+  /// A line for each server of the groups: of one of them, or of all.
+  package func servers(of group: String?) throws(Fault) -> [String] { try found(in: group).map(\.line) }
+
+  /// Changes a server, and returns its line. `settings`: JSON.
+  package func change(_ server: String, of group: String, _ settings: String) throws(Fault) -> [String] {
+    let (chosen, id) = try chosen(server, in: group)
     _ = try ask("PATCH", "\(chosen.kind)/upstreams/\(Self.segment(group))/servers/\(id)", settings)
     return try found(in: group).filter { $0.kind == chosen.kind && $0.id == id }.map(\.line)
+  }
+
+  /// Adds a server to a group, and returns its line. `settings`: JSON, with its address.
+  package func add(to group: String, _ settings: String) throws(Fault) -> [String] {
+    let kind = try kind(of: group)
+    let added = try value("POST", "\(kind)/upstreams/\(Self.segment(group))/servers", settings)
+    return try found(in: group).filter { $0.kind == kind && $0.id == added["id"]?.integer }.map(\.line)
+  }
+
+  /// Whether a group is one of `http` or of `stream`.
+  private func kind(of group: String) throws(Fault) -> String {
+    for kind in ["http", "stream"] {
+      if try value("GET", "\(kind)/upstreams").members?[group] != nil { return kind }
+    }
+    throw Fault(description: "no group \"\(group)\" with a zone")
+  }
+
+  /// Removes a server from a group, and returns the lines of those that are left.
+  package func remove(_ server: String, from group: String) throws(Fault) -> [String] {
+    let (chosen, id) = try chosen(server, in: group)
+    _ = try ask("DELETE", "\(chosen.kind)/upstreams/\(Self.segment(group))/servers/\(id)")
+    return try found(in: group).filter { $0.kind == chosen.kind }.map(\.line)
+  }
+
+  /// A line for each thing that requests to the API have changed, and that a restart forgets or the file does not say.
+  package func changes() throws(Fault) -> [String] {
+    var lines: [String] = []
+    for server in try found(in: nil) where server.json["changed"]?.flag == true || server.json["added"]?.flag == true {
+      let what = server.json["added"]?.flag == true ? "added" : "changed"
+      lines.append("a server is \(what) by the API: \(server.line)")
+    }
+    for kind in ["http", "stream"] {
+      for (name, group) in (try value("GET", "\(kind)/upstreams").members ?? [:]).sorted(by: { $0.key < $1.key }) {
+        for address in group["removed"]?.list ?? [] {
+          lines.append("a server is removed by the API: \(name) \(address.text ?? "?")")
+        }
+      }
+    }
+    for (name, pairs) in (try value("GET", "http/keyvals").members ?? [:]).sorted(by: { $0.key < $1.key }) {
+      let count = pairs.members?.count ?? 0
+      if count > 0 { lines.append("keyval_zone \(name) has \(count) pairs") }
+    }
+    return lines + (try denials()).map { "a certificate is denied: \($0)" }
   }
 
   /// A line for each client that is connected.

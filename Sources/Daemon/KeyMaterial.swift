@@ -45,6 +45,8 @@ package struct KeyMaterial {
   package private(set) var envelopeKeys: [EnvelopeSettings: EnvelopeKeys] = [:]
   /// `password_file=` of `shared_store`
   package private(set) var storePasswords: [MaterialReference: SecretBytes] = [:]
+  /// Each `keyval_zone` with a `state`
+  package private(set) var keptKeyvals = KeptKeyvals()
   package private(set) var signatures = SignatureMaterial()
   /// Of the SPIFFE agent's message; nil: none has come.
   let workloadDigest: [UInt8]?
@@ -73,6 +75,9 @@ package struct KeyMaterial {
       if let tls = store.tls, upstreams[tls] == nil { upstreams[tls] = Self.load(tls, &loader) }
       if let file = store.passwordFile { storePasswords[file] = loader.passwords(in: file).first }
     }
+    let keyvals = loader.shared.keyvals.prepared(http.keyvalZones, now: MonotonicClock.milliseconds)
+    keptKeyvals = keyvals.kept
+    for diagnostic in keyvals.diagnostics { loader.report(diagnostic) }
     for certificate in http.acmeCertificates { loader.tryIssuer(certificate.issuer) }
     // Read again for each request to the collector.
     if let file = http.spanExport?.trustedCertificate { _ = loader.authorities(file, passwordFile: nil) }

@@ -114,6 +114,6 @@ package struct Preparation: Sendable {
       userFiles: material.userFiles, guessLimits: GuessLimits.resolved(settings.http),
       realIPHosts: proxies.found, signatures: material.signatures,
       nameServers: nameServers.found, realFolders: RealFolders.of(settings.http),
-      storePasswords: material.storePasswords)
+      storePasswords: material.storePasswords, keptKeyvals: material.keptKeyvals)
   }
 }

@@ -5,7 +5,12 @@ package struct SourceFiles: Sendable {
   /// Why a file could not be read, as text.
   package struct Unreadable: Error {
     package var reason: String
-    package init(reason: String) { self.reason = reason }
+    /// There is no such file.
+    package var isMissing: Bool
+    package init(reason: String, isMissing: Bool = false) {
+      self.reason = reason
+      self.isMissing = isMissing
+    }
   }
 
   /// Reads the bytes of a file, at most `limit` of them.
@@ -26,13 +31,14 @@ package struct SourceFiles: Sendable {
 
   /// A source without files: an `include` finds no file.
   package static let none = SourceFiles(
-    read: { _, _ in .failure(Unreadable(reason: "no such file or directory")) }, expand: { _ in .success([]) })
+    read: { _, _ in .failure(Unreadable(reason: "no such file or directory", isMissing: true)) },
+    expand: { _ in .success([]) })
 }
 
 /// Reads a regular file without blocking: refuses a FIFO, a device and a directory.
 private func readFromDisk(_ path: String, _ limit: Int) -> Result<[UInt8], SourceFiles.Unreadable> {
   let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
-  guard descriptor >= 0 else { return .failure(.init(reason: systemReason())) }
+  guard descriptor >= 0 else { return .failure(.init(reason: systemReason(), isMissing: errno == ENOENT)) }
   defer { close(descriptor) }
   var status = stat()
   guard fstat(descriptor, &status) == 0 else { return .failure(.init(reason: systemReason())) }

@@ -37,6 +37,8 @@ public final class Generation: Sendable {
   package let guessLimits: [MaterialReference: FailureWindow.Limit]
   /// `password_file=` of `shared_store`
   package let storePasswords: [MaterialReference: SecretBytes]
+  /// Each `keyval_zone` with a `state`.
+  package let keptKeyvals: KeptKeyvals
   /// The addresses of the names of `set_real_ip_from`.
   package let realIPHosts: [String: [SocketAddress]]
   /// The servers of each `resolver` line, names resolved.
@@ -52,10 +54,11 @@ public final class Generation: Sendable {
     userFiles: [MaterialReference: UserFile] = [:], guessLimits: [MaterialReference: FailureWindow.Limit] = [:],
     realIPHosts: [String: [SocketAddress]] = [:], signatures: SignatureMaterial = SignatureMaterial(),
     nameServers: [ResolverSettings: [SocketAddress]] = [:], realFolders: [[UInt8]: [UInt8]] = [:],
-    storePasswords: [MaterialReference: SecretBytes] = [:]
+    storePasswords: [MaterialReference: SecretBytes] = [:], keptKeyvals: KeptKeyvals = KeptKeyvals()
   ) {
     self.realFolders = realFolders
     self.storePasswords = storePasswords
+    self.keptKeyvals = keptKeyvals
     self.nameServers = nameServers
     self.number = number
     self.http = http

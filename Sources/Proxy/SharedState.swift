@@ -36,7 +36,7 @@ package final class SharedState: Sendable {
   /// How the stores stand that machines share.
   let stores = StoreRecords()
   let workers = WorkerDirectory()
-  let keyvals = KeyvalZones()
+  package let keyvals = KeyvalZones()
   /// Certificates that the API denies.
   let denials = ClientDenials()
   /// Sends spans to the collector.

@@ -9,7 +9,8 @@ struct CheckCommand: ParsableCommand {
     abstract: "Report all errors in a configuration, and print its effective policy.",
     discussion: """
       Loads certificates, keys and pins as `run` does. The exit status is 0 if the configuration is valid. With --diff it \
-      is 0 if nothing changes in whom the configuration trusts, 1 if something does, and 2 if a configuration is not valid.
+      is 0 if nothing changes in whom the configuration trusts, 1 if something does, and 2 if a configuration is not valid. \
+      With --running it is 0 if the API has changed nothing, 1 if it has, and 2 if it can't be asked.
       """)
 
   @Argument(help: "The configuration file, as with --config.")
@@ -49,18 +50,28 @@ struct CheckCommand: ParsableCommand {
   @Option(help: "Print what changes in trust and access from this older configuration file to the one of --config.")
   var diff: String?
 
+  @Flag(help: "Print what the API of the running process (`ctl`) has changed that the file does not say.")
+  var running = false
+
+  @Option(help: "With --running: the unix socket that the server of the API listens on.")
+  var socket = "/run/sallyport/api.sock"
+
+  @Option(help: "With --running: the location of the API.")
+  var location = "/api"
+
   func validate() throws {
     try file.refuse(besides: path)
     if quiet, verbose { throw ValidationError("--quiet and --verbose can't be combined") }
-    let modes = [dump, explain != nil, diff != nil].filter { $0 }.count
-    if modes > 1 { throw ValidationError("--dump, --explain and --diff can't be combined") }
-    if json, modes > 0 { throw ValidationError("--json can't be combined with --dump, --explain or --diff") }
+    let modes = [dump, explain != nil, diff != nil, running].filter { $0 }.count
+    if modes > 1 { throw ValidationError("--dump, --explain, --diff and --running can't be combined") }
+    if json, modes > 0 { throw ValidationError("--json can't be combined with --dump, --explain, --diff or --running") }
     if explain == nil, cert != nil || from != nil || !header.isEmpty {
       throw ValidationError("--cert, --from and --header belong to --explain")
     }
   }
 
   func run() throws {
+    if running { return try tellOfRunning() }
     let path = try self.path ?? file.path()
     if let explain { return try tell(of: explain, path) }
     if let diff { return try compare(from: diff, to: path) }
@@ -93,6 +104,19 @@ struct CheckCommand: ParsableCommand {
       complain("error: \(error.text)")
       throw ExitCode.failure
     }
+  }
+
+  private func tellOfRunning() throws {
+    let changes: [String]
+    do throws(APIClient.Fault) {
+      changes = try APIClient(socket: socket, location: location, seconds: 5).changes()
+    } catch {
+      complain("error: \(error)")
+      throw ExitCode(2)
+    }
+    for change in changes { print(change) }
+    if !changes.isEmpty { throw ExitCode(1) }
+    print("nothing is changed by the API")
   }
 
   private func compare(from old: String, to path: String) throws {

@@ -11,9 +11,12 @@ struct ControlCommand: ParsableCommand {
     discussion: """
       The process needs a server that listens on a unix socket and has the API: `server { listen \
       unix:/run/sallyport/api.sock; location /api/ { api write=on; } }`. Run it as root or as the process's user. What it \
-      changes is in memory: a reload keeps it, and a restart forgets it.
+      changes is in memory: a reload keeps it, and a restart forgets it, but for servers of a group with `state`.
       """,
-    subcommands: [Servers.self, Change.self, Clients.self, Cut.self, Deny.self, Allow.self, Denials.self, Get.self])
+    subcommands: [
+      Servers.self, Change.self, Add.self, Remove.self, Clients.self, Cut.self, Deny.self, Allow.self, Denials.self,
+      Get.self,
+    ])
 
   struct Place: ParsableArguments {
     @Option(help: "The unix socket that the server of the API listens on.")
@@ -65,18 +68,52 @@ struct ControlCommand: ParsableCommand {
     @Argument(help: "What changes.") var settings: [String]
     @OptionGroup var place: Place
 
-    func validate() throws { _ = try json() }
-
-    func run() throws {
-      let json = try json()
-      try place.ask { (api) throws(APIClient.Fault) in try api.change(server, of: group, json) }
+    func validate() throws {
+      guard !settings.isEmpty else { throw ValidationError("expected a setting, such as down or weight=5") }
+      _ = try ServerWords.json(settings)
     }
 
-    private func json() throws -> String {
-      guard !settings.isEmpty else { throw ValidationError("expected a setting, such as down or weight=5") }
+    func run() throws {
+      let json = try ServerWords.json(settings)
+      try place.ask { (api) throws(APIClient.Fault) in try api.change(server, of: group, json) }
+    }
+  }
+
+  struct Add: ParsableCommand {
+    static let configuration = CommandConfiguration(
+      abstract: "Add a server to a group.",
+      discussion:
+        "Settings: backup, down, weight=N, max_conns=N, max_fails=N, fail_timeout=TIME, slow_start=TIME, route=NAME.")
+    @Argument(help: "The group.") var group: String
+    @Argument(help: "The server: an address and a port, or unix:PATH.") var server: String
+    @Argument(help: "What it is like.") var settings: [String] = []
+    @OptionGroup var place: Place
+
+    func validate() throws { _ = try ServerWords.json(settings, adding: server) }
+
+    func run() throws {
+      let json = try ServerWords.json(settings, adding: server)
+      try place.ask { (api) throws(APIClient.Fault) in try api.add(to: group, json) }
+    }
+  }
+
+  struct Remove: ParsableCommand {
+    static let configuration = CommandConfiguration(
+      abstract: "Remove a server from a group, and print those that are left. What it serves goes on.")
+    @Argument(help: "The group.") var group: String
+    @Argument(help: "The server: its address, or its number in the API.") var server: String
+    @OptionGroup var place: Place
+    func run() throws { try place.ask { (api) throws(APIClient.Fault) in try api.remove(server, from: group) } }
+  }
+
+  /// Settings of a server, as words of the command line.
+  private enum ServerWords {
+    /// As a body of the API. `server`: its address, if it is a new one.
+    static func json(_ settings: [String], adding server: String? = nil) throws -> String {
       var json = JSONText()
       var fault: String?
       json.object { json in
+        if let server { json.member("server", server) }
         for setting in settings {
           let parts = setting.split(separator: "=", maxSplits: 1).map(String.init)
           switch (parts.first, parts.count > 1 ? parts[1] : nil) {
@@ -84,6 +121,8 @@ struct ControlCommand: ParsableCommand {
           case ("up", nil): json.member("down", false)
           case ("drain", nil): json.member("drain", true)
           case ("undrain", nil): json.member("drain", false)
+          case ("backup", nil) where server != nil: json.member("backup", true)
+          case ("route", let value?) where server != nil: json.member("route", value)
           case ("weight", let value?), ("max_conns", let value?), ("max_fails", let value?):
             if let number = Quantity.number(value) { json.member(parts[0], number) } else { fault = setting }
           case ("fail_timeout", let value?), ("slow_start", let value?):

@@ -111,7 +111,7 @@ import Testing
     "Proxy/Client/ConnectionFacts.swift", "Proxy/Client/SessionReview.swift",
     "Proxy/Features/ProxyAuth/UpstreamAuthentication.swift", "Proxy/Features/RealClientCert/CertificateSearch.swift",
     "Proxy/Features/Metrics/MetricsSnapshot.swift", "Proxy/Features/Metrics/ProcessRecord.swift",
-    "TLS/ChainVerification.swift",
+    "Proxy/Features/Keyval/KeyvalState.swift", "TLS/ChainVerification.swift",
     "TLS/ClientStatusCheck.swift", "TLS/OCSPClient.swift", "TLS/Probe.swift", "TLS/ServerTLSContext.swift",
     "TLS/KeyProof.swift", "Enrolment/Register/AuthorityReading.swift", "Enrolment/ServerRenewal.swift",
     "TLS/TLSCallbacks.swift",

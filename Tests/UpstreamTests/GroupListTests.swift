@@ -49,7 +49,7 @@ private final class StreamKeeper: AttemptObserver {
   }
 
   @Test func `is empty at first, and changes only if the servers do`() throws {
-    let list = try #require(GroupLists().list(for: try template()))
+    let list = try #require(GroupLists().list(for: try template(), isChangeable: false))
     #expect(list.number == 1 && list.current.group.servers.isEmpty)
     #expect(attempt(try group(list)) == nil)
     #expect(list.update(try name(), found(1, 2)) != nil)
@@ -61,7 +61,7 @@ private final class StreamKeeper: AttemptObserver {
 
   @Test func `has the addresses of before where a reload changes the port`() throws {
     let lists = GroupLists()
-    let former = try #require(lists.list(for: try template()))
+    let former = try #require(lists.list(for: try template(), isChangeable: false))
     let address = try #require(SocketAddress(literal: "192.0.2.1", port: 80))
     _ = former.update(try name(), [FollowedAddress(address: address, weight: 3)])
     func changed(_ change: (inout FollowedName?) -> Void) throws -> ResolvedGroup {
@@ -69,17 +69,20 @@ private final class StreamKeeper: AttemptObserver {
       change(&settings.servers[0].followed)
       return ResolvedGroup(settings: settings, servers: [])
     }
-    let list = try #require(lists.list(for: try changed { $0?.port = 8080 }))
+    let list = try #require(lists.list(for: try changed { $0?.port = 8080 }, isChangeable: false))
     #expect(list !== former && list.current.group.servers.map(\.address) == [address.withPort(8080)])
     #expect(list.current.group.servers.map(\.settings.weight) == [3])
     // Other names, and services, whose ports DNS says, get nothing of it.
     let other = try #require(DNSName("b.test")), service = try #require(DNSName("_http._tcp.a.test"))
-    #expect(lists.list(for: try changed { $0?.name = other })?.current.group.servers.isEmpty == true)
-    #expect(lists.list(for: try changed { $0?.service = service })?.current.group.servers.isEmpty == true)
+    #expect(
+      lists.list(for: try changed { $0?.name = other }, isChangeable: false)?.current.group.servers.isEmpty == true)
+    #expect(
+      lists.list(for: try changed { $0?.service = service }, isChangeable: false)?.current.group.servers.isEmpty == true
+    )
   }
 
   @Test func `keeps what is known of servers that stay`() throws {
-    let list = try #require(GroupLists().list(for: try template()))
+    let list = try #require(GroupLists().list(for: try template(), isChangeable: false))
     _ = list.update(try name(), found(1, 2))
     let first = try group(list)
     // Both fail, and are left out.
@@ -93,7 +96,7 @@ private final class StreamKeeper: AttemptObserver {
   }
 
   @Test func `an outdated list tries only servers that are left, and never another one's number`() throws {
-    let list = try #require(GroupLists().list(for: try template()))
+    let list = try #require(GroupLists().list(for: try template(), isChangeable: false))
     _ = list.update(try name(), found(1, 2, 3))
     let old = try group(list)
     _ = list.update(try name(), found(9, 3))
@@ -105,7 +108,7 @@ private final class StreamKeeper: AttemptObserver {
   }
 
   @Test func `an attempt ends for its own server's count, though its session has taken another since`() throws {
-    let list = try #require(GroupLists().list(for: try template(most: 1)))
+    let list = try #require(GroupLists().list(for: try template(most: 1), isChangeable: false))
     _ = list.update(try name(), found(1))
     let old = try group(list)
     var peers: [Int32] = []
@@ -134,28 +137,28 @@ private final class StreamKeeper: AttemptObserver {
 
   @Test func `survives a reload, which brings new settings, while a group uses it`() throws {
     let lists = GroupLists()
-    let list = try #require(lists.list(for: try template()))
+    let list = try #require(lists.list(for: try template(), isChangeable: false))
     _ = list.update(try name(), found(1, 2))
     let using = try group(list)
-    let again = try #require(lists.list(for: try template(weight: 5)))
+    let again = try #require(lists.list(for: try template(weight: 5), isChangeable: false))
     #expect(again === list && using.isOutdated)
     #expect(again.current.group.servers.map(\.settings.weight) == [5, 5])
     #expect(
       lists.list(
         for: ResolvedGroup(
           settings: UpstreamGroupSettings(
-            name: "g", servers: [], location: Self.place), servers: [])) == nil)
+            name: "g", servers: [], location: Self.place), servers: []), isChangeable: false) == nil)
   }
 
   @Test func `of the same group with further names begins with what is known`() throws {
     let lists = GroupLists()
-    let list = try #require(lists.list(for: try template()))
+    let list = try #require(lists.list(for: try template(), isChangeable: false))
     _ = list.update(try name(), found(1, 2))
     let using = try group(list)
     var more = try template().settings
     more.servers.append(more.servers[0])
     more.servers[1].followed?.name = try #require(DNSName("b.test"))
-    let wider = try #require(lists.list(for: ResolvedGroup(settings: more, servers: [])))
+    let wider = try #require(lists.list(for: ResolvedGroup(settings: more, servers: []), isChangeable: false))
     #expect(wider !== list && wider.current.group.servers.count == 2 && !using.isOutdated)
   }
 
@@ -165,7 +168,7 @@ private final class StreamKeeper: AttemptObserver {
       FollowedAddress(address: .unix(path: "/2"), weight: nil, isSecond: true),
     ]
     func servers(_ template: ResolvedGroup) throws -> [String] {
-      let list = try #require(GroupLists().list(for: template))
+      let list = try #require(GroupLists().list(for: template, isChangeable: false))
       _ = list.update(try name(), records)
       return list.current.group.servers.map {
         "\($0.address.description.suffix(1)) \($0.settings.weight)\($0.settings.isBackup ? " backup" : "")"
@@ -178,8 +181,82 @@ private final class StreamKeeper: AttemptObserver {
   }
 
   @Test func `has at most so many servers`() throws {
-    let list = try #require(GroupLists().list(for: try template()))
+    let list = try #require(GroupLists().list(for: try template(), isChangeable: false))
     let many = (0..<2000).map { FollowedAddress(address: .ipv4(address: UInt32($0), port: 80)) }
     #expect(list.update(try name(), many)?.servers.count == GroupList.limit)
+  }
+}
+
+@Suite struct `Servers that the API adds and removes` {
+  private static let place = SourceLocation(file: "", line: 0, column: 0)
+
+  private func server(_ number: Int, weight: Int = 1) -> ResolvedGroup.Server {
+    let address = SocketAddress.ipv4(address: 0x7F00_0001, port: UInt16(number))
+    var settings = UpstreamServerSettings(address: .address(address), location: Self.place)
+    settings.weight = weight
+    return ResolvedGroup.Server(address: address, settings: settings)
+  }
+
+  private func template(_ servers: [ResolvedGroup.Server], _ method: BalanceMethod = .roundRobin) -> ResolvedGroup {
+    var settings = UpstreamGroupSettings(name: "g", servers: servers.map(\.settings), location: Self.place)
+    (settings.zone, settings.method, settings.stateFile) = ("z", method, "/state")
+    return ResolvedGroup(settings: settings, servers: servers)
+  }
+
+  private func ports(_ list: GroupList) -> [UInt16] { list.current.group.servers.compactMap(\.address.port) }
+
+  @Test func `a list is there for who asks for changes, and keeps them until the lines say something else`() throws {
+    let lists = GroupLists(), lines = [server(1), server(2)]
+    #expect(lists.list(for: template(lines), isChangeable: false) == nil)
+    let list = try #require(lists.list(for: template(lines), isChangeable: true))
+    try list.add(server(3))
+    try list.remove(server(1).address)
+    #expect(ports(list) == [2, 3] && list.number == 3)
+    #expect(throws: ServerListFault.exists) { try list.add(server(2)) }
+    #expect(throws: ServerListFault.unknown) { try list.remove(server(1).address) }
+    #expect(throws: ServerListFault.unknown) { try list.remove(server(9).address) }
+    // A reload with the same lines.
+    #expect(lists.list(for: template(lines), isChangeable: true) === list && ports(list) == [2, 3])
+    // What was removed can be added again, and another line is newer than a removal.
+    try list.add(server(1, weight: 5))
+    #expect(ports(list) == [2, 3, 1])
+    try list.remove(server(1).address)
+    _ = lists.list(for: template([server(1, weight: 2), server(2)]), isChangeable: true)
+    #expect(ports(list) == [1, 2, 3])
+    // A file that says all of it by now.
+    _ = lists.list(for: template([server(1, weight: 2), server(3)]), isChangeable: true)
+    #expect(ports(list) == [1, 3] && list.changed.added.isEmpty && list.changed.removed.isEmpty)
+  }
+
+  @Test func `a list holds so many servers, and no backup for a method without one`() throws {
+    let list = try #require(GroupLists().list(for: template([], .hash), isChangeable: true))
+    var backup = server(1)
+    backup.settings.isBackup = true
+    #expect(throws: ServerListFault.noBackup) { try list.add(backup) }
+    for number in 1...GroupList.limit { try list.add(server(number)) }
+    #expect(throws: ServerListFault.full) { try list.add(server(GroupList.limit + 1)) }
+  }
+
+  @Test func `the lines of a state are those of the servers as they are, with what was changed`() throws {
+    let list = try #require(GroupLists().list(for: template([server(1), server(2)]), isChangeable: true))
+    var third = server(3, weight: 2)
+    (third.settings.isBackup, third.settings.route, third.settings.failTimeout) = (true, Array("c".utf8), 3)
+    try list.add(third)
+    let group = UpstreamGroup(list, loop: try EventLoop(index: 0), budget: ConnectionBudget(limit: 1))
+    var patch = ServerPatch()
+    (patch.weight, patch.isDown, patch.maxConnections) = (7, true, 9)
+    _ = try group.patch(group.members[1].id, patch)
+    #expect(
+      list.lines == """
+        server 127.0.0.1:1;
+        server 127.0.0.1:2 weight=7 max_conns=9 down;
+        server 127.0.0.1:3 weight=2 fail_timeout=3s route=c backup;
+
+        """)
+    // Another server with an address that was there is a new one.
+    let second = group.members[1]
+    try list.remove(second.address)
+    try list.add(server(2))
+    #expect(list.lines.contains("server 127.0.0.1:2;\n"))
   }
 }

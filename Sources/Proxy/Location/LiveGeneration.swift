@@ -119,8 +119,8 @@ final class LiveGeneration {
     }
     let computed = generation.http.computed
     let last = computed.keys.max() ?? -1
-    self.variables = (0..<(last + 1)).map { computed[$0].map { LiveVariable.make($0, shared.keyvals, now: loop.now) } }
-    keyvals = generation.http.keyvalZones.map { ($0, shared.keyvals.zone($0, now: loop.now)) }
+    self.variables = (0..<(last + 1)).map { computed[$0].map { LiveVariable.make($0, shared.keyvals) } }
+    keyvals = generation.http.keyvalZones.map { ($0, shared.keyvals.zone($0)) }
     self.loop = loop
     self.shared = shared
     // The names of one block's groups mean nothing in the other.

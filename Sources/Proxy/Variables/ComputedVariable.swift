@@ -59,12 +59,12 @@ class LiveVariable {
   /// The value for an exchange; nil if it can't be told, because a regular expression reached its limit.
   func value(for exchange: Exchange) -> [UInt8]? { [] }
 
-  static func make(_ variable: ComputedVariable, _ keyvals: KeyvalZones, now: UInt64) -> LiveVariable {
+  static func make(_ variable: ComputedVariable, _ keyvals: KeyvalZones) -> LiveVariable {
     switch variable.source {
     case .map(let map): LiveMap(map, isVolatile: variable.isVolatile)
     case .geo(let geo): LiveGeo(geo, isVolatile: variable.isVolatile)
     case .split(let split): LiveSplit(split, isVolatile: variable.isVolatile)
-    case .keyval(let keyval): LiveKeyval(keyval, keyvals, isVolatile: variable.isVolatile, now: now)
+    case .keyval(let keyval): LiveKeyval(keyval, keyvals, isVolatile: variable.isVolatile)
     }
   }
 }

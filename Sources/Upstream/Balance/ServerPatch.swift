@@ -113,6 +113,9 @@ extension UpstreamGroup {
     return member
   }
 
+  /// What the API has added to the servers of the lines, and removed of them.
+  public var changedServers: (added: Set<SocketAddress>, removed: [SocketAddress]) { list?.changed ?? ([], []) }
+
   /// The lines that its `state` is to have; nil without one.
   public var stateLines: (path: String, lines: @Sendable () -> String)? {
     guard let list, let path = settings.stateFile else { return nil }

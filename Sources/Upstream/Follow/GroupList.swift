@@ -121,6 +121,16 @@ public final class GroupList: Sendable {
     }
   }
 
+  /// What the API has added and removed, by address.
+  var changed: (added: Set<SocketAddress>, removed: [SocketAddress]) {
+    state.withLock { state in
+      let removed = state.changes.removed.filter { address, line in
+        state.template.servers.contains { $0.address == address && line.saysTheSame(as: $0.settings) }
+      }
+      return (Set(state.changes.added.map(\.address)), Array(removed.keys))
+    }
+  }
+
   /// The lines of the group's servers as they are now, for its `state`.
   public var lines: String {
     let servers = state.withLock { $0.group.servers }

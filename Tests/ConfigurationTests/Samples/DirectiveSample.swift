@@ -66,11 +66,13 @@ struct DirectiveSample {
   func text(_ lines: String, in context: DirectiveContexts) -> String {
     if isWhole { return lines }
     func at(_ level: DirectiveContexts) -> String { context == level ? "\(beside) \(lines)" : "" }
+    // No server may stand beside it.
+    let servers = lines.hasPrefix("state ") ? "" : "server 127.0.0.1:8443;"
     if !context.isDisjoint(with: [.stream, .streamServer, .streamUpstream, .streamMatch]) {
       let sample = inStream
       return """
         stream { \(http) \(at(.stream))
-          upstream u { server 127.0.0.1:8443; \(at(.streamUpstream)) }
+          upstream u { \(servers) \(at(.streamUpstream)) }
           \(context == .streamMatch ? "match m { \(at(.streamMatch)) }" : "")
           server { \(listen) \(server) \(sample.location)
             \(at(.streamServer))
@@ -82,7 +84,7 @@ struct DirectiveSample {
       \(at(.main))
       \(context == .events ? "events { \(at(.events)) }" : "")
       http { \(http) \(at(.http))
-        upstream u { server 127.0.0.1:8443; \(at(.upstream)) }
+        upstream u { \(servers) \(at(.upstream)) }
         \(context == .match ? "match m { \(at(.match)) }" : "")
         \(context == .otelExporter ? "otel_exporter { \(at(.otelExporter)) }" : "")
         \(context == .acmeIssuer ? "acme_issuer i { \(at(.acmeIssuer)) }" : "")

@@ -80,6 +80,7 @@ extension DirectiveSample {
     "keepalive_timeout": .init("keepalive_timeout 7s;"),
     "keepalive_requests": .init("keepalive_requests 7;"),
     "keepalive_time": .init("keepalive_time 7s;"),
+    "state": .init("state /s/one;", or: "state /s/two;", beside: "zone z 64k;"),
     "client_header_timeout": .init("client_header_timeout 7s;"),
     "client_body_timeout": .init("client_body_timeout 7s;"),
     "client_max_body_size": .init("client_max_body_size 7m;"),

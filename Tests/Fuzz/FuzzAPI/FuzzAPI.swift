@@ -24,6 +24,14 @@ public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
   } catch {
     require((400...499).contains(error.status) && !error.text.isEmpty)
   }
+  for isOfStream in [false, true] {
+    do {
+      let added = try APINewServerBody(body, isOfStream: isOfStream)
+      require((1...65_535).contains(added.settings.weight) && added.address.port != 0)
+    } catch {
+      require((400...499).contains(error.status) && !error.text.isEmpty)
+    }
+  }
   do {
     let denial = try APIDenialBody(body)
     require(denial.seconds > 0 && (denial.fingerprint.count == 32 || denial.fingerprint.count == 20))

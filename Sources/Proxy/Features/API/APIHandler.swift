@@ -123,8 +123,8 @@ private final class APIHandler: ContentHandler {
         let body = try APIServerBody(Array(kept.memory.readable))
         try patch(id, of: name, isOfStream: isOfStream, body, exchange)
       case (.post, .servers(let name, let isOfStream)):
-        let body = try APINewServerBody(Array(kept.memory.readable), isOfStream: isOfStream)
-        try add(body, to: group(name, isOfStream, exchange), exchange)
+        let group = try group(name, isOfStream, exchange)
+        try add(try APINewServerBody(Array(kept.memory.readable), isOfStream: isOfStream), to: group, exchange)
       case (.delete, .server(let name, let id, let isOfStream)):
         try remove(id, of: group(name, isOfStream, exchange), exchange)
       case (.post, .keyval(let name)), (.patch, .keyval(let name)), (.delete, .keyval(let name)):

@@ -137,7 +137,7 @@ extension APIFault {
       case .fixed:
         APIFault(
           status: 400, code: "UpstreamStatic",
-          text: "the servers can't be added or removed: the group has a health check and no \"state\"")
+          text: "servers can't be added or removed: the group has a health check")
       case .exists: APIFault(status: 409, code: "EntryExists", text: "the group has a server with this address")
       case .full: APIFault(status: 409, code: "UpstreamFull", text: "the group has \(GroupList.limit) servers already")
       case .unknown: .server

@@ -190,8 +190,16 @@ struct APIView {
   }
 
   private func upstream(_ group: UpstreamGroup, _ json: inout JSONText) {
+    let changes = group.changedServers
     json.array("peers", group.members) { member, json in
-      json.object { peer(member, of: group, &$0) }
+      json.object { json in
+        peer(member, of: group, &json)
+        json.member("changed", member.isChanged)
+        json.member("added", changes.added.contains(member.address))
+      }
+    }
+    if !changes.removed.isEmpty {
+      json.array("removed", changes.removed.map(\.description).sorted()) { address, json in json.value(address) }
     }
     json.member("keepalive", group.settings.keepalive.connections)
     if let zone = group.settings.zone { json.member("zone", zone) }
@@ -222,7 +230,6 @@ struct APIView {
       json.member("fails", Int64(clamping: totals.failures))
       json.object("responses") { $0.member("5xx", Int64(clamping: totals.serverErrors)) }
     }
-    json.member("changed", member.isChanged)
   }
 
   private func ssl(_ json: inout JSONText) {

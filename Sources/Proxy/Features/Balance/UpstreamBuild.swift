@@ -1,4 +1,3 @@
-import Glibc
 import Observability
 import Transport
 import Upstream
@@ -22,8 +21,8 @@ extension SettingsBuilder {
       let scope = Scope(directive.block ?? [], outer: nil)
       var group = UpstreamGroupSettings(name: name, servers: [], location: directive.location)
       group.isOfStream = kind == .stream
-      var lines = scope.own("server")
-      if let state = stateLines(scope, besides: lines) { (group.stateFile, lines) = state }
+      let lines = scope.own("server")
+      group.stateFile = stateFile(scope, lines)
       group.servers = lines.compactMap { upstreamServer($0) }
       if group.stateFile != nil {
         if group.servers.contains(where: { $0.followed != nil }) {
@@ -51,24 +50,16 @@ extension SettingsBuilder {
     }
   }
 
-  /// The file of `state` and the servers in it, none if it isn't there yet; nil without `state`, or if it can't be read.
-  private mutating func stateLines(_ scope: Scope, besides servers: [Directive]) -> (String, [Directive])? {
+  /// The file of `state`, whose servers stand beside it by now (`ServerStates`); nil without one.
+  private mutating func stateFile(_ scope: Scope, _ servers: [Directive]) -> String? {
     guard let line = scope.own("state").first else { return nil }
-    if let server = servers.first {
+    let path = resolve(line.text(0), in: folder)
+    if let server = servers.first(where: { $0.location.file != path }) {
       error(
         server.location, "\"server\" beside \"state\": the servers are those of the file",
         hint: "move the line into the file, or remove \"state\" at \(line.location)")
     }
-    let path = resolve(line.text(0), in: folder)
-    guard access(path, F_OK) == 0 || errno != ENOENT else { return (path, []) }
-    var parser = Parser(mainFile: path, files: .disk)
-    let directives = parser.parse(path: path)
-    diagnostics += parser.diagnostics
-    guard !parser.diagnostics.contains(where: { $0.severity == .error }) else { return nil }
-    for other in directives where other.name != "server" || other.block != nil || other.arguments.isEmpty {
-      error(other.location, "\"\(other.name)\" in a state of servers", hint: "server ADDRESS:PORT; and nothing else")
-    }
-    return (path, directives.filter { $0.name == "server" && !$0.arguments.isEmpty })
+    return path
   }
 
   /// The name can be what ALPN lists: `h2,http/1.1`. It is no address.

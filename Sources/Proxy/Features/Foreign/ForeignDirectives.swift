@@ -108,7 +108,7 @@ package let foreignDirectives: [DirectiveEntry] =
   + DirectiveEntry.foreign(
     """
     status_format status_zone session_log session_log_format session_log_zone sticky_cookie_insert
-    state queue ntlm proxy_session_drop auth_jwt auth_jwt_claim_set auth_jwt_header_set
+    queue ntlm proxy_session_drop auth_jwt auth_jwt_claim_set auth_jwt_header_set
     auth_jwt_key_cache auth_jwt_key_file auth_jwt_key_request auth_jwt_leeway auth_jwt_require auth_jwt_type auth_oidc
     oidc_provider internal_redirect mgmt license_token upstream_conf client_id issuer
     """, instead: commercial)

@@ -21,6 +21,11 @@ extension SettingsBuilder {
         line.location, "\"health_check\" of a group whose servers DNS says",
         hint: "leave out \"resolve\" at \(server.location), or the check: max_fails counts failures of requests")
     }
+    if let file = groups[index].stateFile {
+      error(
+        line.location, "\"health_check\" of a group whose servers the API adds and removes (state \(file))",
+        hint: "leave out \"state\", or the check: max_fails counts failures of requests")
+    }
     if let identity {
       error(
         line.location, "\"health_check\" beside a \"proxy_ssl_certificate\" with variables",

@@ -12,6 +12,7 @@ package struct KeyvalZoneSettings: Sendable, Hashable {
   let matching: KeyvalMatching
   /// Where the pairs are kept; nil: in memory alone.
   let state: KeyvalState?
+  let location: SourceLocation
 
   /// What makes two zones the same one.
   struct Identity: Hashable {
@@ -110,14 +111,7 @@ enum Keyval: Feature {
         }
         matching = type
       case ("state", let value?) where !value.isEmpty:
-        let file = KeyvalState(path: resolve(value, in: builder.folder))
-        if case .failure(let fault) = file.read() {
-          builder.error(
-            word.location, "\"\(file.path)\" can't be read as the state of a keyval_zone: \(fault.reason)",
-            hint: "mend it, or move it away: the zone is empty then")
-          return nil
-        }
-        state = file
+        state = KeyvalState(path: resolve(value, in: builder.folder))
       default:
         builder.error(
           word.location, "invalid parameter \"\(word.text)\" in \"\(zoneName)\"",
@@ -130,7 +124,8 @@ enum Keyval: Feature {
       return nil
     }
     return KeyvalZoneSettings(
-      name: place.name, size: place.size, timeout: timeout, matching: matching, state: state)
+      name: place.name, size: place.size, timeout: timeout, matching: matching, state: state,
+      location: line.location)
   }
 }
 
@@ -140,7 +135,9 @@ public struct KeyvalSettings: Sendable {
   let zone: KeyvalZoneSettings
 
   /// Text that is equal for equal values.
-  func fingerprint(_ names: [Int: String]) -> String { "keyval \(key.text(names)) \(zone)" }
+  func fingerprint(_ names: [Int: String]) -> String {
+    "keyval \(key.text(names)) \(zone.identity) \(zone.timeout ?? 0)"
+  }
 }
 
 /// `keyval` in one worker.
@@ -148,9 +145,9 @@ final class LiveKeyval: LiveVariable {
   private let key: CompiledTemplate
   private let zone: KeyvalZone
 
-  init(_ settings: KeyvalSettings, _ zones: KeyvalZones, isVolatile: Bool, now: UInt64) {
+  init(_ settings: KeyvalSettings, _ zones: KeyvalZones, isVolatile: Bool) {
     key = settings.key.compiled
-    zone = zones.zone(settings.zone, now: now)
+    zone = zones.zone(settings.zone)
     super.init(isVolatile: isVolatile)
   }
 

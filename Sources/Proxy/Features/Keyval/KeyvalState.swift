@@ -27,8 +27,8 @@ struct KeyvalState: Sendable, Hashable {
 
   /// No pairs without a file.
   func read() -> Result<[Pair], Fault> {
-    guard access(path, F_OK) == 0 || errno != ENOENT else { return .success([]) }
     switch SourceFiles.disk.read(path, Self.largest) {
+    case .failure(let fault) where fault.isMissing: return .success([])
     case .failure(let fault): return .failure(Fault(reason: fault.reason))
     case .success(let bytes): return Result { () throws(Fault) in try Self.pairs(bytes) }
     }

@@ -1,5 +1,5 @@
 import Bytes
-import Observability
+package import Observability
 import Synchronization
 
 /// How the key of a look-up finds a pair (`type=`).
@@ -171,16 +171,44 @@ extension AddressRange {
 }
 
 /// The zones in use, by what they are: a reload keeps their pairs.
-final class KeyvalZones: Sendable {
+package final class KeyvalZones: Sendable {
   private let zones = ZoneRegistry<KeyvalZoneSettings.Identity, KeyvalZone>()
 
-  /// A new zone with a `state` has the pairs of that file.
-  func zone(_ settings: KeyvalZoneSettings, now: UInt64) -> KeyvalZone {
-    zones.zone(settings.identity) { _ in
-      let zone = KeyvalZone(size: settings.size, matching: settings.matching)
-      // A file that can't be read was an error of the configuration.
-      if let state = settings.state, case .success(let pairs) = state.read() { zone.take(pairs, now: now) }
-      return zone
-    }
+  func zone(_ settings: KeyvalZoneSettings) -> KeyvalZone {
+    zones.zone(settings.identity) { _ in KeyvalZone(size: settings.size, matching: settings.matching) }
   }
+
+  /// Returns the zones that have a `state`, new ones with the pairs of that file, and what is wrong with the files. Whoever
+  /// keeps them keeps the pairs. Opens files, so never call it on an event loop.
+  package func prepared(
+    _ all: [KeyvalZoneSettings], now: UInt64
+  ) -> (kept: KeptKeyvals, diagnostics: [Diagnostic]) {
+    var (kept, found): ([KeyvalZone], [Diagnostic]) = ([], [])
+    for settings in all {
+      guard let state = settings.state else { continue }
+      switch state.read() {
+      case .failure(let fault):
+        found.append(
+          Diagnostic(
+            .error, at: settings.location,
+            "\"\(state.path)\" can't be read as the state of a keyval_zone: \(fault.reason)",
+            hint: "mend it, or move it away: the zone is empty then"))
+      case .success(let pairs):
+        kept.append(
+          zones.zone(settings.identity) { _ in
+            let zone = KeyvalZone(size: settings.size, matching: settings.matching)
+            zone.take(pairs, now: now)
+            return zone
+          })
+      }
+    }
+    return (KeptKeyvals(zones: kept), found)
+  }
+}
+
+/// Zones that a generation keeps from its preparation on.
+package struct KeptKeyvals: Sendable {
+  private let zones: [KeyvalZone]
+  fileprivate init(zones: [KeyvalZone]) { self.zones = zones }
+  package init() { zones = [] }
 }

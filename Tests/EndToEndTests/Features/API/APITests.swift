@@ -135,7 +135,8 @@ private enum StreamlessUpstream {
     #expect(try await answer(["-X", "PATCH", "-d", "{"]) == 415)
     #expect(try await answer(["-X", "PATCH", "-d", #"{"server":"127.0.0.1:1"}"#]) == 400)
     #expect(try await answer(["-X", "PATCH"]) == 415)
-    #expect(try await answer(["-X", "DELETE"]) == 405)
+    #expect(try await answer(["-X", "DELETE"], "/api/9/http/upstreams/app") == 405)
+    #expect(try await answer(["-X", "DELETE"], "/read/9/http/upstreams/app/servers/\(id)") == 405)
     #expect(try await answer(["-X", "PUT", "-d", "{}"]) == 405)
     #expect(try await answer(down, "/api/9/http/upstreams/plain/servers/0") == 404)
     #expect(try await answer(["-X", "PATCH", "-d", "@-"], path) == 415)
@@ -303,6 +304,141 @@ private enum StreamlessUpstream {
     #expect(try await get("k0").hasPrefix("vvv"))
     #expect(try await api("-X", "DELETE").status == 204)
     #expect(try await api().text == "{}\n")
+  }
+
+  @Test func `servers are added and removed while requests go on, and a reload keeps that`() async throws {
+    let api = try await APIScene(Scene.ofTest(), group: "zone app 64k; least_conn;")
+    let third = try StreamlessUpstream.named(api.scene, "three"), path = "/api/9/http/upstreams/app/servers"
+    // nginx's own example.
+    let added = try await api.api(path, "-d", "{\"server\":\"127.0.0.1:\(third.port)\",\"weight\":4,\"max_conns\":9}")
+    #expect(
+      added.status == 201 && added.text.contains("\"weight\":4") && added.text.contains("\"id\":2"), "\(added.text)")
+    #expect(Set(try await api.names(12)) == ["one", "two", "three"])
+    for (body, status) in [
+      ("{\"server\":\"127.0.0.1:\(third.port)\"}", 409), (#"{"server":"app.example.com:80"}"#, 400), ("{}", 400),
+      (#"{"server":"127.0.0.1:99999"}"#, 400), (#"{"server":"127.0.0.1:80","port":1}"#, 400),
+      (#"{"server":"127.0.0.1:80","backup":1}"#, 400), (#"{"server":"127.0.0.1:80","weight":0}"#, 400),
+      (#"{"server":"127.0.0.1:80","route":"a b"}"#, 400), (#"[]"#, 415),
+    ] {
+      let answer = try await api.api(path, "-d", body)
+      #expect(answer.status == status, "\(body): \(answer.text)")
+    }
+    #expect(try await api.api("/read/9/http/upstreams/app/servers", "-d", "{}").status == 405)
+    #expect(try await api.api("/api/9/http/upstreams/plain/servers", "-d", "{}").status == 404)
+    let removed = try await api.api("\(path)/0", "-X", "DELETE")
+    #expect(removed.status == 200 && !removed.text.contains("\"id\":0") && removed.text.contains("\"id\":2"))
+    #expect(Set(try await api.names(12)) == ["two", "three"])
+    #expect(try await api.api("\(path)/0", "-X", "DELETE").status == 404)
+    api.daemon.signal(SIGHUP)
+    try await api.daemon.logged("reconfigured: generation 2")
+    #expect(Set(try await api.names(12)) == ["two", "three"])
+
+    let running = try await api.scene.run(Sallyport.binary(), ["check", "--running", "--socket", api.socket])
+    #expect(running.status == 1)
+    #expect(running.text.contains("a server is added by the API: app 127.0.0.1:\(third.port) up weight=4"))
+    #expect(running.text.contains("a server is removed by the API: app 127.0.0.1:\(api.servers[0].port)"))
+    #expect(try await api.ctl("remove", "app", "127.0.0.1:\(third.port)").text.contains("\(api.servers[1].port) up"))
+    let own = "127.0.0.1:\(api.servers[0].port)"
+    #expect(try await api.ctl("add", "app", own, "backup", "fail_timeout=3s").text.contains("\(own) up weight=1"))
+    #expect(try await api.ctl("add", "app", own).everything.contains("has a server with this address"))
+    #expect(try await api.ctl("add", "nowhere", own).everything.contains("no group \"nowhere\" with a zone"))
+    #expect(Set(try await api.names(8)) == ["two"])
+  }
+
+  @Test func `a state keeps the servers over restarts, and is empty at first`() async throws {
+    let scene = try Scene.ofTest(), port = try scene.port(), socket = scene.path("api.sock")
+    let servers = [try StreamlessUpstream.named(scene, "one"), try StreamlessUpstream.named(scene, "two")]
+    try scene.makeFolder("kept")
+    let text = configuration(
+      """
+      upstream app { zone app 64k; state kept/servers; }
+      keyval_zone zone=names:32k state=kept/pairs type=prefix; keyval $uri $name zone=names;
+      server { listen 127.0.0.1:\(port); location / { proxy_pass http://app; } location /n { return 200 "$name\n"; } }
+      server { listen unix:\(socket); location /api/ { api write=on; } }
+      """)
+    var daemon = try await Sallyport.start(scene, text)
+    func api(_ path: String, _ words: String...) async throws -> CurlResult {
+      try await scene.curl(["--unix-socket", socket, "http://localhost/api/9/http/\(path)"] + words)
+    }
+    func get(_ path: String = "/") async throws -> CurlResult {
+      try await scene.curl(["http://127.0.0.1:\(port)\(path)"])
+    }
+    #expect(try await get().status == 502)
+    for (index, server) in servers.enumerated() {
+      let body = "{\"server\":\"127.0.0.1:\(server.port)\"\(index == 1 ? ",\"backup\":true" : "")}"
+      #expect(try await api("upstreams/app/servers", "-d", body).status == 201)
+    }
+    #expect(try await api("keyvals/names", "-d", #"{"/n/a":"A"}"#).status == 201)
+    #expect(try await get().text == "one")
+    #expect(try await api("upstreams/app/servers/0", "-X", "PATCH", "-d", #"{"down":true}"#).status == 200)
+    #expect(
+      scene.text("kept/servers")
+        == "server 127.0.0.1:\(servers[0].port) down;\nserver 127.0.0.1:\(servers[1].port) backup;\n")
+    #expect(scene.text("kept/pairs") == "{\"/n/a\":\"A\"}\n")
+    daemon.signal(SIGHUP)
+    try await daemon.logged("reconfigured: generation 2")
+    #expect(try await get().text == "two")
+    daemon.signal(SIGTERM)
+    _ = try await daemon.process.ended()
+    daemon = try await Sallyport.start(scene, text)
+    #expect(try await get().text == "two")
+    #expect(try await get("/n/a/b").text == "A\n")
+    #expect(try await api("upstreams/app/servers/0", "-X", "DELETE").status == 200)
+    #expect(scene.text("kept/servers") == "server 127.0.0.1:\(servers[1].port) backup;\n")
+
+    // A file that can't be written: the change counts, and whoever asked for it knows that a restart forgets it.
+    try FileManager.default.removeItem(atPath: scene.path("kept"))
+    let lost = try await api("upstreams/app/servers", "-d", "{\"server\":\"127.0.0.1:\(servers[0].port)\"}")
+    #expect(lost.status == 500 && lost.text.contains("StateNotWritten"))
+    #expect(try await get().text == "one")
+    #expect(try await api("keyvals/names", "-X", "DELETE").status == 500)
+    try await daemon.logged("could not be written, so a restart forgets the change")
+    // A file that can't be read is no empty one.
+    try scene.makeFolder("kept")
+    for (name, content, words) in [
+      ("servers", "server nowhere\n", "kept/servers:2"), ("servers", "listen 80;", "in a state of servers"),
+      ("pairs", "[1]", "it is no JSON object"),
+    ] {
+      try scene.write("kept/\(name)", text: content)
+      let check = try await scene.run(Sallyport.binary(), ["check", scene.path("sallyport.conf")])
+      #expect(check.status == 1 && check.everything.contains(words), "\(check.everything)")
+      try FileManager.default.removeItem(atPath: scene.path("kept/\(name)"))
+    }
+  }
+
+  @Test func `what zones of limits have decided can be asked, and begins anew`() async throws {
+    let scene = try Scene.ofTest(), port = try scene.port(), socket = scene.path("api.sock")
+    let server = try StreamlessUpstream.named(scene, "one")
+    _ = try await Sallyport.start(
+      scene,
+      configuration(
+        """
+        limit_req_zone $arg_k zone=slow:32k rate=1r/m; limit_req_zone $arg_k zone=fast:32k rate=1000r/s;
+        limit_req_zone $arg_d zone=dry:32k rate=1r/m; limit_conn_zone $arg_k zone=few:32k;
+        server {
+          listen 127.0.0.1:\(port); limit_conn few 5;
+          location / { limit_req zone=fast burst=9; limit_req zone=slow burst=1 nodelay; proxy_pass http://127.0.0.1:\(server.port); }
+          location /dry { limit_req_dry_run on; limit_req zone=dry; limit_conn_dry_run on; limit_conn few 1;
+            proxy_pass http://127.0.0.1:\(server.port); }
+        }
+        server { listen unix:\(socket); location /api/ { api write=on; } }
+        """))
+    func api(_ path: String, _ words: String...) async throws -> CurlResult {
+      try await scene.curl(["--unix-socket", socket, "http://localhost/api/9/http/\(path)"] + words)
+    }
+    for _ in 0..<5 { _ = try await scene.curl(["http://127.0.0.1:\(port)/?k=a"]) }
+    for _ in 0..<3 { _ = try await scene.curl(["http://127.0.0.1:\(port)/dry?d=a"]) }
+    _ = try await scene.curl(["http://127.0.0.1:\(port)/"])
+    #expect(
+      try await api("limit_reqs").text
+        == #"{"dry":{"passed":1,"delayed":0,"rejected":0,"delayed_dry_run":0,"rejected_dry_run":2},"#
+        + #""fast":{"passed":2,"delayed":0,"rejected":0,"delayed_dry_run":0,"rejected_dry_run":0},"#
+        + #""slow":{"passed":2,"delayed":0,"rejected":3,"delayed_dry_run":0,"rejected_dry_run":0}}"# + "\n")
+    #expect(try await api("limit_conns/few").text == "{\"passed\":2,\"rejected\":0,\"rejected_dry_run\":0}\n")
+    #expect(try await api("limit_reqs/slow", "-X", "DELETE").status == 204)
+    #expect(try await api("limit_reqs/slow").text.contains("\"rejected\":0,"))
+    #expect(try await api("limit_reqs/few").status == 404)
+    #expect(try await api("limit_rates").status == 404)
   }
 
   @Test func `ctl shows and changes servers, and says what is wrong`() async throws {

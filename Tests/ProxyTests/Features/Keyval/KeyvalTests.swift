@@ -1,4 +1,5 @@
 import ConfigurationSupport
+import TestSupport
 import Testing
 
 @testable import Proxy
@@ -19,9 +20,69 @@ import Testing
     #expect(zone.set([2], to: [], isNew: true, timeout: nil, now: 15) == .done)
   }
 
+  @Test func `with type=ip the smallest network counts, and an address in none finds nothing`() {
+    let zone = KeyvalZone(size: 100_000, matching: .ip)
+    func set(_ key: String, _ value: String, timeout: Int? = nil) -> KeyvalZone.Change {
+      zone.set(Array(key.utf8), to: Array(value.utf8), isNew: true, timeout: timeout, now: 0)
+    }
+    func find(_ key: String, now: UInt64 = 0) -> String? {
+      zone.value(of: Array(key.utf8), now: now).map { String(decoding: $0, as: UTF8.self) }
+    }
+    for (key, value) in [
+      ("10.0.0.0/8", "wide"), ("10.1.0.0/16", "narrow"), ("10.1.2.3", "one"), ("2001:db8::/32", "six"),
+      ("::/0", "any6"),
+    ] { #expect(set(key, value) == .done) }
+    #expect(set("10.1.9.9/16", "again") == .exists, "the same network, spelled otherwise")
+    #expect(set("host", "x") == .malformed && set("10.0.0.0/33", "x") == .malformed)
+    #expect(find("10.1.2.3") == "one" && find("10.1.2.4") == "narrow" && find("10.9.9.9") == "wide")
+    #expect(find("11.0.0.1") == nil && find("2001:db8::7") == "six" && find("2001:db9::7") == "any6")
+    // A network is looked up as a whole.
+    #expect(find("10.1.2.0/24") == "narrow" && find("10.0.0.0/7") == nil && find("") == nil && find("x") == nil)
+    #expect(set("10.1.2.0/24", "short", timeout: 10) == .done && find("10.1.2.4") == "short")
+    #expect(find("10.1.2.4", now: 10) == "narrow", "one whose time is over hides no other")
+    #expect(zone.remove(Array("10.1.2.3".utf8), now: 10) == .done && find("10.1.2.3", now: 10) == "narrow")
+    zone.removeAll()
+    #expect(find("10.1.2.3") == nil && set("10.1.2.3", "new") == .done && find("10.1.2.3") == "new")
+  }
+
+  @Test func `with type=prefix the longest key with which the text begins counts`() {
+    let zone = KeyvalZone(size: 100_000, matching: .prefix)
+    for (key, value) in [("/a", "1"), ("/a/b", "2"), ("/c", "3")] {
+      #expect(zone.set(Array(key.utf8), to: Array(value.utf8), isNew: true, timeout: nil, now: 0) == .done)
+    }
+    func find(_ key: String) -> String? {
+      zone.value(of: Array(key.utf8), now: 0).map { String(decoding: $0, as: UTF8.self) }
+    }
+    #expect(find("/a/b/c") == "2" && find("/a/x") == "1" && find("/c") == "3")
+    #expect(find("/") == nil && find("") == nil && find("a") == nil)
+  }
+
+  @Test func `a state keeps pairs and the ends of their times, and what is none is refused`() throws {
+    let scene = try Scene(), now: UInt64 = 5000
+    defer { scene.end() }
+    let state = KeyvalState(path: scene.path("pairs")), zone = KeyvalZone(size: 100_000)
+    #expect(try state.read().get().isEmpty, "there is no file yet")
+    _ = zone.set(Array("a\"\u{E9}".utf8), to: Array("1".utf8), isNew: true, timeout: nil, now: now)
+    _ = zone.set(Array("b".utf8), to: [], isNew: true, timeout: 3_600_000, now: now)
+    try state.write(zone, now: now)
+    let again = KeyvalZone(size: 100_000)
+    again.take(try state.read().get(), now: 0)
+    #expect(again.all(now: 0).map(\.key) == zone.all(now: now).map(\.key))
+    #expect(again.pair([0x62], now: 3_590_000) == [] && again.pair([0x62], now: 3_610_000) == nil)
+    for text in [
+      "", "[]", "{\"a\":1}", "{\"a\":{\"until\":1}}", "{\"a\":{\"value\":\"x\",\"until\":\"y\"}}", "{\"\":\"x\"}",
+    ] {
+      #expect(throws: KeyvalState.Fault.self, "\(text)") { try KeyvalState.pairs(Array(text.utf8)) }
+    }
+    let past = try KeyvalState.pairs(Array("{\"a\":{\"value\":\"x\",\"until\":-9223372036854775808}}".utf8))
+    again.take(past, now: 0)
+    #expect(again.pair([0x61], now: 0) == nil)
+  }
+
   @Test(arguments: [
     ("keyval_zone zone=a:1k;", "too small"), ("keyval_zone timeout=1h;", "must have \"zone\""),
-    ("keyval_zone zone=a:32k type=ip;", "are not supported"), ("keyval_zone zone=a:32k state=f;", "are not supported"),
+    ("keyval_zone zone=a:32k type=list;", "invalid parameter"), ("keyval_zone zone=a:32k sync;", "not supported"),
+    ("keyval_zone zone=a:32k state=;", "invalid parameter"),
     ("keyval_zone zone=a:32k; keyval_zone zone=a:32k;", "duplicate keyval_zone"),
     ("keyval $host $v zone=a;", "which no \"keyval_zone\" declares"),
     ("keyval_zone zone=a:32k; keyval $host $v size=a;", "invalid parameter"),
