@@ -8,7 +8,7 @@ import TestSupport
 package func memory(_ files: [String: String]) -> SourceFiles {
   SourceFiles(
     read: { path, limit in
-      guard let text = files[path] else { return .failure(.init(reason: "no such file or directory")) }
+      guard let text = files[path] else { return .failure(.init(reason: "no such file or directory", isMissing: true)) }
       guard text.utf8.count <= limit else { return .failure(.init(reason: "it is too large")) }
       return .success(Array(text.utf8))
     },

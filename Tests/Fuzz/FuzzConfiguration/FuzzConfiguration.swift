@@ -17,7 +17,7 @@ public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
       switch path {
       case "main.conf": .success(main)
       case "inc": .success(included)
-      default: .failure(.init(reason: "no such file or directory"))
+      default: .failure(.init(reason: "no such file or directory", isMissing: true))
       }
     }, expand: { _ in .success(["inc"]) })
   let first = Configuration.load(bytes: main, fileName: "main.conf", files: files)
