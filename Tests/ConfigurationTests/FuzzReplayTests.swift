@@ -16,7 +16,8 @@ import Testing
     ).map(Array.init)
     let files = SourceFiles(
       read: { path, _ in
-        path == "inc" && parts.count > 1 ? .success(parts[1]) : .failure(.init(reason: "no such file or directory", isMissing: true))
+        path == "inc" && parts.count > 1
+          ? .success(parts[1]) : .failure(.init(reason: "no such file or directory", isMissing: true))
       }, expand: { _ in .success(["inc"]) })
     let loaded = Configuration.load(bytes: parts[0], fileName: "main.conf", files: files)
     #expect((loaded.settings == nil) == loaded.diagnostics.contains { $0.severity == .error })

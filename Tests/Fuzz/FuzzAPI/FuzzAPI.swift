@@ -1,4 +1,5 @@
 import Proxy
+import Transport
 import Upstream
 
 /// A path of the API, and behind the first line feed a body.

@@ -153,6 +153,7 @@ private final class APIHandler: ContentHandler {
   private func change(_ name: String, _ kept: RequestBody, _ exchange: Exchange) throws(APIFault) {
     let keyvals = exchange.session.live.keyvals, now = exchange.worker.loop.now
     let (settings, zone) = try APIView.keyval(name, of: keyvals)
+    if let store = settings.store { return try change(settings, zone, in: store, kept, exchange) }
     if exchange.head.method == .delete {
       zone.removeAll()
       exchange.log(.notice, "api: the zone \"\(name)\" of keyval is emptied")
@@ -166,17 +167,42 @@ private final class APIHandler: ContentHandler {
       guard !isNew else { throw APIFault(status: 400, code: "KeyvalFormatError", text: "the value must be a string") }
       change = zone.remove(body.key, now: now)
     }
-    switch change {
-    case .done: break
-    case .exists: throw .keyExists
-    case .absent: throw .key
-    case .malformed:
-      throw APIFault(
-        status: 400, code: "KeyvalKeyInvalid", text: "the key must be an address or a network such as 10.0.0.0/8")
-    case .full: throw APIFault(status: 409, code: "KeyvalFull", text: "no pair fits into the zone any more")
-    }
+    if let fault = APIFault(change) { throw fault }
     exchange.log(.notice, "api: the key \"\(LogEscape.text(body.key))\" of keyval zone \"\(name)\" is changed")
     keep(zone, settings.state, exchange) { [self] in answer(isNew ? 201 : 204, "", $0) }
+  }
+
+  /// Changes a pair in a store, for all machines: the others have it within a second.
+  private func change(
+    _ settings: KeyvalZoneSettings, _ zone: KeyvalZone, in use: StoreUse, _ kept: RequestBody, _ exchange: Exchange
+  ) throws(APIFault) {
+    let now = exchange.worker.loop.now
+    var change = SharedKeyvalChange(kind: .clear)
+    if exchange.head.method != .delete {
+      let body = try APIPairBody(Array(kept.memory.readable)), isNew = exchange.head.method == .post
+      guard body.value != nil || !isNew else {
+        throw APIFault(status: 400, code: "KeyvalFormatError", text: "the value must be a string")
+      }
+      if let value = body.value, let fault = zone.obstacle(body.key, value, now: now).flatMap({ APIFault($0) }) {
+        throw fault
+      }
+      change = SharedKeyvalChange(
+        kind: body.value == nil ? .remove : isNew ? .add : .set, key: body.key, value: body.value ?? [],
+        life: body.expire ?? settings.timeout)
+    }
+    guard let store = exchange.session.live.stores[use.store], store.fault == nil else { throw .store }
+    store.ask(
+      .keyvalChange, keys: [SharedKeyval.key(of: settings)], change.words,
+      then: StoreWait.answer(exchange) { [self, change] exchange, answer in
+        guard let outcome = SharedKeyvalChange.outcome(answer) else { return refuse(.store, exchange) }
+        if let fault = APIFault(outcome) { return refuse(fault, exchange) }
+        zone.apply(change, now: exchange.worker.loop.now)
+        let key = change.kind == .clear ? "all keys" : "the key \"\(LogEscape.text(change.key))\""
+        exchange.log(
+          .notice, "api: \(key) of keyval zone \"\(settings.name)\" is changed in the store \"\(use.store)\"")
+        self.answer(change.kind == .add ? 201 : 204, "", exchange)
+      })
+    StoreWait.leave(exchange)
   }
 
   /// Writes the pairs to the zone's `state`, so that an answer means that they outlive the process.

@@ -120,6 +120,8 @@ package struct APIFault: Error, Equatable {
   static let limitConnections = APIFault(status: 404, code: "LimitConnNotFound", text: "limit_conn not found")
   static let keyval = APIFault(status: 404, code: "KeyvalNotFound", text: "keyval not found")
   static let key = APIFault(status: 404, code: "KeyvalKeyNotFound", text: "key not found")
+  static let store = APIFault(
+    status: 503, code: "StoreUnavailable", text: "the shared store gives no answer, so ask again whether the pair has changed")
   static let keyExists = APIFault(status: 409, code: "KeyvalKeyExists", text: "key already exists")
   static let method = APIFault(status: 405, code: "MethodNotSupported", text: "method not supported")
   static let disabled = APIFault(status: 405, code: "MethodDisabled", text: "method disabled")
@@ -145,5 +147,20 @@ extension APIFault {
         APIFault(status: 400, code: "UpstreamServerImmutable", text: "DNS says the addresses of this server's name")
       case .noBackup: .body("the group's method has no backup servers")
       }
+  }
+}
+
+extension APIFault {
+  /// nil: the change is made.
+  init?(_ change: KeyvalZone.Change) {
+    switch change {
+    case .done: return nil
+    case .exists: self = .keyExists
+    case .absent: self = .key
+    case .malformed:
+      self.init(
+        status: 400, code: "KeyvalKeyInvalid", text: "the key must be an address or a network such as 10.0.0.0/8")
+    case .full: self.init(status: 409, code: "KeyvalFull", text: "no pair fits into the zone any more")
+    }
   }
 }

@@ -12,6 +12,8 @@ package struct KeyvalZoneSettings: Sendable, Hashable {
   let matching: KeyvalMatching
   /// Where the pairs are kept; nil: in memory alone.
   let state: KeyvalState?
+  /// The store that several machines have the pairs in; nil: this process alone.
+  let store: StoreUse?
   let location: SourceLocation
 
   /// What makes two zones the same one.
@@ -20,9 +22,12 @@ package struct KeyvalZoneSettings: Sendable, Hashable {
     let size: Int
     let matching: KeyvalMatching
     let state: KeyvalState?
+    let store: String?
   }
 
-  var identity: Identity { Identity(name: name, size: size, matching: matching, state: state) }
+  var identity: Identity {
+    Identity(name: name, size: size, matching: matching, state: state, store: store?.store)
+  }
 
   /// The file of `state`; nil without one.
   package var stateFile: String? { state?.path }
@@ -38,9 +43,9 @@ enum Keyval: Feature {
 
   static let directives: [DirectiveEntry] = [
     .local(
-      zoneName, .http, .words(1...4, "zone=NAME:SIZE [state=FILE] [timeout=TIME] [type=string|ip|prefix]"),
+      zoneName, .http, .words(1...4, "zone=NAME:SIZE [state=FILE | store=NAME] [timeout=TIME] [type=string|ip|prefix]"),
       "A zone of pairs for `keyval`, which the API changes. All workers share it, and a reload keeps it; a restart forgets it,"
-        + " unless `state` names a file for the pairs. With `timeout`, a pair is forgotten so long after it was written. A full"
+        + " unless `state` names a file for the pairs, or `store` a `shared_store` in which several machines have them. With `timeout`, a pair is forgotten so long after it was written. A full"
         + " zone takes no further pair. `type=ip`: keys are addresses and networks, and the smallest that contains the one"
         + " looked up counts. `type=prefix`: the longest key with which the one looked up begins.",
       repeatable: true, example: "keyval_zone zone=tenants:1m timeout=1h;", trust: .told),
@@ -112,10 +117,11 @@ enum Keyval: Feature {
         matching = type
       case ("state", let value?) where !value.isEmpty:
         state = KeyvalState(path: resolve(value, in: builder.folder))
+      case ("store", _?), ("fail", _?): continue
       default:
         builder.error(
           word.location, "invalid parameter \"\(word.text)\" in \"\(zoneName)\"",
-          hint: "zone=, state=, timeout= and type=; \"sync\" is not supported")
+          hint: "zone=, state=, store=, timeout= and type=; for \"sync\", store=NAME")
         return nil
       }
     }
@@ -123,9 +129,14 @@ enum Keyval: Feature {
       builder.error(line.location, "\"\(zoneName)\" must have \"zone\" parameter", hint: "keyval_zone zone=NAME:1m;")
       return nil
     }
+    let store = builder.storeUse(line.arguments, of: zoneName, standard: .local, allowing: [.local])
+    if store != nil, state != nil {
+      builder.error(
+        line.location, "\"state\" beside \"store\": the pairs are in the store", hint: "leave one of them out")
+    }
     return KeyvalZoneSettings(
       name: place.name, size: place.size, timeout: timeout, matching: matching, state: state,
-      location: line.location)
+      store: store, location: line.location)
   }
 }
 

@@ -118,6 +118,39 @@ final class KeyvalZone: Sendable {
     state.withLock { state in state.pairs[key].flatMap { $0.isOver(now) ? nil : $0.value } }
   }
 
+  /// Whether a pair could be taken: nil, or why not. What is there already is not asked.
+  func obstacle(_ key: [UInt8], _ value: [UInt8], now: UInt64) -> Change? {
+    if matching == .ip, Self.network(key) == nil { return .malformed }
+    return state.withLock { state in
+      state.forget(now: now)
+      let own = state.pairs[key].map { Self.cost(key, $0.value) } ?? 0
+      return Self.cost(key, value) <= size - state.bytes + own ? nil : .full
+    }
+  }
+
+  /// Takes what a store has in place of all pairs, as far as it fits.
+  func replace(_ pairs: [SharedPairs.Pair], now: UInt64) {
+    state.withLock { state in
+      state = State(matching)
+      for pair in pairs {
+        let network = matching == .ip ? Self.network(pair.key) : nil
+        guard matching != .ip || network != nil, state.bytes + Self.cost(pair.key, pair.value) <= size else { continue }
+        state.insert(pair.key, Pair(value: pair.value, end: pair.life.map { now &+ UInt64(max(1, $0)) }), network)
+      }
+    }
+  }
+
+  /// Takes over what a store has done.
+  func apply(_ change: SharedKeyvalChange, now: UInt64) {
+    switch change.kind {
+    case .clear: removeAll()
+    case .remove: _ = remove(change.key, now: now)
+    case .add, .set:
+      _ = remove(change.key, now: now)
+      _ = set(change.key, to: change.value, isNew: true, timeout: change.life, now: now)
+    }
+  }
+
   /// `isNew`: the key must not be there; otherwise it must. `timeout`: milliseconds.
   func set(_ key: [UInt8], to value: [UInt8], isNew: Bool, timeout: Int?, now: UInt64) -> Change {
     let network = matching == .ip ? Self.network(key) : nil

@@ -355,11 +355,12 @@ struct LiveStores {
   private let clients: [String: StoreClient]
   /// In the first worker.
   private let tickets: [StoreTickets]
+  private let keyvals: [SharedKeyval]
   /// Where wrong passwords count (`enrolment_failures_store`).
   let guesses: (client: StoreClient, failing: StoreUse.Failing)?
 
   /// Those of no generation: nothing is asked.
-  init() { (clients, tickets, guesses) = ([:], [], nil) }
+  init() { (clients, tickets, keyvals, guesses) = ([:], [], [], nil) }
 
   init(_ generation: Generation, _ shared: SharedState, loop: EventLoop, group: @escaping (Int) -> UpstreamGroup?) {
     let log = generation.errorLog
@@ -384,6 +385,10 @@ struct LiveStores {
     tickets = ticketed.compactMap { name in
       clients[name].map { StoreTickets($0, shared.ticketRings.ring(of: name), loop: loop) }
     }
+    let zones = loop.index == 0 ? http.keyvalZones : []
+    keyvals = zones.compactMap { zone in
+      zone.store.flatMap { clients[$0.store] }.map { SharedKeyval($0, zone, shared.keyvals.zone(zone), loop: loop) }
+    }
     guesses = http.guessStore.flatMap { use in clients[use.store].map { ($0, use.failing) } }
   }
 
@@ -394,6 +399,7 @@ struct LiveStores {
   func open() { for client in clients.values { client.open() } }
   func close() {
     for each in tickets { each.close() }
+    for each in keyvals { each.close() }
     for client in clients.values { client.close() }
   }
 }

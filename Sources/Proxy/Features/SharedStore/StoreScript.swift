@@ -19,6 +19,16 @@ enum StoreScript: Int, CaseIterable {
   /// old, and drops what is older than it may be kept. Arguments: the offer, both times in seconds. Returns the time now and
   /// the list.
   case tickets
+  /// `keyval_zone`: changes a pair of a hash, whose field without a name counts the changes. A value stands behind the time in
+  /// milliseconds at which it ends, 0 for never, and a colon. Arguments: `add`, `set`, `remove` or `clear`, the key, the value,
+  /// and the milliseconds that it lives, empty for ever. Returns `done`, `exists` or `absent`.
+  case keyvalChange
+  /// The pairs of such a hash, unless the count of changes is still the argument. Returns 0 if there is nothing, not even a
+  /// count; 1 if nothing has changed; or 2, the count, the time now, and all fields with their values.
+  case keyvalRead
+  /// Puts pairs into such a hash if there is nothing, not even a count. Arguments: keys, each before its milliseconds of life,
+  /// empty for ever, and its value.
+  case keyvalSeed
 
   var text: String {
     switch self {
@@ -91,6 +101,51 @@ enum StoreScript: Int, CaseIterable {
       end
       redis.call('EXPIRE',KEYS[1],ARGV[3])
       return {now,redis.call('LRANGE',KEYS[1],0,15)}
+      """
+    case .keyvalChange:
+      """
+      local t=redis.call('TIME') local now=t[1]*1000+math.floor(t[2]/1000)
+      if ARGV[1]=='clear' then
+        local count=tonumber(redis.call('HGET',KEYS[1],'') or 0)+1
+        redis.call('DEL',KEYS[1])
+        redis.call('HSET',KEYS[1],'',string.format('%.0f',count))
+        return 'done'
+      end
+      local old=redis.call('HGET',KEYS[1],ARGV[2])
+      if old then
+        local ending=tonumber(string.match(old,'^%d+'))
+        if ending>0 and ending<=now then old=false end
+      end
+      if ARGV[1]=='add' and old then return 'exists' end
+      if ARGV[1]~='add' and not old then return 'absent' end
+      if ARGV[1]=='remove' then redis.call('HDEL',KEYS[1],ARGV[2])
+      else
+        local ending=0
+        if ARGV[4]~='' then ending=now+tonumber(ARGV[4]) end
+        redis.call('HSET',KEYS[1],ARGV[2],string.format('%.0f',ending)..':'..ARGV[3])
+      end
+      redis.call('HINCRBY',KEYS[1],'',1)
+      return 'done'
+      """
+    case .keyvalRead:
+      """
+      local count=redis.call('HGET',KEYS[1],'')
+      if not count then return {0} end
+      if count==ARGV[1] then return {1} end
+      local t=redis.call('TIME')
+      return {2,count,t[1]*1000+math.floor(t[2]/1000),redis.call('HGETALL',KEYS[1])}
+      """
+    case .keyvalSeed:
+      """
+      if redis.call('HGET',KEYS[1],'') then return 0 end
+      local t=redis.call('TIME') local now=t[1]*1000+math.floor(t[2]/1000)
+      for i=1,#ARGV,3 do
+        local ending=0
+        if ARGV[i+1]~='' then ending=now+tonumber(ARGV[i+1]) end
+        redis.call('HSET',KEYS[1],ARGV[i],string.format('%.0f',ending)..':'..ARGV[i+2])
+      end
+      redis.call('HSET',KEYS[1],'','1')
+      return 1
       """
     }
   }

@@ -89,6 +89,51 @@ struct `State that machines share` {
     try await both.daemons[0].logged("shared store \"main\"", "is reached again")
   }
 
+  @Test func `pairs of keyval are those of all machines, also when the store comes back empty`() async throws {
+    let scene = try Scene.ofTest(), store = try await StoreServer(scene)
+    let both = try await TwoMachines(
+      scene,
+      """
+      shared_store main redis://127.0.0.1:\(store.port);
+      keyval_zone zone=names:64k store=main type=prefix; keyval $uri $name zone=names;
+      server { listen PORT; \(Self.metrics)
+        location / { return 200 "$name"; }
+        location /api/ { auth_basic api; auth_basic_user_file users; api write=on; } }
+      """, users: "me:{PLAIN}x\n")
+    try await both.untilConnected()
+    func api(_ machine: Int, _ words: String..., path: String = "names") async throws -> CurlResult {
+      try await both.get(machine, "/api/9/http/keyvals/\(path)", ["-u", "me:x"] + words)
+    }
+    func untilName(_ machine: Int, _ path: String, _ name: String) async throws {
+      try await until("\(name) at machine \(machine)") { try await both.get(machine, path).text == name }
+    }
+    #expect(try await api(0, "-d", #"{"/a":"one"}"#).status == 201)
+    #expect(try await both.get(0, "/a/x").text == "one", "at once at the machine that was asked")
+    try await untilName(1, "/a/x", "one")
+    #expect(try await api(1, "-d", #"{"/a":"two"}"#).text.contains("KeyvalKeyExists"))
+    #expect(try await api(1, "-X", "PATCH", "-d", #"{"/a":"two"}"#).status == 204)
+    try await untilName(0, "/a/x", "two")
+    #expect(try await api(0, "-d", #"{"/s":{"value":"soon","expire":86400000}}"#).status == 201)
+    try await untilName(1, "/s", "soon")
+    // What a client sent, or what it is called, stands in no name of a key.
+    #expect(try await store.ask("keys", "*").contains("sallyport:keyval:"))
+
+    try await store.kill()
+    #expect(try await both.get(1, "/a").text == "two", "the copy stays")
+    try await until("the machine to know") { try await api(1, "-X", "DELETE").status == 503 }
+    #expect(try await both.get(1, "/a").text == "two")
+    try await store.start()
+    try await both.untilConnected()
+    try await until("the store to have them again") { try await store.ask("keys", "*").contains("sallyport:keyval:") }
+    #expect(try await both.get(0, "/a").text == "two")
+    #expect(try await api(0, "-X", "PATCH", "-d", #"{"/a":null}"#).status == 204)
+    try await untilName(1, "/a", "")
+    try await untilName(1, "/s", "soon")
+    #expect(try await api(1, "-X", "DELETE").status == 204)
+    try await untilName(0, "/s", "")
+    #expect(try await api(0).text == "{}\n")
+  }
+
   @Test func `over TLS, with an ACL of few rights, a password and a certificate; a wrong pin reaches nothing`()
     async throws
   {

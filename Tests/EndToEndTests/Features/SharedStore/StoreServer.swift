@@ -18,7 +18,7 @@ final class StoreServer: Sendable {
   static let user = """
     user default off
     user admin on >admin ~* &* +@all
-    user gate on >a\u{20AC}b ~sallyport:* +hello +auth +select +script|load +evalsha +time +get +set +del +exists +hgetall +hset \
+    user gate on >a\u{20AC}b ~sallyport:* +hello +auth +select +script|load +evalsha +time +get +set +del +exists +hget +hgetall +hset \
     +hincrby +hdel +pexpire +expire +zadd +zrem +zcard +zrange +zremrangebyscore +lindex +lpush +rpop +lrange
     """
 
@@ -92,9 +92,10 @@ struct TwoMachines: Sendable {
   let ports: [UInt16]
   private let scene: Scene
 
-  /// `http`: PORT stands for the port.
-  init(_ scene: Scene, _ http: String) async throws {
+  /// `http`: PORT stands for the port. `users`: what the file `users` has.
+  init(_ scene: Scene, _ http: String, users: String = "") async throws {
     self.scene = scene
+    if !users.isEmpty { try scene.write("users", text: users) }
     var (daemons, ports): ([Sallyport], [UInt16]) = ([], [])
     for name in ["sallyport", "two"] {
       let port = try scene.port()

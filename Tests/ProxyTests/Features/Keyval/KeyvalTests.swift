@@ -1,4 +1,5 @@
 import ConfigurationSupport
+import Redis
 import TestSupport
 import Testing
 
@@ -57,6 +58,33 @@ import Testing
     #expect(find("/") == nil && find("") == nil && find("a") == nil)
   }
 
+  @Test func `what a store has takes the place of all pairs, as far as it can be read and fits`() {
+    func text(_ text: String) -> RedisReply { .text(Array(text.utf8)) }
+    let reply = RedisReply.list([
+      .number(2), text("7"), .number(1000),
+      .list([text(""), text("7"), text("b"), text("0:B:x"), text("a"), text("1500:A"), text("old"), text("999:C")]),
+    ])
+    guard case .pairs(let count, let pairs)? = SharedPairs(reply) else {
+      Issue.record("not read")
+      return
+    }
+    #expect(count == Array("7".utf8) && pairs.map(\.life) == [500, nil])
+    let zone = KeyvalZone(size: 100_000)
+    _ = zone.set([1], to: [2], isNew: true, timeout: nil, now: 0)
+    zone.replace(pairs, now: 10)
+    #expect(zone.all(now: 10).map { String(decoding: $0.value, as: UTF8.self) } == ["A", "B:x"])
+    #expect(zone.pair([0x61], now: 509) != nil && zone.pair([0x61], now: 510) == nil)
+    let small = KeyvalZone(size: 200)
+    small.replace(pairs, now: 10)
+    #expect(small.all(now: 10).count == 1)
+    #expect(SharedPairs(.list([.number(0)])) == SharedPairs.none && SharedPairs(.list([.number(1)])) == .same)
+    for wrong: RedisReply in [
+      .none, .list([]), .list([.number(3)]), .list([.number(2), text("7"), .number(0), .list([text("a")])]),
+      .list([.number(2), text("7"), .number(0), .list([text("a"), text("no time")])]),
+      .list([.number(2), .number(7), .number(0), .list([])]),
+    ] { #expect(SharedPairs(wrong) == nil, "\(wrong)") }
+  }
+
   @Test func `a state keeps pairs and the ends of their times, and what is none is refused`() throws {
     let scene = try Scene(), now: UInt64 = 5000
     defer { scene.end() }
@@ -81,7 +109,10 @@ import Testing
 
   @Test(arguments: [
     ("keyval_zone zone=a:1k;", "too small"), ("keyval_zone timeout=1h;", "must have \"zone\""),
-    ("keyval_zone zone=a:32k type=list;", "invalid parameter"), ("keyval_zone zone=a:32k sync;", "not supported"),
+    ("keyval_zone zone=a:32k type=list;", "invalid parameter"), ("keyval_zone zone=a:32k sync;", "invalid parameter"),
+    ("keyval_zone zone=a:32k store=x;", "which no \"shared_store\" declares"),
+    ("keyval_zone zone=a:32k fail=open;", "invalid parameter"),
+    ("shared_store s redis://127.0.0.1; keyval_zone zone=a:32k store=s state=/f;", "beside \"store\""),
     ("keyval_zone zone=a:32k state=;", "invalid parameter"),
     ("keyval_zone zone=a:32k; keyval_zone zone=a:32k;", "duplicate keyval_zone"),
     ("keyval $host $v zone=a;", "which no \"keyval_zone\" declares"),
