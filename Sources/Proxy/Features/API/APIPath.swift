@@ -121,7 +121,8 @@ package struct APIFault: Error, Equatable {
   static let keyval = APIFault(status: 404, code: "KeyvalNotFound", text: "keyval not found")
   static let key = APIFault(status: 404, code: "KeyvalKeyNotFound", text: "key not found")
   static let store = APIFault(
-    status: 503, code: "StoreUnavailable", text: "the shared store gives no answer, so ask again whether the pair has changed")
+    status: 503, code: "StoreUnavailable",
+    text: "the shared store gives no answer, so ask again whether the pair has changed")
   static let keyExists = APIFault(status: 409, code: "KeyvalKeyExists", text: "key already exists")
   static let method = APIFault(status: 405, code: "MethodNotSupported", text: "method not supported")
   static let disabled = APIFault(status: 405, code: "MethodDisabled", text: "method disabled")
