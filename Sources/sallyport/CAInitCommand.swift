@@ -27,7 +27,7 @@ struct CAInitCommand: ParsableCommand {
   var rootPasswordFile: String?
   @Option(
     help: ArgumentHelp(
-      "Keep the register in this database, for several machines: postgresql://USER@HOST/DATABASE?sslmode=verify-full&sslrootcert=FILE.",
+      "Keep the register in this PostgreSQL database, for several machines: postgresql://USER@HOST/DATABASE.",
       valueName: "uri"))
   var store: String?
 

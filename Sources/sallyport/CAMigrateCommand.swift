@@ -13,7 +13,7 @@ struct CAMigrateCommand: ParsableCommand {
   @OptionGroup var argument: AuthorityArgument
   @Option(
     help: ArgumentHelp(
-      "Move the register into this database: postgresql://USER@HOST/DATABASE?sslmode=verify-full&sslrootcert=FILE.",
+      "Move the register into this PostgreSQL database: postgresql://USER@HOST/DATABASE.",
       valueName: "uri"))
   var store: String?
   @Flag(help: "Move the register into the folder. No machine can use that of the database any more.")

@@ -93,8 +93,9 @@ final class DatabaseSessions: Sendable {
         try idle.session.begin()
         return idle.session
       } catch {
-        // It ended while nobody used it, so the others may have, too.
         guard error.kind == .lost else { throw AuthorityError(error, words) }
+        // It ended while nobody used it, so the others did, too. To find that out of each could take its time-out each time.
+        state.withLock { $0.idle[address] = [] }
       }
     }
     let now = ContinuousClock.now

@@ -87,7 +87,7 @@ import Testing
     }
     let (build, runtime) = (try await printed("--toolchain"), try await printed("--runtime"))
     let manifest = try file("Package.swift").matches(of: /\.apt\(\["([a-z0-9.-]+)"\]\)/).map { String($0.output.1) }
-    #expect(manifest.count == 8 && Set(manifest).isSubset(of: build), "\(Set(manifest).subtracting(build))")
+    #expect(manifest.count == 9 && Set(manifest).isSubset(of: build), "\(Set(manifest).subtracting(build))")
     for name in [
       "deploy/quickstart", "deploy/package", "deploy/Dockerfile", "Tests/run", "Tests/package", "Tests/systemd",
       "Tests/Bench/stage.py",
