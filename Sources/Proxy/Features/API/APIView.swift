@@ -190,11 +190,13 @@ struct APIView {
   }
 
   private func upstream(_ group: UpstreamGroup, _ json: inout JSONText) {
-    let changes = group.changedServers
+    // A group with `state` has its changes in that file.
+    let isKept = group.settings.stateFile != nil
+    let changes = isKept ? (added: [], removed: []) : group.changedServers
     json.array("peers", group.members) { member, json in
       json.object { json in
         peer(member, of: group, &json)
-        json.member("changed", member.isChanged)
+        json.member("changed", member.isChanged && !isKept)
         json.member("added", changes.added.contains(member.address))
       }
     }

@@ -375,6 +375,8 @@ private enum StreamlessUpstream {
       scene.text("kept/servers")
         == "server 127.0.0.1:\(servers[0].port) down;\nserver 127.0.0.1:\(servers[1].port) backup;\n")
     #expect(scene.text("kept/pairs") == "{\"/n/a\":\"A\"}\n")
+    // What the file has by now is no difference to it.
+    #expect(try await api("upstreams/app").text.matches(of: /"(changed|added)":true/).isEmpty)
     daemon.signal(SIGHUP)
     try await daemon.logged("reconfigured: generation 2")
     #expect(try await get().text == "two")
