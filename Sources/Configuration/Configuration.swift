@@ -18,17 +18,18 @@ public enum Configuration {
     read(ConfigurationSource(path))
   }
 
+  /// `states`: where the states of servers are read; nil: from `files` too.
   package static func read(
-    _ source: ConfigurationSource
+    _ source: ConfigurationSource, files: SourceFiles = .disk, states: SourceFiles? = nil
   ) -> (settings: Settings?, draft: Settings?, diagnostics: [Diagnostic]) {
-    var parser = Parser(mainFile: source.name, files: .disk)
+    var parser = Parser(mainFile: source.name, files: files)
     let tree = source.parse(&parser)
-    return build(tree, parser: parser, mainFile: source.name, files: .disk)
+    return build(tree, parser: parser, mainFile: source.name, files: states ?? files)
   }
 
   /// What prevents reading the configuration's files again, those that it includes too. Their statements are not judged.
-  package static func readingFaults(_ source: ConfigurationSource) -> [Diagnostic] {
-    var parser = Parser(mainFile: source.name, files: .disk)
+  package static func readingFaults(_ source: ConfigurationSource, files: SourceFiles = .disk) -> [Diagnostic] {
+    var parser = Parser(mainFile: source.name, files: files)
     _ = source.parse(&parser)
     return parser.diagnostics.filter { $0.severity == .error }
   }

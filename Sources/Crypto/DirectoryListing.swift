@@ -7,8 +7,13 @@ package struct DirectoryError: Error {
 
 /// Returns the sorted names in a directory without hidden ones, or throws if it can't read all of them. Blocks.
 package func namesInDirectory(_ path: String) throws(DirectoryError) -> [String] {
-  guard let stream = opendir(path) else { throw DirectoryError(code: errno) }
-  return try names(of: stream)
+  if let stream = opendir(path) { return try names(of: stream) }
+  switch PrivilegedFiles.instead(of: errno, path) {
+  case .success(let descriptor):
+    defer { close(descriptor) }
+    return try namesInDirectory(descriptor)
+  case .failure(let refusal): throw DirectoryError(code: refusal.code)
+  }
 }
 
 /// Returns the sorted names in an open directory without hidden ones. The caller keeps the descriptor.

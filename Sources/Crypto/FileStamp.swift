@@ -10,11 +10,21 @@ package struct FileStamp: Sendable, Equatable {
   private let changed: [Int]
   private let modified: [Int]
 
-  /// Returns nil when stat(2) fails. Blocks if the file system does.
+  /// Returns nil when stat(2) fails, with its errno. Blocks if the file system does.
   package init?(_ path: String) {
     var status = stat()
-    guard stat(path, &status) == 0 else { return nil }
-    self.init(status)
+    if stat(path, &status) == 0 {
+      self.init(status)
+      return
+    }
+    switch PrivilegedFiles.instead(of: errno, path) {
+    case .success(let descriptor):
+      defer { close(descriptor) }
+      self.init(descriptor: descriptor)
+    case .failure(let refusal):
+      errno = refusal.code
+      return nil
+    }
   }
 
   /// Reads the state of an open file.

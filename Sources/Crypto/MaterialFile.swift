@@ -42,9 +42,11 @@ extension MaterialReference {
     expecting kind: MaterialKind, credentialsDirectory: String? = Self.credentialsDirectory, onlyRegular: Bool = false
   ) throws(MaterialError) -> SecretBytes {
     let path = try resolvedPath(expecting: kind, credentialsDirectory: credentialsDirectory)
-    // O_NONBLOCK, because opening a FIFO without a writer would block forever.
-    let file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
-    guard file >= 0 else { throw failure("cannot be opened", errno, kind) }
+    let file: CInt
+    switch PrivilegedFiles.open(path) {
+    case .success(let opened): file = opened
+    case .failure(let refusal): throw failure("cannot be opened", refusal.code, kind, refusal.reason)
+    }
     defer { close(file) }
 
     var status = stat()
@@ -90,8 +92,17 @@ extension MaterialReference {
     return poll(&entry, 1, 5000) > 0
   }
 
-  private func failure(_ fault: String, _ code: CInt, _ kind: MaterialKind) -> MaterialError {
+  /// `refused`: why the process that stayed root did not open the file.
+  private func failure(
+    _ fault: String, _ code: CInt, _ kind: MaterialKind, _ refused: String? = nil
+  ) -> MaterialError {
     let words = "\(fault): \(String(cString: strerror(code)))"
+    if let refused {
+      let facts = (try? resolvedPath(expecting: kind)).flatMap { AccessDenial(of: $0, code)?.facts }
+      return MaterialError(
+        self, "\(words): \(facts.map { "\($0); " } ?? "")\(refused)",
+        hint: "let the group of `user` read the file, or mend what the opener of root's files says")
+    }
     if let path = try? resolvedPath(expecting: kind), let denial = AccessDenial(of: path, code) {
       return MaterialError(self, "\(words): \(denial.facts)", hint: denial.hint)
     }

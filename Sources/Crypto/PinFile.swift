@@ -62,8 +62,7 @@ extension Pin {
   /// A subdirectory or dangling link is not skipped: reading it fails with an error.
   private static func directory(_ reference: MaterialReference) throws(MaterialError) -> [String]? {
     let path = try reference.resolvedPath(expecting: .pin)
-    var status = stat()
-    guard stat(path, &status) == 0, status.st_mode & S_IFMT == S_IFDIR else { return nil }
+    guard FileStamp(path)?.isDirectory == true else { return nil }
     do throws(DirectoryError) {
       return try namesInDirectory(path).map { "\(path)/\($0)" }
     } catch {

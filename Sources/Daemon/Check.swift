@@ -72,10 +72,16 @@ package struct Check {
     }
     // What an error already says of a place is the cause of what the serving user finds there.
     let faults = Set(diagnostics.filter { $0.severity == .error }.compactMap(\.location))
+    let source = ConfigurationSource(path)
+    // `run` asks a process that stays root. Here root itself tries, as long as it is root.
+    var opener = Privileges.userToBecome(settings.main).map { OpenerService(source, for: $0) }
+    var refusals: [OpenerRequest: OpenerRefusal] = [:]
+    for request in ServingAccess.requests(settings) { refusals[request] = opener?.trial(of: request) }
     do throws(Refusal) {
       let ignored = try Privileges.drop(settings.main)
       let found = ServingAccess.warnings(
-        settings, configuration: ConfigurationSource(path), sharing: shared, besides: missing)
+        settings, configuration: source, sharing: shared, besides: missing
+      ) { [refusals] in refusals[$0] }
       diagnostics += [ignored].compactMap { $0 }
       diagnostics += found.filter { warning in !(warning.location.map { faults.contains($0) } ?? false) }
     } catch {

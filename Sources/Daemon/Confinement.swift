@@ -25,6 +25,8 @@ package struct Confinement: Sendable {
   let starter: BinaryStarter?
   /// nil: no program is needed for dns-01, or the process could not be copied.
   let hook: ChallengeHook?
+  /// nil: this process keeps the rights of its start, or could not be copied.
+  let opener: PrivilegedOpener?
   private let wanted: SandboxSettings
   private let files: Files
   private let hasSanitizer: Bool
@@ -40,21 +42,26 @@ package struct Confinement: Sendable {
   {
     // Before rights are given up, because the new process is to be able to do what a start does. Process 1 can't be replaced.
     let isPossible = linux_has_sanitizer() == 0 && PrivilegeLimits.threads ?? 1 == 1 && getpid() != 1
-    let starter = isPossible && settings.main.sandbox != .off ? BinaryStarter.fork() : nil
+    // Without a sandbox, this process could start the program, but not as root any more.
+    let isNeeded = settings.main.sandbox != .off || Privileges.userToBecome(settings.main) != nil
+    let starter = isPossible && isNeeded ? BinaryStarter.fork() : nil
     if let fault = PrivilegeLimits.set() {
       throw Refusal([
         Diagnostic(.error, at: nil, "\(fault.call) failed (\(fault.code): \(String(cString: strerror(fault.code))))")
       ])
     }
     // Before keys are read, and after rights are given up, which no program needs.
-    return Confinement(settings, source, starter, ChallengeHook.fork(settings))
+    return Confinement(
+      settings, source, starter, ChallengeHook.fork(settings), PrivilegedOpener.fork(settings, source))
   }
 
   private init(
-    _ settings: Settings, _ source: ConfigurationSource, _ starter: BinaryStarter?, _ hook: ChallengeHook?
+    _ settings: Settings, _ source: ConfigurationSource, _ starter: BinaryStarter?, _ hook: ChallengeHook?,
+    _ opener: PrivilegedOpener?
   ) {
     self.starter = starter
     self.hook = hook
+    self.opener = opener
     wanted = settings.main.sandbox
     hasSanitizer = linux_has_sanitizer() != 0
     let material = settings.http.materialReferences
@@ -101,8 +108,7 @@ package struct Confinement: Sendable {
   }
 
   private static func rules(for settings: Settings, _ source: ConfigurationSource) -> FileRules {
-    let files = ConfigurationDump(source).files.map(\.path).filter { source.isReadAgain || $0 != source.name }
-    let needs = FileNeeds.all(settings, files: files)
+    let needs = FileNeeds.all(settings, files: FileNeeds.configuration(source))
     var rules = FileRules(needs, look: DiskPath.look)
     rules.grantSystem { name in getenv(name).map { String(cString: $0) } }
     return rules
@@ -126,6 +132,7 @@ package struct Confinement: Sendable {
   /// Lets the processes that this one has started end.
   func close() {
     hook?.close()
+    opener?.close()
     starter?.close()
   }
 

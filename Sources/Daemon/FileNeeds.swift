@@ -13,7 +13,7 @@ import UpstreamAuth
 
 /// The paths that a configuration names, for the sandbox's rules. Nothing is opened.
 package enum FileNeeds {
-  /// `files`: the configuration's own files, with those that it includes.
+  /// `files`: the configuration's own files, with those that it includes, and the folders in which it looks for some.
   package static func all(_ settings: Settings, files: [String]) -> [FileNeed] {
     let main = settings.main
     var needs = (files + [settings.folder.isEmpty ? "." : settings.folder]).map { FileNeed(.read, $0) }
@@ -39,6 +39,41 @@ package enum FileNeeds {
     }
     var seen: Set<FileNeed> = []
     return needs.filter { seen.insert($0).inserted }
+  }
+
+  /// What the opener of root's files may have to open: of the files of `all`, those that nginx's master reads or writes.
+  static func opened(_ settings: Settings, _ source: ConfigurationSource) -> [FileNeed] {
+    let logs = fixedLogs(settings).map { FileNeed(.append, $0) }
+    let files = configuration(source) + [settings.folder.isEmpty ? "." : settings.folder]
+    return files.map { FileNeed(.read, $0) } + logs + openedForReading(settings.http).compactMap { read($0) }
+  }
+
+  /// The files of the configuration, and the folders in which it looks for some.
+  static func configuration(_ source: ConfigurationSource) -> [String] {
+    let dump = ConfigurationDump(source)
+    return dump.files.map(\.path).filter { source.isReadAgain || $0 != source.name } + dump.folders.sorted()
+  }
+
+  /// The files that a reload or a request reads: keys, certificates, passwords, lists.
+  static func openedForReading(_ http: HTTPSettings) -> [MaterialReference] {
+    let passwords = http.everyLocation.flatMap { place in
+      let desk = place.settings[EnrolmentSettings.self]
+      return [place.settings[AuthBasic.self]?.users, desk?.passwords, desk?.users]
+    }
+    return http.materialReferences + passwords.compactMap { $0 }
+  }
+
+  /// The logs whose names don't depend on requests.
+  static func fixedLogs(_ settings: Settings) -> [String] {
+    let locations = settings.http.everyLocation
+    let errorLogs = settings.main.errorLogs + locations.flatMap { $0.settings.errorLogs }
+    let accessLogs = locations.flatMap { $0.settings.accessLogs }.compactMap { log in
+      if case .fixed(let destination) = log.destination { destination } else { nil as LogDestination? }
+    }
+    let paths = (errorLogs.map(\.destination) + accessLogs).compactMap { destination in
+      if case .file(let path) = destination { path } else { nil as String? }
+    }
+    return Set(paths).sorted()
   }
 
   /// The first key in a token or store. The modules that OpenSSL loads for it open files that only they know.

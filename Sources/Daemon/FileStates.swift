@@ -82,6 +82,9 @@ extension HTTPSettings {
     return Set(paths + pins.compactMap(\.path))
   }
 
+  /// The paths of pins, which may be folders.
+  var pinPaths: [String] { material { _ in true }.pins.compactMap(\.path) }
+
   /// Every file of keys, certificates and trust that is loaded, and keys in tokens, each as the configuration names it
   /// first.
   package var materialReferences: [MaterialReference] {

@@ -15,7 +15,7 @@ package struct ListeningSockets: Sendable {
   /// Binds the addresses that `current` and `kept` do not have. Tries all of them, to report all faults at once.
   init(
     for listeners: [ListenerSettings], workers: Int, inherited: [InheritedSocket], kept: KeptSockets = KeptSockets([]),
-    keeping current: ListeningSockets?
+    keeping current: ListeningSockets?, by opener: PrivilegedOpener? = nil
   ) throws(Refusal) {
     self.workers = workers
     var diagnostics: [Diagnostic] = []
@@ -24,7 +24,7 @@ package struct ListeningSockets: Sendable {
     }
     let held = kept.compactMap { $0?.address }
     for (listener, socket) in zip(listeners, kept) where socket == nil {
-      if let diagnostic = Self.probe(listener, beside: held) { diagnostics.append(diagnostic) }
+      if let diagnostic = Self.probe(listener, beside: held, opener) { diagnostics.append(diagnostic) }
     }
     guard diagnostics.isEmpty else { throw Refusal(diagnostics, cause: .environment) }
     var cause = Refusal.Cause.environment
@@ -38,7 +38,7 @@ package struct ListeningSockets: Sendable {
             $0.address != listener.address && $0.address.overlaps(listener.address)
           }
           sockets.append(
-            try Self.open(listener, workers: workers, sharesPort: sharesPort, inherited: inherited))
+            try Self.open(listener, workers: workers, sharesPort: sharesPort, inherited: inherited, opener))
         }
       } catch {
         diagnostics.append(error.diagnostic(listener))
@@ -79,21 +79,41 @@ package struct ListeningSockets: Sendable {
 
   /// Detects another process on the same port. With SO_REUSEPORT a second instance of the same user would share the
   /// port silently, so this first binds each address without it. Addresses that this process already holds are skipped.
-  private static func probe(_ listener: ListenerSettings, beside held: [ListenAddress]) -> Diagnostic? {
+  private static func probe(
+    _ listener: ListenerSettings, beside held: [ListenAddress], _ opener: PrivilegedOpener?
+  ) -> Diagnostic? {
     guard case .socket(let address) = listener.address, address.family != AF_UNIX,
       !held.contains(where: { $0.overlaps(listener.address) })
     else { return nil }
     do throws(SocketError) {
-      close(
-        try Sockets.listen(on: address, backlog: 1, reuseport: false, ipv6only: listener.options.ipv6only))
+      close(try bind(listener, address, reuseport: false, opener))
       return nil
     } catch {
       return ListenFailure.socket(error).diagnostic(listener)
     }
   }
 
+  /// `opener`: binds in place of this process, which may have no right to ports below 1024 any more. It binds the others,
+  /// too: sockets share a port only if one user has made them all, and root has made those of the start.
+  private static func bind(
+    _ listener: ListenerSettings, _ address: SocketAddress, reuseport: Bool, _ opener: PrivilegedOpener?
+  ) throws(SocketError) -> Int32 {
+    if let opener {
+      do throws(OpenerRefusal) {
+        let request = OpenerRequest(reuseport ? .listenShared : .listen, "\(listener.address)")
+        if let descriptor = try opener.ask(request) { return descriptor }
+      } catch {
+        // What the opener does not do, this process tries itself.
+        if error.reason == nil { throw SocketError("bind", error.code) }
+      }
+    }
+    return try Sockets.listen(
+      on: address, backlog: listener.options.backlog, reuseport: reuseport, ipv6only: listener.options.ipv6only)
+  }
+
   private static func open(
-    _ listener: ListenerSettings, workers: Int, sharesPort: Bool, inherited: [InheritedSocket]
+    _ listener: ListenerSettings, workers: Int, sharesPort: Bool, inherited: [InheritedSocket],
+    _ opener: PrivilegedOpener?
   ) throws(ListenFailure) -> ListeningSocket {
     switch listener.address {
     case .systemd(let name):
@@ -111,10 +131,7 @@ package struct ListeningSockets: Sendable {
       var opened: [Int32] = []
       do throws(SocketError) {
         for _ in 0..<(usesReuseport ? workers : 1) {
-          opened.append(
-            try Sockets.listen(
-              on: address, backlog: listener.options.backlog, reuseport: usesReuseport,
-              ipv6only: listener.options.ipv6only))
+          opened.append(try bind(listener, address, reuseport: usesReuseport, opener))
         }
       } catch {
         for descriptor in opened { close(descriptor) }
@@ -179,6 +196,7 @@ enum ListenFailure: Error {
     case EADDRINUSE: "another process listens there: `ss -ltnp` shows which"
     case EACCES:
       "ports below 1024 need root or CAP_NET_BIND_SERVICE (with the unit: low-ports.conf or sallyport.socket); "
+        + "after a start as root, a reload binds them if root alone can change the configuration; "
         + "a unix socket needs a folder that sallyport may write to"
     case EADDRNOTAVAIL: "no interface of this machine has the address"
     default: nil

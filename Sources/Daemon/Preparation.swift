@@ -62,9 +62,9 @@ package struct Preparation: Sendable {
   }
 
   package static func read(
-    _ source: ConfigurationSource, sharing shared: SharedState
+    _ source: ConfigurationSource, sharing shared: SharedState, files: SourceFiles = .disk
   ) throws(Refusal) -> (settings: Settings, diagnostics: [Diagnostic]) {
-    let (settings, draft, diagnostics) = Configuration.read(source)
+    let (settings, draft, diagnostics) = Configuration.read(source, files: files)
     guard let settings else {
       throw Refusal(diagnostics + KeyMaterial.faults(in: draft?.http, besides: diagnostics, sharing: shared))
     }

@@ -10,8 +10,8 @@ enum Privileges {
   /// user is `nobody`, as in nginx. Without root the directive has no effect, as in nginx; if it names another user, the
   /// result is a warning.
   ///
-  /// nginx keeps a master process with root privileges for reloads. sallyport is one process, which drops root for
-  /// good.
+  /// nginx keeps a master process with root privileges for reloads. The process of sallyport drops root for good, and
+  /// `PrivilegedOpener` opens for it what only root may.
   static func drop(_ main: MainSettings) throws(Refusal) -> Diagnostic? {
     guard geteuid() == 0 else {
       // Who was started as the user that it names, such as by `User=` of the unit, has nothing to be told.
@@ -38,6 +38,17 @@ enum Privileges {
     // asks for one.
     if main.coreSize > 0 { linux_allow_core() }
     return nil
+  }
+
+  /// The user that `drop` makes this process; nil if it keeps the user that it has, or can't become another one.
+  static func userToBecome(_ main: MainSettings) -> ServingUser? {
+    guard geteuid() == 0, let account = getpwnam(main.servingUser)?.pointee, account.pw_uid != 0,
+      let group = try? group(main, primary: account.pw_gid)
+    else { return nil }
+    var groups = [gid_t](repeating: 0, count: Int(NGROUPS_MAX)), count = NGROUPS_MAX
+    guard getgrouplist(main.servingUser, group, &groups, &count) >= 0 else { return nil }
+    return ServingUser(
+      user: account.pw_uid, groups: Set(groups.prefix(Int(max(0, count)))).union([group]), name: main.servingUser)
   }
 
   /// Whether the process has the supplementary groups of a user, and no other.

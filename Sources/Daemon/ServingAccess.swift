@@ -13,21 +13,32 @@ import TLS
 /// even one for a revocation, opens the same files again, and each request opens some files.
 enum ServingAccess {
   /// Checks a configuration that root has just loaded. Empty when no privileges were dropped or every file can be read.
-  /// `missing`: files that root did not find either, of which an error tells.
+  /// `missing`: files that root did not find either, of which an error tells. `refusal`: why `PrivilegedOpener` would not
+  /// open something; nil if it would.
   static func warnings(
     _ settings: Settings, configuration source: ConfigurationSource, sharing shared: SharedState,
-    besides missing: Set<String> = []
+    besides missing: Set<String> = [], refusal: (OpenerRequest) -> OpenerRefusal?
   ) -> [Diagnostic] {
     let user = geteuid() == 0 ? "root" : name(geteuid())
-    return unreadable(settings, source, user, besides: missing) + closedLogs(settings, user)
+    return unreadable(settings, source, user, besides: missing, refusal) + closedLogs(settings, user, refusal)
       + closedAuthorities(settings.http, user, shared)
-      + closedToRequests(settings.http, user) + closedToHandshakes(settings.http, user)
+      + closedToRequests(settings.http, user, refusal) + closedToHandshakes(settings.http, user)
   }
+
+  /// What `warnings` may ask of an opener. Not a log that is missing, which a trial would make.
+  static func requests(_ settings: Settings) -> [OpenerRequest] {
+    let read = settings.http.reloadedFiles.union(passwordFiles(settings.http).map(\.path))
+    return [OpenerRequest(.configuration)] + read.map { OpenerRequest(.read, $0) }
+      + FileNeeds.fixedLogs(settings).filter { access($0, F_OK) == 0 }.map { OpenerRequest(.append, $0) }
+  }
+
+  private static func because(_ refusal: OpenerRefusal) -> String { refusal.reason.map { "; \($0)" } ?? "" }
 
   // MARK: Reloads
 
   private static func unreadable(
-    _ settings: Settings, _ source: ConfigurationSource, _ user: String, besides missing: Set<String>
+    _ settings: Settings, _ source: ConfigurationSource, _ user: String, besides missing: Set<String>,
+    _ refusal: (OpenerRequest) -> OpenerRefusal?
   ) -> [Diagnostic] {
     let hint = hint(settings.main)
     // The process will write them itself.
@@ -35,19 +46,25 @@ enum ServingAccess {
       settings.http.servers.compactMap(\.tls).flatMap(\.certificates).filter(\.isAwaited).compactMap {
         try? $0.certificate.resolvedPath(expecting: .certificate)
       })
-    let material = settings.http.reloadedFiles.subtracting(missing).filter { path in
+    let closed = settings.http.reloadedFiles.subtracting(missing).filter { path in
       access(path, R_OK) != 0 && !(errno == ENOENT && awaited.contains(path))
-    }.sorted().map { path in
+    }
+    let material = closed.sorted().compactMap { path -> Diagnostic? in
+      guard let refused = refusal(OpenerRequest(.read, path)) else { return nil }
       let facts = AccessDenial(of: path, EACCES).map { ": \($0.facts)" } ?? ""
       return Diagnostic(
-        .warning, at: nil, "\"\(path)\" can't be read as the user that serves, \(user): no reload will succeed\(facts)",
+        .warning, at: nil,
+        "\"\(path)\" can't be read as the user that serves, \(user): no reload will succeed\(facts)\(because(refused))",
         hint: hint)
     }
-    guard let fault = Configuration.readingFaults(source).first else { return material }
+    guard let fault = Configuration.readingFaults(source).first,
+      let refused = refusal(OpenerRequest(.configuration))
+    else { return material }
     return [
       Diagnostic(
         .warning, at: fault.location,
-        "the user that serves, \(user), can't read the configuration: no reload will succeed: \(fault.message)",
+        "the user that serves, \(user), can't read the configuration: no reload will succeed: "
+          + "\(fault.message)\(because(refused))",
         hint: hint)
     ] + material
   }
@@ -58,20 +75,16 @@ enum ServingAccess {
   }
 
   /// USR1 opens the logs again by name.
-  private static func closedLogs(_ settings: Settings, _ user: String) -> [Diagnostic] {
-    let errorLogs = settings.main.errorLogs + settings.http.everyLocation.flatMap { $0.settings.errorLogs }
-    let accessLogs = settings.http.everyLocation.flatMap { $0.settings.accessLogs }
-    let fixed = accessLogs.compactMap { log in
-      if case .fixed(let destination) = log.destination { destination } else { nil as LogDestination? }
-    }
-    let paths = (errorLogs.map(\.destination) + fixed).compactMap { destination in
-      if case .file(let path) = destination { path } else { nil as String? }
-    }
+  private static func closedLogs(
+    _ settings: Settings, _ user: String, _ refusal: (OpenerRequest) -> OpenerRefusal?
+  ) -> [Diagnostic] {
     // A log that does not exist yet is created at the start, so it needs no warning.
-    return Set(paths).filter { access($0, W_OK) != 0 && errno != ENOENT }.sorted().map { path in
-      Diagnostic(
+    let closed = FileNeeds.fixedLogs(settings).filter { access($0, W_OK) != 0 && errno != ENOENT }
+    return closed.compactMap { path in
+      guard let refused = refusal(OpenerRequest(.append, path)) else { return nil }
+      return Diagnostic(
         .warning, at: nil,
-        "\"\(path)\" can't be opened again as the user that serves, \(user): USR1 leaves it as it is",
+        "\"\(path)\" can't be opened again as the user that serves, \(user): USR1 leaves it as it is\(because(refused))",
         hint: "chown \(user) \(path), and let log rotation create it so")
     }
   }
@@ -100,15 +113,24 @@ enum ServingAccess {
     return "it can't be written: \(String(cString: strerror(errno)))"
   }
 
-  private static func closedToRequests(_ http: HTTPSettings, _ user: String) -> [Diagnostic] {
+  private static func passwordFiles(_ http: HTTPSettings) -> [(users: MaterialReference, path: String)] {
     var seen: Set<MaterialReference> = []
-    let passwords: [Diagnostic] = http.everyLocation.compactMap { place in
+    return http.everyLocation.compactMap { place in
       guard let users = place.settings[AuthBasic.self]?.users, seen.insert(users).inserted,
-        let path = try? users.resolvedPath(expecting: .users), access(path, R_OK) != 0
+        let path = try? users.resolvedPath(expecting: .users)
       else { return nil }
+      return (users, path)
+    }
+  }
+
+  private static func closedToRequests(
+    _ http: HTTPSettings, _ user: String, _ refusal: (OpenerRequest) -> OpenerRefusal?
+  ) -> [Diagnostic] {
+    let passwords: [Diagnostic] = passwordFiles(http).compactMap { users, path in
+      guard access(path, R_OK) != 0, let refused = refusal(OpenerRequest(.read, path)) else { return nil }
       return Diagnostic(
         .warning, at: users.location,
-        "\"\(users)\" can't be read as the user that serves, \(user): no password in it is accepted",
+        "\"\(users)\" can't be read as the user that serves, \(user): no password in it is accepted\(because(refused))",
         hint: "chgrp, and chmod 640")
     }
     let folders = Set(http.everyLocation.filter(\.settings.keepsBodies).map { $0.settings.bodyFolder })

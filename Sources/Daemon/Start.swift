@@ -1,4 +1,5 @@
 import Configuration
+import Crypto
 import Glibc
 import Observability
 import Proxy
@@ -39,7 +40,6 @@ struct Start: Sendable {
     let passed = if let predecessor { predecessor.sockets } else { try Self.inherit() }
     inherited = passed.filter { !KeptSocket.isName($0.name) }
     kept = KeptSockets(passed)
-    logs = LogFiles(journal: { JournalSink($0) })
     let shared = SharedState()
     self.shared = shared
     let (settings, found) = try Preparation.read(source, sharing: shared)
@@ -53,7 +53,14 @@ struct Start: Sendable {
     var isRefused = true
     let begun = confinement
     defer { if isRefused { begun.close() } }
-    let logs = logs
+    let opener = confinement.opener
+    var append: LogOpener?
+    if let opener {
+      PrivilegedFiles.use { opener.read($0) }
+      append = { (path: String) throws(LogDestinationError) -> Int32 in try opener.append(path) }
+    }
+    let logs = LogFiles(journal: { JournalSink($0) }, opener: append)
+    self.logs = logs
     preparation = try NameWait.until { () throws(Refusal) in
       try Preparation(settings, after: found + limits + cores, number: 1, logs: logs, sharing: shared)
     }
@@ -69,7 +76,9 @@ struct Start: Sendable {
     do throws(Refusal) {
       let ignored = try Privileges.drop(settings.main)
       AuthState.takeOver(preparation.generation, shared)
-      let unreadable = ServingAccess.warnings(settings, configuration: source, sharing: shared)
+      let unreadable = ServingAccess.warnings(settings, configuration: source, sharing: shared) { request in
+        opener.map { $0.refusal(of: request) } ?? OpenerRefusal(EACCES)
+      }
       confinement.restrictCalls()
       diagnostics =
         preparation.diagnostics + confinement.diagnostics + [shortage, ignored].compactMap { $0 } + unreadable

@@ -56,6 +56,8 @@ final class Supervisor {
   private var workload: WorkloadFollower?
   private var replacement: BinaryReplacement?
   private var hasReleasedCode = false
+  /// The process that opens what only root may has ended.
+  private(set) var hasLostOpener = false
   /// What the start found, for the log.
   private let found: [Diagnostic]
 
@@ -206,6 +208,7 @@ final class Supervisor {
     } tick: { [unowned self] in
       watchRevocations()
       workload?.watchEnd()
+      watchOpener()
       releaseCodeOnce()
       fetching?.tick()
       fleet.metrics.process.take(.sample())
@@ -264,7 +267,7 @@ final class Supervisor {
       let outcome = Result { () throws(Refusal) in
         let (settings, found) =
           switch reload {
-          case .configuration: try Preparation.read(source, sharing: shared)
+          case .configuration: try read(source, sharing: shared, by: confinement.opener)
           case .files: (settings: current.settings, diagnostics: [Diagnostic]())
           }
         try confinement.check(settings, configuration: source)
@@ -273,7 +276,8 @@ final class Supervisor {
           settings, after: found, number: number, logs: logs, sharing: shared, former: current,
           onlyFiles: reload == .files)
         let bound = try ListeningSockets(
-          for: settings.http.listeners, workers: workers, inherited: inherited, keeping: sockets)
+          for: settings.http.listeners, workers: workers, inherited: inherited, keeping: sockets,
+          by: confinement.opener)
         AuthState.takeOver(next.generation, shared)
         return Successor(preparation: next, sockets: bound)
       }
@@ -286,6 +290,15 @@ final class Supervisor {
         }
       }
     }
+  }
+
+  /// Reads the configuration. The opener reads it first, because it opens only what it has read itself.
+  private nonisolated func read(
+    _ source: ConfigurationSource, sharing shared: SharedState, by opener: PrivilegedOpener?
+  ) throws(Refusal) -> (settings: Settings, diagnostics: [Diagnostic]) {
+    guard let opener else { return try Preparation.read(source, sharing: shared) }
+    _ = opener.refusal(of: OpenerRequest(.configuration))
+    return try Preparation.read(source, sharing: shared, files: SourceFiles.disk.completed(by: opener.files))
   }
 
   /// Waits for the first message of an agent that a new configuration names as the first one does: servers that have
@@ -356,6 +369,13 @@ final class Supervisor {
   private func filesChanged(_ paths: [String]) {
     errorLog.notice("changed: \(paths.joined(separator: ", "))")
     handle { $0.reloadAsked(.files) }
+  }
+
+  /// Serving goes on with what has been read.
+  private func watchOpener() {
+    guard !hasLostOpener, confinement.opener?.hasEnded ?? false else { return }
+    hasLostOpener = true
+    errorLog.alert("the process that opens root's files has ended: restart, or replace the process (USR2)")
   }
 
   private func watchRevocations() {

@@ -6,6 +6,8 @@ import Synchronization
 package struct ConfigurationDump: Sendable {
   /// Each file once, in the order in which the parser opened it.
   package let files: [(path: String, bytes: [UInt8])]
+  /// The folders in which patterns of `include` look, whether or not they found a file.
+  package let folders: Set<String>
 
   /// Reads the files. Errors of the configuration are those of `Configuration.read`; this one only collects.
   package init(_ main: ConfigurationSource, files source: SourceFiles = .disk) {
@@ -15,11 +17,16 @@ package struct ConfigurationDump: Sendable {
         let result = source.read(path, limit)
         if case .success(let bytes) = result { collected.add(path, bytes) }
         return result
-      }, expand: source.expand)
+      },
+      expand: { pattern in
+        collected.add(folderOf: pattern)
+        return source.expand(pattern)
+      })
     if main == .standardInput, case .success(let bytes) = StandardInput.text { collected.add(main.name, bytes) }
     var parser = Parser(mainFile: main.name, files: recording)
     _ = main.parse(&parser)
     files = collected.all
+    folders = collected.allFolders
   }
 
   private final class Collected: Sendable {
@@ -30,6 +37,17 @@ package struct ConfigurationDump: Sendable {
       }
     }
     var all: [(path: String, bytes: [UInt8])] { files.withLock { $0 } }
+
+    private let folders = Mutex<Set<String>>([])
+    /// The folder before the first name with a wildcard.
+    func add(folderOf pattern: String) {
+      let names = pattern.split(separator: "/", omittingEmptySubsequences: false)
+      let plain = names.dropLast().prefix { !$0.contains { "*?[".contains($0) } }.joined(separator: "/")
+      folders.withLock { folders in
+        _ = folders.insert(plain.isEmpty ? (pattern.hasPrefix("/") ? "/" : ".") : plain)
+      }
+    }
+    var allFolders: Set<String> { folders.withLock { $0 } }
   }
 
   package var text: [UInt8] {

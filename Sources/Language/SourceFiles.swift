@@ -7,9 +7,12 @@ package struct SourceFiles: Sendable {
     package var reason: String
     /// There is no such file.
     package var isMissing: Bool
-    package init(reason: String, isMissing: Bool = false) {
+    /// This process may not read it.
+    package var isForbidden: Bool
+    package init(reason: String, isMissing: Bool = false, isForbidden: Bool = false) {
       self.reason = reason
       self.isMissing = isMissing
+      self.isForbidden = isForbidden
     }
   }
 
@@ -29,6 +32,21 @@ package struct SourceFiles: Sendable {
 
   package static let disk = SourceFiles(read: readFromDisk, expand: expandOnDisk)
 
+  /// The same files, with those that this process may not read taken from `other`. A fault then has the reasons of both.
+  package func completed(by other: SourceFiles) -> SourceFiles {
+    @Sendable func first<Found>(
+      _ own: Result<Found, Unreadable>, _ ask: () -> Result<Found, Unreadable>
+    ) -> Result<Found, Unreadable> {
+      guard case .failure(let fault) = own, fault.isForbidden else { return own }
+      return ask().mapError { refusal in
+        Unreadable(reason: "\(fault.reason); \(refusal.reason)", isMissing: refusal.isMissing)
+      }
+    }
+    return SourceFiles(
+      read: { [read] path, limit in first(read(path, limit)) { other.read(path, limit) } },
+      expand: { [expand] pattern in first(expand(pattern)) { other.expand(pattern) } })
+  }
+
   /// A source without files: an `include` finds no file.
   package static let none = SourceFiles(
     read: { _, _ in .failure(Unreadable(reason: "no such file or directory", isMissing: true)) },
@@ -38,22 +56,29 @@ package struct SourceFiles: Sendable {
 /// Reads a regular file without blocking: refuses a FIFO, a device and a directory.
 private func readFromDisk(_ path: String, _ limit: Int) -> Result<[UInt8], SourceFiles.Unreadable> {
   let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
-  guard descriptor >= 0 else { return .failure(.init(reason: systemReason(), isMissing: errno == ENOENT)) }
+  guard descriptor >= 0 else { return .failure(systemFault(errno)) }
   defer { close(descriptor) }
-  var status = stat()
-  guard fstat(descriptor, &status) == 0 else { return .failure(.init(reason: systemReason())) }
-  guard status.st_mode & S_IFMT == S_IFREG else { return .failure(.init(reason: "it is not a regular file")) }
-  var bytes: [UInt8] = []
-  var chunk = [UInt8](repeating: 0, count: 65_536)
-  while true {
-    let count = read(descriptor, &chunk, chunk.count)
-    if count < 0 {
-      if errno == EINTR { continue }
-      return .failure(.init(reason: systemReason()))
+  return SourceFiles.contents(of: descriptor, limit)
+}
+
+extension SourceFiles {
+  /// Reads an open file from its start, at most `limit` bytes. Refuses what is no regular file. The caller closes it.
+  package static func contents(of descriptor: Int32, _ limit: Int) -> Result<[UInt8], Unreadable> {
+    var status = stat()
+    guard fstat(descriptor, &status) == 0 else { return .failure(systemFault(errno)) }
+    guard status.st_mode & S_IFMT == S_IFREG else { return .failure(.init(reason: "it is not a regular file")) }
+    var bytes: [UInt8] = []
+    var chunk = [UInt8](repeating: 0, count: 65_536)
+    while true {
+      let count = Glibc.read(descriptor, &chunk, chunk.count)
+      if count < 0 {
+        if errno == EINTR { continue }
+        return .failure(systemFault(errno))
+      }
+      if count == 0 { return .success(bytes) }
+      bytes += chunk[..<count]
+      guard bytes.count <= limit else { return .failure(.init(reason: "it is larger than \(limit >> 20) MiB")) }
     }
-    if count == 0 { return .success(bytes) }
-    bytes += chunk[..<count]
-    guard bytes.count <= limit else { return .failure(.init(reason: "it is larger than \(limit >> 20) MiB")) }
   }
 }
 
@@ -62,12 +87,12 @@ private func expandOnDisk(_ pattern: String) -> Result<[String], SourceFiles.Unr
   defer { globfree(&result) }
   let outcome = glob(pattern, GLOB_ERR, nil, &result)
   // With GLOB_ERR, glibc also stops at a folder that does not exist; such a folder has no matches.
-  if outcome == GLOB_ABORTED { return errno == ENOENT ? .success([]) : .failure(.init(reason: systemReason())) }
+  if outcome == GLOB_ABORTED { return errno == ENOENT ? .success([]) : .failure(systemFault(errno)) }
   guard outcome == 0, let paths = result.gl_pathv else { return .success([]) }
   return .success((0..<Int(result.gl_pathc)).compactMap { index in paths[index].map { String(cString: $0) } })
 }
 
-private func systemReason() -> String {
-  guard let text = strerror(errno) else { return "error \(errno)" }
-  return String(cString: text).lowercased()
+private func systemFault(_ code: Int32) -> SourceFiles.Unreadable {
+  let reason = strerror(code).map { String(cString: $0).lowercased() } ?? "error \(code)"
+  return .init(reason: reason, isMissing: code == ENOENT, isForbidden: code == EACCES || code == EPERM)
 }

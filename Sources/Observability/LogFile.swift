@@ -3,6 +3,9 @@ import Dispatch
 import Glibc
 import Synchronization
 
+/// Opens a log for appending in place of a process that may not, and returns the descriptor.
+public typealias LogOpener = @Sendable (_ path: String) throws(LogDestinationError) -> Int32
+
 /// One open log file, shared by every log that names its path.
 ///
 /// Workers write to it at the same time and USR1 reopens it under them; only writers of a regular file wait for each other.
@@ -16,6 +19,8 @@ public final class LogFile: Sendable {
   let descriptor: Int32
   /// False for stderr and stdout, which another process owns: they are neither reopened nor closed.
   let isOurs: Bool
+  /// Opens the path where this process may not.
+  private let opener: LogOpener?
   /// How the descriptor is written to without waiting.
   let kind: Kind
   let losses: LogLosses
@@ -62,6 +67,7 @@ public final class LogFile: Sendable {
     countedAs = path
     self.descriptor = descriptor
     self.isOurs = false
+    opener = nil
     self.losses = LogLosses()
     var status = stat()
     let format = fstat(descriptor, &status) == 0 ? status.st_mode & S_IFMT : S_IFREG
@@ -70,11 +76,15 @@ public final class LogFile: Sendable {
     turn = Mutex(Turn(descriptor, isOurs: false))
   }
 
-  /// Opens the file for appending, and creates it if it is missing (0640 less the umask).
-  public init(opening path: String, losses: LogLosses = LogLosses()) throws(LogDestinationError) {
+  /// Opens the file for appending, and creates it if it is missing (0640 less the umask). `opener`: is asked for what this
+  /// process may not open.
+  public init(
+    opening path: String, losses: LogLosses = LogLosses(), by opener: LogOpener? = nil
+  ) throws(LogDestinationError) {
     self.path = path
     countedAs = path
-    self.descriptor = try Self.open(path)
+    self.descriptor = try Self.open(path, opener)
+    self.opener = opener
     self.isOurs = true
     self.losses = losses
     kind = .direct
@@ -87,6 +97,7 @@ public final class LogFile: Sendable {
     self.path = path
     self.countedAs = countedAs
     self.descriptor = descriptor
+    opener = nil
     self.isOurs = true
     self.losses = losses
     kind = .direct
@@ -109,18 +120,19 @@ public final class LogFile: Sendable {
   /// The number of lines that were lost since the start.
   public var failedWrites: UInt64 { losses.lines(of: countedAs) }
 
-  /// Whether the path leads to no file any more, or to another one.
+  /// Whether the path leads to no file any more, or to another one. A path that this process may not look at counts as one
+  /// if somebody else opens it.
   var isMoved: Bool {
     guard isOurs else { return false }
     var there = stat(), ours = stat()
-    guard stat(path, &there) == 0 else { return errno == ENOENT }
+    guard stat(path, &there) == 0 else { return errno == ENOENT || errno == EACCES && opener != nil }
     return fstat(descriptor, &ours) == 0 && (there.st_ino != ours.st_ino || there.st_dev != ours.st_dev)
   }
 
   /// Opens the path again, after logrotate moved the file away. If that fails, the old file stays in use.
   public func reopen() throws(LogDestinationError) {
     guard isOurs else { return }
-    let fresh = try Self.open(path)
+    let fresh = try Self.open(path, opener)
     defer { close(fresh) }
     // Not between a line and its end.
     let result = turn.withLock { turn in
@@ -135,15 +147,23 @@ public final class LogFile: Sendable {
 
   /// O_NONBLOCK does nothing for a file. A named pipe (FIFO) is opened for reading too: without a reader, the open would
   /// wait for one, and a write would fail when the reader restarts.
-  private static func open(_ path: String) throws(LogDestinationError) -> Int32 {
+  private static func open(_ path: String, _ opener: LogOpener?) throws(LogDestinationError) -> Int32 {
     let flags = O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK
     var status = stat()
     let isPipe = stat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFIFO
     let descriptor = isPipe ? Glibc.open(path, flags | O_RDWR) : Glibc.open(path, flags | O_WRONLY | O_CREAT, 0o640)
     guard descriptor >= 0 else {
-      throw LogDestinationError(
-        "can't open the log file \(path): \(String(cString: strerror(errno))): its folder must exist, and the user "
-          + "sallyport runs as must be allowed to write there")
+      let reason = String(cString: strerror(errno))
+      guard errno == EACCES || errno == EPERM, let opener else {
+        throw LogDestinationError(
+          "can't open the log file \(path): \(reason): its folder must exist, and the user "
+            + "sallyport runs as must be allowed to write there")
+      }
+      do throws(LogDestinationError) {
+        return try opener(path)
+      } catch {
+        throw LogDestinationError("can't open the log file \(path): \(reason); \(error.message)")
+      }
     }
     return descriptor
   }

@@ -16,12 +16,16 @@ public final class LogFiles: Sendable {
   public let losses = LogLosses()
   private let journal: (@Sendable (JournalSocket) -> any LogHandler)?
   private let journalPath: String
+  private let opener: LogOpener?
 
   /// - Parameter journal: makes the handler of `error_log journal`; the module Systemd provides it. Without it, that
   ///   destination is refused.
+  /// - Parameter opener: opens files that this process may not open.
   public init(
-    journalPath: String = JournalSocket.standardPath, journal: (@Sendable (JournalSocket) -> any LogHandler)? = nil
+    journalPath: String = JournalSocket.standardPath, journal: (@Sendable (JournalSocket) -> any LogHandler)? = nil,
+    opener: LogOpener? = nil
   ) {
+    self.opener = opener
     self.journal = journal
     self.journalPath = journalPath
   }
@@ -35,7 +39,7 @@ public final class LogFiles: Sendable {
     default: break
     }
     if let open = entries.withLock({ $0[path]?.file }) { return open }
-    let fresh = try LogFile(opening: path, losses: losses)
+    let fresh = try LogFile(opening: path, losses: losses, by: opener)
     return entries.withLock { entries in
       // Another thread may have opened the path first. Its file is used, and this one closes.
       if let open = entries[path]?.file { return open }

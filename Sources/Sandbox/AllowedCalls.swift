@@ -58,6 +58,18 @@ enum AllowedCalls {
     "wait4", "waitid",
   ]
 
+  /// Those of the process that opens files for the one that serves: it reads the configuration, opens files, binds ports.
+  /// It neither connects nor accepts, changes nothing of a file, and starts nothing.
+  static let ofOpener =
+    memory + [
+      "bind", "clock_gettime", "clock_gettime64", "close", "exit", "exit_group", "fcntl", "fcntl64", "fstat", "fstat64",
+      "fstatat64", "futex", "futex_time64", "getcwd", "getdents", "getdents64", "getpid", "getrandom", "getsockopt",
+      "gettid", "lgetxattr", "listen", "lseek", "_llseek", "lstat", "lstat64", "memfd_create", "newfstatat", "open",
+      "openat", "poll", "ppoll", "pread64", "read", "readlink", "readlinkat", "restart_syscall", "rt_sigaction",
+      "rt_sigprocmask", "rt_sigreturn", "sched_yield", "setsockopt", "sigaltstack", "stat", "stat64", "statx", "uname",
+      "write", "writev",
+    ]
+
   /// Calls that no fault of a library makes: they attack the kernel or another process. The kernel ends the process.
   static let deadly = [
     "ptrace", "process_vm_readv", "process_vm_writev", "kexec_load", "kexec_file_load", "init_module", "finit_module",

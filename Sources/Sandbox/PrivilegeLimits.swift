@@ -20,6 +20,12 @@ public enum PrivilegeLimits {
     linux_no_new_privileges() == 0 && linux_keep_capabilities(linux_start_capabilities()) == 0
   }
 
+  /// Leaves this process the capabilities to open files of every user and to bind low ports. Returns false if the kernel
+  /// refused.
+  public static func keepOnlyThoseOfOpener() -> Bool {
+    linux_no_new_privileges() == 0 && linux_keep_capabilities(linux_opener_capabilities()) == 0
+  }
+
   /// The number of threads of this process; nil if the kernel doesn't tell.
   public static var threads: Int? {
     guard let folder = opendir("/proc/self/task") else { return nil }

@@ -9,17 +9,25 @@ public enum SystemCallFilter {
     case failed(call: String, code: Int32)
   }
 
+  /// Whom the filter is for.
+  public enum Process: Sendable, Hashable {
+    /// The one that serves.
+    case serving
+    /// The one that opens files and binds ports for it, and answers on this descriptor alone.
+    case opening(channel: Int32)
+  }
+
   /// Installs the filter. A call that isn't allowed fails with EPERM; those of `AllowedCalls.deadly` end the process.
   ///
   /// Afterwards no process can be started, no program executed and no user changed.
-  public static func install() -> Outcome {
+  public static func install(for process: Process = .serving) -> Outcome {
     guard let filter = seccomp_init(cseccomp_errno(UInt16(EPERM))) else {
       return .failed(call: "seccomp_init", code: ENOMEM)
     }
     defer { seccomp_release(filter) }
     let failed = cseccomp_set_attributes(filter)
     guard failed == 0 else { return .failed(call: "seccomp_attr_set", code: -failed) }
-    for rule in rules {
+    for rule in rules(for: process) {
       let call = seccomp_syscall_resolve_name(rule.name)
       guard call != cseccomp_missing_call() else { continue }
       let failed =
@@ -50,10 +58,18 @@ public enum SystemCallFilter {
     var value: UInt64
   }
 
-  private static var rules: [Rule] {
-    AllowedCalls.all.map { Rule(name: $0) }
-      + AllowedCalls.deadly.map { Rule(name: $0, action: cseccomp_kill()) }
-      + threads + socketFamilies + own + terminals + settings
+  private static func rules(for process: Process) -> [Rule] {
+    let deadly = AllowedCalls.deadly.map { Rule(name: $0, action: cseccomp_kill()) }
+    switch process {
+    case .serving:
+      return AllowedCalls.all.map { Rule(name: $0) } + deadly + threads + socketFamilies + own + terminals + settings
+    case .opening(let channel):
+      return AllowedCalls.ofOpener.map { Rule(name: $0) } + deadly
+        + [AF_INET, AF_INET6].map { Rule(name: "socket", check: Check(argument: 0, value: UInt64($0))) }
+        + ["sendmsg", "sendto", "recvmsg", "recvfrom"].map {
+          Rule(name: $0, check: Check(argument: 0, value: UInt64(UInt32(bitPattern: channel))))
+        }
+    }
   }
 
   /// A thread, but no process and no namespace. glibc makes threads by clone where clone3 is missing, and a filter can't

@@ -90,7 +90,8 @@ import Testing
 
   /// What may be shared by the whole process, and why.
   private static let allowedToBeGlobal: [String: String] = [
-    "Sources/Systemd/Notification.swift": "whether this process is the service's main process is a fact of the process"
+    "Sources/Systemd/Notification.swift": "whether this process is the service's main process is a fact of the process",
+    "Sources/Crypto/PrivilegedFiles.swift": "who opens what only root may open is a fact of the process",
   ]
 
   /// State belongs to the daemon (`SharedState`) or to a generation, so that tests and generations do not share it unseen.

@@ -80,6 +80,8 @@ package struct HealthAnswer: Sendable, Hashable {
   /// USR2: how many new binaries did not start, and why the last one did not.
   package var failedReplacements = 0
   package var failedReplacement: String?
+  /// The process that opens what only root may has ended: a reload can't read root's files.
+  package var hasLostOpener = false
   package var listeners: [Listener] = []
   /// The certificates that end first.
   package var certificates: [Validity] = []
@@ -134,6 +136,7 @@ package struct HealthAnswer: Sendable, Hashable {
     lines += silent.map { "silent \($0)" }
     if let refusedReload { lines.append("refused \(Self.field(refusedReload))") }
     if let failedReplacement { lines.append("replacement \(failedReplacements) \(Self.field(failedReplacement))") }
+    if hasLostOpener { lines.append("opener ended") }
     lines += listeners.prefix(Self.maximumListeners).map {
       "listener \($0.opening.rawValue) \($0.expectsHeader ? "header" : "bare") \(Self.field($0.address))"
     }
@@ -171,6 +174,7 @@ package struct HealthAnswer: Sendable, Hashable {
     switch name {
     case "version": version = value
     case "configuration": configuration = value
+    case "opener": hasLostOpener = value == "ended"
     case "refused": refusedReload = value
     case "generation": return Self.set(&generation, value)
     case "workers": return Self.set(&workers, value)

@@ -54,6 +54,9 @@ package struct HealthReport: Sendable, Hashable {
     self.process = process
     add(
       .process, .good, "\(process) of user \(user), sallyport \(answer.version), configuration \(answer.configuration)")
+    if answer.hasLostOpener {
+      add(.process, .warning, "the one that opens root's files has ended: restart, or replace the process (USR2)")
+    }
     add(.generation, answer.generation > 0 ? .good : .failed, "\(answer.generation)")
     let answering = answer.workers - answer.silent.count
     let silent = answer.silent.map { "\($0)" }.joined(separator: ", ")

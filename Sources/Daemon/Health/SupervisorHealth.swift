@@ -26,6 +26,7 @@ extension Supervisor {
     answer.troubles = fleet.metrics.process.troubles(at: now).map {
       HealthAnswer.Trouble(isServing: $0.isServing, text: $0.words)
     }
+    answer.hasLostOpener = hasLostOpener
     let identity = shared.workload.current
     answer.workloadProblem = identity.endpoint == nil ? nil : identity.problem(at: now)
     answer.stores = shared.storeStates(of: current.settings.http).map {

@@ -203,3 +203,15 @@ static inline ssize_t linux_receive_descriptors(int fd, void *bytes, size_t room
   }
   return count;
 }
+
+#include <sys/mman.h>
+#include <sys/xattr.h>
+
+// Whether a path has an access list (acl(5)) beside its mode. Not the list of what a link leads to.
+static inline int linux_has_access_list(const char *path) {
+  return lgetxattr(path, "system.posix_acl_access", (void *)0, 0) > 0;
+}
+// A file in memory, without a name anywhere.
+static inline int linux_memory_file(const char *label) {
+  return (int)syscall(SYS_memfd_create, label, 1u /* MFD_CLOEXEC */);
+}

@@ -83,5 +83,10 @@ static inline uint64_t linux_start_capabilities(void) {
   return set;
 }
 
+// What opens root's files for a process that is not root any more needs: other users' files too, and low ports.
+static inline uint64_t linux_opener_capabilities(void) {
+  return UINT64_C(1) << CAP_DAC_OVERRIDE | UINT64_C(1) << CAP_DAC_READ_SEARCH | UINT64_C(1) << CAP_NET_BIND_SERVICE;
+}
+
 // Whether a sanitizer is built in: it opens files and makes calls that are not the program's own.
 int linux_has_sanitizer(void);
