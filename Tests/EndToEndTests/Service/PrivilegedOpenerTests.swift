@@ -221,10 +221,11 @@ struct `The opener of root's files` {
         if copy < 0: continue
         channel = socket.socket(fileno=copy)
         if channel.type & 0xF != socket.SOCK_SEQPACKET: continue
-        channel.settimeout(1)
+        # Not settimeout(), which would change the process's own descriptor.
+        channel.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", 1, 0))
         channel.send(struct.pack(">IB", 0xFEEDBEEF, verb) + text)
         try: answer, control, _, _ = channel.recvmsg(2048, 4096)
-        except TimeoutError: continue
+        except BlockingIOError: continue
         if len(answer) < 8 or answer[:4] != bytes.fromhex("feedbeef"): continue
         code = struct.unpack(">i", answer[4:8])[0]
         print("given" if control else f"refused {code} {answer[8:].decode()}")
