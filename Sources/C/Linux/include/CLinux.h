@@ -204,11 +204,9 @@ static inline ssize_t linux_receive_descriptors(int fd, void *bytes, size_t room
   return count;
 }
 
-#include <sys/mman.h>
-#include <sys/xattr.h>
-
 // Whether a path has an access list (acl(5)) beside its mode. Not the list of what a link leads to.
 static inline int linux_has_access_list(const char *path) {
+  extern ssize_t lgetxattr(const char *, const char *, void *, size_t);
   return lgetxattr(path, "system.posix_acl_access", (void *)0, 0) > 0;
 }
 // A file in memory, without a name anywhere.
