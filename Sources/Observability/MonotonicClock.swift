@@ -10,6 +10,12 @@ public enum MonotonicClock {
     return UInt64(max(0, now.tv_sec)) &* 1000 &+ UInt64(max(0, now.tv_nsec / 1_000_000))
   }
 
+  public static var microseconds: UInt64 {
+    var now = timespec()
+    clock_gettime(CLOCK_MONOTONIC, &now)
+    return UInt64(max(0, now.tv_sec)) &* 1_000_000 &+ UInt64(max(0, now.tv_nsec / 1000))
+  }
+
   public static var seconds: Int64 { Int64(clamping: milliseconds / 1000) }
 
   /// A duration of a setting. 68 years are as good as for ever, and leave room in a sum with the clock.

@@ -171,6 +171,7 @@ public final class TLSStream: ByteStream {
       return
     }
     if waitsForCertificate() { return }
+    if case .server = side, let owner, !owner.streamMayAdvance() { return }
     guard let ssl = session() else {
       handshakeCause = .internal
       return fail(.protocolError("no session: \(OpenSSLReasons.take())"))

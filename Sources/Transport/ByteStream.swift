@@ -21,6 +21,9 @@ open class StreamOwner {
   /// Whether a subclass may begin its handshake, for which the peer's first bytes have come. If not, the owner calls
   /// `resumeOpening` later.
   open func streamMayBegin() -> Bool { true }
+  /// Whether a subclass may do the next step of its handshake, which takes much time. If not, the owner calls
+  /// `resumeOpening` later.
+  open func streamMayAdvance() -> Bool { true }
   /// Whether the owner will write soon, and has written nothing that the peer waits for (`ByteStream.mayHold`).
   open var streamWillWrite: Bool { false }
   /// Bytes may have come for the header that the owner reads first (`ByteStream.awaitsHeader`).

@@ -9,8 +9,54 @@ final class HandshakeQueue {
   /// The clients whose handshake is under way, and those that wait.
   private var clients: [UInt64: Unowned] = [:]
   private struct Unowned { unowned let session: ClientSession }
+  /// The handshakes whose next step can be done.
+  private var line = HandshakeLine()
+  /// The client whose step is done now.
+  private var current: UInt64?
+  private lazy var turn = Turn(self)
+
+  /// Microseconds of handshakes between two looks at the events of connections: these go before handshakes.
+  private static let budget: UInt64 = 3000
 
   init(_ worker: Worker) { self.worker = worker }
+
+  /// Gets the loop's turn after a batch of events.
+  private final class Turn: EventTarget {
+    private unowned let queue: HandshakeQueue
+
+    init(_ queue: HandshakeQueue) {
+      self.queue = queue
+      super.init(loop: queue.worker.loop)
+    }
+
+    override func again() { queue.advance() }
+  }
+
+  /// Whether the client's handshake may do its next step within this call. Otherwise it does after the events that have
+  /// come for others.
+  func mayAdvance(_ session: ClientSession) -> Bool {
+    let number = session.facts.number
+    if current == number { return true }
+    line.add(number, HandshakeTurns.Origin(session.facts.proxyHeader?.source ?? session.facts.peer))
+    worker.loop.again(turn)
+    return false
+  }
+
+  private func advance() {
+    let begin = MonotonicClock.microseconds
+    var now = begin
+    while now &- begin < Self.budget, let (number, origin) = line.next(now: worker.loop.now) {
+      guard let session = clients[number]?.session else { continue }
+      current = number
+      session.transport.resumeOpening()
+      worker.loop.cork.flush()
+      current = nil
+      let end = MonotonicClock.microseconds
+      line.spend(end &- now, of: origin, now: worker.loop.now)
+      now = end
+    }
+    if !line.isEmpty { worker.loop.again(turn) }
+  }
 
   /// The total is never more than half of `worker_connections`, which clients in their handshake may not exceed either.
   func apply(_ limits: HandshakeLimits) {

@@ -130,6 +130,7 @@ final class ClientSession: StreamOwner {
   override func streamHeaderIsReadable() { readProxyHeader() }
 
   override func streamMayBegin() -> Bool { worker.handshakes.mayBegin(self) }
+  override func streamMayAdvance() -> Bool { worker.handshakes.mayAdvance(self) }
 
   /// The client's turn for its handshake has come.
   override func streamAgain() { transport.resumeOpening() }

@@ -232,6 +232,7 @@ final class TCPConnection: ClientConnection {
   // MARK: TLS
 
   override func streamMayBegin() -> Bool { worker.handshakes.mayBegin(session) }
+  override func streamMayAdvance() -> Bool { worker.handshakes.mayAdvance(session) }
 
   override func streamDidOpen() {
     guard stage == .handshake else { return }
