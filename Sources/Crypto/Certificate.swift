@@ -71,6 +71,9 @@ extension Certificate {
     X509_NAME_cmp(X509_get_issuer_name(handle), X509_get_subject_name(handle)) == 0
   }
 
+  /// The DER of the subject.
+  package var subjectOctets: [UInt8] { encoded { i2d_X509_NAME(X509_get_subject_name(handle), $0) } ?? [] }
+
   /// Whether names and key identifiers say that this certificate issued the other. Verification checks the signature.
   package func issued(_ other: Certificate) -> Bool { X509_check_issued(handle, other.handle) == X509_V_OK }
 

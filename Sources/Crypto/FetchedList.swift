@@ -95,8 +95,11 @@ extension FetchedList {
     guard others.isEmpty || held.contains(where: { $0.isOfIssuer(of: list) }) else {
       throw Fault("the list of \(name) is that of another CA than the one in use")
     }
-    let (_, kept) = RevocationList.taking([list], after: held.filter { $0.sha256 != list.sha256 }, now: now)
-    guard !kept.contains(where: { $0.isOfIssuer(of: list) }) else {
+    let former = held.filter { $0.sha256 != list.sha256 }
+    let (_, kept) = RevocationList.taking([list], after: former, among: signers, now: now)
+    guard !kept.contains(where: { $0.isOfIssuer(of: list) }),
+      !former.contains(where: { list.isBehind($0, among: signers, now: now) })
+    else {
       throw Fault("the list of \(name) is older than the one in use")
     }
     return FetchedList(url: url, tag: tag, issuer: issuer, list: list)

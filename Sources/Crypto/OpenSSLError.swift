@@ -39,7 +39,8 @@ public struct OpenSSLError: Error, Sendable, Hashable, CustomStringConvertible {
 
   /// OpenSSL has no texts for the system's errors.
   private static func text(of code: UInt) -> String {
-    if copenssl_err_lib(code) == ERR_LIB_SYS { return String(cString: strerror(copenssl_err_reason(code))) }
+    let number = copenssl_err_reason(code, ERR_LIB_SYS)
+    if number >= 0 { return String(cString: strerror(number)) }
     return ERR_reason_error_string(code).map { String(cString: $0) } ?? "error \(code)"
   }
 

@@ -8,8 +8,8 @@ import COpenSSL
 package enum OpenSSLMeaning {
   /// What an error of the queue means. `code`: OpenSSL's packed code.
   package static func of(_ code: UInt) -> String? {
-    let reason = copenssl_err_reason(code)
-    switch copenssl_err_lib(code) {
+    let library = copenssl_err_lib(code), reason = copenssl_err_reason(code, library)
+    switch library {
     case ERR_LIB_SSL: return of(handshake: reason)
     case ERR_LIB_OSSL_DECODER: return damaged
     case ERR_LIB_ASN1:
@@ -43,7 +43,7 @@ package enum OpenSSLMeaning {
   /// Whether OpenSSL says by this error only that an outer structure did not parse, or which decoders it tried.
   static func isEcho(_ code: UInt) -> Bool {
     copenssl_err_lib(code) == ERR_LIB_OSSL_DECODER
-      || copenssl_err_reason(code) == Int32(truncatingIfNeeded: ERR_R_NESTED_ASN1_ERROR)
+      || copenssl_err_common_reason(code) == Int32(truncatingIfNeeded: ERR_R_NESTED_ASN1_ERROR)
   }
 
   private static func of(handshake reason: Int32) -> String? {

@@ -5,9 +5,9 @@ import Glibc
 /// A certificate revocation list (RFC 5280 §5), parsed but not verified: verification checks its signature with the
 /// issuer's key.
 ///
-/// Only complete CRLs are accepted (`ssl_crl`, `proxy_ssl_crl`). Delta and indirect CRLs, and partial ones (for some
-/// reasons or kinds of certificates), cover less than they seem to. Parsing refuses them with an error that names the
-/// kind.
+/// A CRL covers all certificates of its issuer, or those of its `scope`: verification refuses a certificate that no CRL
+/// covers. Parsing refuses delta and indirect CRLs and those for some reasons or for attribute certificates, with an error
+/// that names the kind: OpenSSL can't use them.
 // @unchecked: nothing changes the X509_CRL through the handle after `init`, and OpenSSL locks what it caches inside.
 public final class RevocationList: @unchecked Sendable {
   /// X509_CRL*. Borrowed by callers.
@@ -23,6 +23,7 @@ public final class RevocationList: @unchecked Sendable {
   package let number: Number?
   /// The key identifier of the key that signs the CRL, by the CRL itself; nil without one.
   let signingKey: [UInt8]?
+  package let scope: Scope
 
   package init(der: UnsafeRawBufferPointer) throws(CryptoError) {
     guard let handle = decoded(der, free: X509_CRL_free, { d2i_X509_CRL(nil, $0, $1) }) else {
@@ -39,10 +40,13 @@ public final class RevocationList: @unchecked Sendable {
     let numbering = Number.read(of: handle)
     number = try? numbering.get()
     signingKey = Self.signingKey(of: handle)
+    let scope = Scope.read(of: handle)
+    self.scope = (try? scope.get()) ?? Scope()
     if times.made == nil { throw .absent("a revocation list whose thisUpdate can't be read") }
     if end != nil && times.end == nil { throw .absent("a revocation list whose nextUpdate can't be read") }
     if case .failure(.unreadable) = numbering { throw .absent("a revocation list whose number can't be read") }
     if let fault { throw .absent(fault) }
+    if case .failure(let fault) = scope { throw .absent(fault.description) }
   }
 
   deinit { X509_CRL_free(handle) }
@@ -54,19 +58,7 @@ public final class RevocationList: @unchecked Sendable {
       copenssl_integer_free(delta)
       return "a delta revocation list, which names only what changed"
     }
-    guard let raw = X509_CRL_get_ext_d2i(handle, NID_issuing_distribution_point, &critical, nil) else {
-      OpenSSLError.discard()
-      // -1: the CRL lacks the extension; -2: it has several; other values: the extension can't be read.
-      return critical == -1 ? nil : "a revocation list whose scope can't be read"
-    }
-    let scope = raw.assumingMemoryBound(to: ISSUING_DIST_POINT.self)
-    defer { ISSUING_DIST_POINT_free(scope) }
-    if copenssl_idp_is_indirect(scope) != 0 {
-      return "an indirect revocation list, which speaks for other CAs than its issuer"
-    }
-    if copenssl_idp_is_partial(scope) != 0 {
-      return "a partial revocation list, for some reasons or some kinds of certificates only"
-    }
+    OpenSSLError.discard()
     return nil
   }
 

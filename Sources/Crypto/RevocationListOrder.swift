@@ -41,32 +41,67 @@ extension RevocationList {
     return Array(UnsafeBufferPointer(start: copenssl_string_bytes(id), count: copenssl_string_count(id)))
   }
 
-  /// Whether both CRLs have a number of the same CA and key, and this one's is greater. CRLs of two keys of one CA (while
-  /// it changes its key) stand beside each other: each speaks for the certificates of its key.
-  package func outnumbers(_ other: RevocationList) -> Bool {
-    guard let number, let less = other.number, less < number, isOfIssuer(of: other) else { return false }
-    return signingKey == nil || other.signingKey == nil || signingKey == other.signingKey
+  /// Whether the same key signed both CRLs; nil if nobody can tell. Their signatures decide, as far as the CAs are known
+  /// that may have made them, and else the key identifiers, which a CRL need not have.
+  private func sharesKey(with other: RevocationList, among authorities: [Certificate]) -> Bool? {
+    switch (signer(among: authorities), other.signer(among: authorities)) {
+    case (let one?, let another?): return one.spkiSHA256 == another.spkiSHA256
+    case (nil, nil):
+      guard let signingKey, let key = other.signingKey else { return nil }
+      return signingKey == key
+    default: return false
+    }
   }
 
-  /// Whether this CRL, of the same issuer, may take the other one's place. The numbers decide where both have one, and
+  /// Whether both CRLs number the same certificates: those of one CA, one key and one scope. CRLs of two keys of one CA
+  /// (while it changes its key), and those of two scopes, stand beside each other: each speaks for its own certificates. nil
+  /// if nobody can tell.
+  private func isOfSeries(of other: RevocationList, among authorities: [Certificate]) -> Bool? {
+    guard isOfIssuer(of: other), scope == other.scope else { return false }
+    return sharesKey(with: other, among: authorities)
+  }
+
+  private func hasGreaterNumber(than other: RevocationList) -> Bool {
+    guard let number, let less = other.number else { return false }
+    return less < number
+  }
+
+  /// Whether both CRLs have a number of the same series, and this one's is greater. `authorities`: CAs that may have signed
+  /// them.
+  package func outnumbers(_ other: RevocationList, among authorities: [Certificate]) -> Bool {
+    hasGreaterNumber(than: other) && isOfSeries(of: other, among: authorities) == true
+  }
+
+  /// The same where nobody can tell who signed them: in doubt an old CRL stays beside the new one.
+  package func mayOutnumber(_ other: RevocationList, among authorities: [Certificate]) -> Bool {
+    hasGreaterNumber(than: other) && isOfSeries(of: other, among: authorities) != false
+  }
+
+  /// Whether this CRL, of the same series, may take the other one's place. The numbers decide where both have one, and
   /// else thisUpdate.
-  private func isAsNew(as other: RevocationList) -> Bool {
-    if outnumbers(other) { return true }
-    return !other.outnumbers(self) && thisUpdate >= other.thisUpdate
+  private func isAsNew(as other: RevocationList, among authorities: [Certificate]) -> Bool {
+    if outnumbers(other, among: authorities) { return true }
+    return !other.mayOutnumber(self, among: authorities) && thisUpdate >= other.thisUpdate
   }
 
-  /// Returns `fresh` together with the old CRLs that no fresh one may replace. Only a valid CRL of the same issuer that
+  /// Whether this CRL would undo what another valid CRL of the CA says, of another key or scope, that was made later.
+  package func isBehind(_ other: RevocationList, among authorities: [Certificate], now: Int64) -> Bool {
+    isOfIssuer(of: other) && isOfSeries(of: other, among: authorities) == false && !other.isExpired(at: now)
+      && thisUpdate < other.thisUpdate
+  }
+
+  /// Returns `fresh` together with the old CRLs that no fresh one may replace. Only a valid CRL of the same series that
   /// is not older replaces a CRL that is still valid. An expired CRL with the greatest number is kept too: whom it names
-  /// stays refused.
+  /// stays refused. `authorities`: CAs that may have signed them.
   package static func taking(
-    _ fresh: [RevocationList], after old: [RevocationList], now: Int64
+    _ fresh: [RevocationList], after old: [RevocationList], among authorities: [Certificate], now: Int64
   ) -> (lists: [RevocationList], kept: [RevocationList]) {
     let kept = old.filter { old in
-      let successors = fresh.filter { $0.isOfIssuer(of: old) }
+      let successors = fresh.filter { $0.isOfSeries(of: old, among: authorities) != false }
       guard !successors.isEmpty else { return false }
-      if old.isExpired(at: now) { return successors.allSatisfy { old.outnumbers($0) } }
+      if old.isExpired(at: now) { return successors.allSatisfy { old.mayOutnumber($0, among: authorities) } }
       return !successors.contains {
-        $0.isAsNew(as: old) && $0.thisUpdate <= now + tolerance && !$0.isExpired(at: now)
+        $0.isAsNew(as: old, among: authorities) && $0.thisUpdate <= now + tolerance && !$0.isExpired(at: now)
       }
     }
     return (fresh + kept, kept)
@@ -77,10 +112,26 @@ extension RevocationList {
 
   /// Returns the CRLs to verify by: without the valid ones that a valid one outnumbers. Of two valid CRLs OpenSSL uses the
   /// one with the later thisUpdate, whatever their numbers. An expired one stays: whom it names stays refused.
-  package static func deciding(_ lists: [RevocationList], now: Int64) -> [RevocationList] {
+  /// `authorities`: CAs that may have signed them.
+  package static func deciding(
+    _ lists: [RevocationList], among authorities: [Certificate], now: Int64
+  ) -> [RevocationList] {
     lists.filter { list in
       list.isExpired(at: now)
-        || !lists.contains { $0.outnumbers(list) && $0.thisUpdate <= now && !$0.isExpired(at: now) }
+        || !lists.contains {
+          $0.thisUpdate <= now && !$0.isExpired(at: now) && $0.outnumbers(list, among: authorities)
+        }
+    }
+  }
+
+  /// The same for CRLs that one key has signed.
+  static func deciding(ofOneKey lists: [RevocationList], now: Int64) -> [RevocationList] {
+    lists.filter { list in
+      list.isExpired(at: now)
+        || !lists.contains {
+          $0.hasGreaterNumber(than: list) && $0.scope == list.scope && $0.thisUpdate <= now
+            && !$0.isExpired(at: now)
+        }
     }
   }
 }

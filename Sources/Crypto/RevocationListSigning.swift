@@ -13,6 +13,10 @@ package struct RevocationListBuilder: Sendable {
   package var rawNextUpdate: [UInt8]?
   /// For tests of what must be refused.
   package var isDelta = false
+  /// The issuingDistributionPoint in OpenSSL's words (x509v3_config(5)), for tests of lists of other CAs.
+  package var scope: String?
+  /// Whether the list names the key that signs it, which lists of other CAs need not do.
+  package var namesKey = true
 
   /// Makes a CRL that is valid from an hour ago until `days` days from now.
   package init(revoking revoked: [Certificate], number: Int = 1, days: Int64 = 30) {
@@ -40,7 +44,10 @@ package struct RevocationListBuilder: Sendable {
       try succeed(copenssl_crl_set_raw_end(draft, rawNextUpdate, CInt(clamping: rawNextUpdate.count)))
     }
     for entry in revoked { try add(entry, to: draft) }
-    try add(NID_authority_key_identifier, "keyid:always", to: draft, authority.certificate.handle)
+    if namesKey { try add(NID_authority_key_identifier, "keyid:always", to: draft, authority.certificate.handle) }
+    if let scope {
+      try add(NID_issuing_distribution_point, "critical,\(scope)", to: draft, authority.certificate.handle)
+    }
     try addNumber(NID_crl_number, isCritical: false, to: draft)
     if isDelta { try addNumber(NID_delta_crl, isCritical: true, to: draft) }
     try succeed(X509_CRL_sort(draft))

@@ -107,8 +107,7 @@ extension OpenSSLError {
   /// Whether a cause is that a connection or a transfer timed out.
   fileprivate var isTimeout: Bool {
     codes.contains { code in
-      copenssl_err_lib(code) == ERR_LIB_BIO
-        && [BIO_R_CONNECT_TIMEOUT, BIO_R_TRANSFER_TIMEOUT].contains(copenssl_err_reason(code))
+      [BIO_R_CONNECT_TIMEOUT, BIO_R_TRANSFER_TIMEOUT].contains(copenssl_err_reason(code, ERR_LIB_BIO))
     }
   }
 }

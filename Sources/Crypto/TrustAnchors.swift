@@ -51,6 +51,7 @@ public final class TrustAnchors: @unchecked Sendable {
     for list in revocations {
       guard X509_STORE_add_crl(store, list.handle) == 1 else { throw OpenSSLError.drain() }
     }
+    guard RevocationChoice.install(in: store, revocations) else { throw OpenSSLError.drain() }
     if !revocations.isEmpty || needsLists {
       X509_STORE_set_flags(store, UInt(X509_V_FLAG_CRL_CHECK | X509_V_FLAG_CRL_CHECK_ALL))
     }
@@ -77,10 +78,18 @@ public final class TrustAnchors: @unchecked Sendable {
     [revocationsEnd, begins.first { $0 > moment }].compactMap { $0 }.min()
   }
 
-  /// Whether an expired CRL lists one of these. OpenSSL uses the valid CRL, but a certificate that its issuer once
-  /// revoked stays revoked.
-  package func endedListRevokes(_ certificates: [Certificate], now: Int64) -> Bool {
-    revocations.contains { list in list.isExpired(at: now) && certificates.contains { list.revokes($0) } }
+  /// Whether an expired CRL lists a certificate of this chain, the leaf first. OpenSSL uses the valid CRL, but a certificate
+  /// that its issuer once revoked stays revoked. A CRL of another key of that name is not its issuer's.
+  package func endedListRevokes(_ chain: [Certificate], now: Int64) -> Bool {
+    revocations.contains { list in
+      list.isExpired(at: now)
+        && chain.indices.contains { index in
+          guard list.revokes(chain[index]) else { return false }
+          let issuer = chain.indices.contains(index + 1) ? chain[index + 1] : chain[index]
+          // A chain that ends at a pinned certificate has no issuer for it: then the name is enough.
+          return !issuer.issued(chain[index]) || list.isSigned(by: issuer)
+        }
+    }
   }
 
   private static func digest(

@@ -314,7 +314,9 @@ struct EffectivePolicy {
 }
 
 extension RevocationList {
-  fileprivate var summary: String { "\(issuer), \(count) revoked, until \(nextUpdateText)" }
+  fileprivate var summary: String {
+    "\(issuer), \(count) revoked, until \(nextUpdateText)" + (scope.words.map { ", covers only \($0)" } ?? "")
+  }
 }
 
 extension WorkloadTrust {

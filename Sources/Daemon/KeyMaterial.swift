@@ -150,6 +150,7 @@ package struct KeyMaterial {
       loader.warnOfMissingRoot((clientCAs ?? []) + (trustedCAs ?? []), file)
     }
     let authorities = (clientCAs ?? []) + (trustedCAs ?? [])
+    if let file = fileOfCAs ?? tls.trustedCertificate { loader.warnOfLoneLeaves(authorities, file) }
     let fetched = loader.fetchedRevocations(tls.revocationFetch, of: authorities)
     let revocations = parts.expect(loader.revocations(tls.revocationLists, of: authorities, besides: fetched))
     let ticketKeys = parts.expect(loader.ticketKeys(tls.ticketKeys))
@@ -169,6 +170,7 @@ package struct KeyMaterial {
     material.absence = absence
     material.dhParameters = dhParameters
     material.store = loader.certificateStore(tls)
+    if let fileOfCAs { loader.warnOfNames(material, fileOfCAs) }
     material.bundles = workload?.bundles
     material.workload = workload?.term ?? .unneeded
     return material
@@ -187,6 +189,9 @@ package struct KeyMaterial {
           answers: answers, points: shared.points))
     }
     loader.statusAnswers[tls.clientStatus] = loaded?.context.statusAnswers
+    if let context = loaded?.context, server.tls != nil, !tls.rejectsHandshake {
+      loader.warn(of: context.weaknesses, at: server.location)
+    }
     return loaded
   }
 
@@ -232,9 +237,11 @@ package struct KeyMaterial {
 
   private static func load(_ tls: UpstreamTLSSettings, _ loader: inout MaterialLoader) -> Upstream? {
     guard let material = loader.kept(tls) ?? material(tls, &loader) else { return nil }
-    return attempt(at: tls.location, &loader) { () throws(TLSSettingsError) in
+    let loaded = attempt(at: tls.location, &loader) { () throws(TLSSettingsError) in
       Upstream(material: material, context: try UpstreamTLSContext(settings: tls, material: material))
     }
+    if let context = loaded?.context { loader.warn(of: context.weaknesses, at: tls.location) }
+    return loaded
   }
 
   /// Loads one policy alone, or reports what is wrong with it.

@@ -125,6 +125,36 @@ struct MaterialLoader {
         hint: "add the root: the certificate of \(last.issuer)"))
   }
 
+  /// Warns of clients' trust anchors that may issue nothing.
+  mutating func warnOfLoneLeaves(_ authorities: [Certificate], _ file: MaterialReference) {
+    for leaf in authorities where !leaf.mayIssue && leaf.endsChain {
+      report(
+        Diagnostic(
+          .warning, at: file.location,
+          "\"\(file)\" holds the self-signed certificate of \(leaf.subject), which is no CA (basicConstraints): of all clients "
+            + "only itself gets in",
+          hint: "if that is meant, pin it (ssl_client_pin); else name the certificate of a CA"))
+    }
+  }
+
+  /// Warns of names of CAs that clients may not read.
+  mutating func warnOfNames(_ material: ServerTLSMaterial, _ file: MaterialReference) {
+    // More than the limit is an error of the context.
+    guard (ServerTLSMaterial.namesWarning...ServerTLSMaterial.namesLimit).contains(material.namesSize) else { return }
+    report(
+      Diagnostic(
+        .warning, at: file.location,
+        "\"\(file)\": the names of its CAs take \(material.namesSize) bytes of each handshake; clients of Java refuse more than 32 KiB",
+        hint: "name the CAs in ssl_trusted_certificate, whose names are not sent"))
+  }
+
+  /// Warns of algorithms that the settings allow.
+  mutating func warn(of weaknesses: [AlgorithmWeakness], at place: SourceLocation?) {
+    for weakness in weaknesses {
+      report(Diagnostic(.warning, at: place, weakness.words, hint: weakness.advice))
+    }
+  }
+
   mutating func dhParameters(_ file: MaterialReference) -> DHParameters? {
     attempt { () throws(MaterialError) in try DHParameters.load(file) }
   }

@@ -23,14 +23,13 @@ extension MaterialLoader {
   ) -> [RevocationList]? {
     var lists = fetched
     var isWhole = true
+    var authorities = authorities
     for file in files {
-      guard let loaded = revocations(in: file) else {
+      guard let loaded = revocations(in: file, of: &authorities, andSystem: system) else {
         isWhole = false
         continue
       }
-      func isDisowned(_ list: RevocationList) -> Bool {
-        list.isDisowned(by: authorities + (system?.named(asIssuerOf: list) ?? []))
-      }
+      func isDisowned(_ list: RevocationList) -> Bool { list.isDisowned(by: authorities) }
       for stranger in loaded.fresh.filter(isDisowned) {
         isWhole = false
         report(
@@ -42,17 +41,27 @@ extension MaterialLoader {
       // The CA may have a new key since. A CRL signed with its old key no longer applies.
       lists += loaded.fresh + loaded.kept.filter { !isDisowned($0) }
     }
-    return isWhole ? RevocationList.deciding(lists, now: Int64(time(nil))) : nil
+    for notice in RevocationNotice.gaps(in: lists, at: files.last?.location) { report(notice) }
+    return isWhole ? RevocationList.deciding(lists, among: authorities, now: Int64(time(nil))) : nil
   }
 
-  private mutating func revocations(in file: MaterialReference) -> LoadedRevocations? {
-    if let known = loadedRevocations[file] { return known }
-    guard let fresh = attempt({ () throws(MaterialError) in try RevocationList.loadAll(file) }) else { return nil }
+  /// `authorities`: gets those of the system that may have signed a list. Which CA signed a list says which one it may
+  /// replace, so each caller's own CAs decide.
+  private mutating func revocations(
+    in file: MaterialReference, of authorities: inout [Certificate], andSystem system: TrustAnchors?
+  ) -> LoadedRevocations? {
+    let known = loadedRevocations[file]
+    guard let fresh = known?.fresh ?? attempt({ () throws(MaterialError) in try RevocationList.loadAll(file) })
+    else { return nil }
+    let before = former.revocations[file] ?? []
+    if let system { for list in fresh + before { authorities += system.named(asIssuerOf: list) } }
     let now = Int64(time(nil))
-    let (_, kept) = RevocationList.taking(fresh, after: former.revocations[file] ?? [], now: now)
-    for notice in RevocationNotice.all(fresh, keeping: kept, in: file, expiryNotice, now: now) { report(notice) }
-    let loaded = LoadedRevocations(fresh: fresh, kept: kept)
-    loadedRevocations[file] = loaded
-    return loaded
+    let (_, kept) = RevocationList.taking(fresh, after: before, among: authorities, now: now)
+    for notice in RevocationNotice.all(
+      fresh, keeping: kept, among: authorities, in: file, expiryNotice, now: now)
+    { report(notice) }
+    let others = (known?.kept ?? []).filter { list in !kept.contains { $0 === list } }
+    loadedRevocations[file] = LoadedRevocations(fresh: fresh, kept: kept + others)
+    return LoadedRevocations(fresh: fresh, kept: kept)
   }
 }

@@ -36,26 +36,46 @@ struct RevocationNotice {
   }
 
   static func all(
-    _ fresh: [RevocationList], keeping kept: [RevocationList], in file: MaterialReference, _ notice: ExpiryNotice,
-    now: Int64, isFetched: Bool = false
+    _ fresh: [RevocationList], keeping kept: [RevocationList], among authorities: [Certificate],
+    in file: MaterialReference, _ notice: ExpiryNotice, now: Int64, isFetched: Bool = false
   ) -> [Diagnostic] {
     fresh.compactMap { list in
-      guard let other = kept.first(where: { $0.isOfIssuer(of: list) }) else {
+      guard let other = kept.first(where: { $0.isOfIssuer(of: list) && $0.scope == list.scope }) else {
         return diagnostic(list, in: file, notice, now: now, isFetched: isFetched)
       }
-      return diagnostic(list, behind: other, in: file, now: now)
+      return diagnostic(list, behind: other, among: authorities, in: file, now: now)
+    }
+      + fresh.compactMap { list in
+        guard let words = list.scope.words else { return nil }
+        return Diagnostic(
+          .notice, at: file.location, "\"\(file)\": the revocation list of \(list.issuer) covers only \(words)",
+          hint: "sallyport refuses a certificate of this CA that no list covers (RFC 5280 §6.3.3)")
+      }
+  }
+
+  /// Tells of CAs whose lists cover no certificate of a client, or of a server.
+  static func gaps(in lists: [RevocationList], at place: SourceLocation?) -> [Diagnostic] {
+    var told: Set<String> = []
+    return lists.compactMap { list in
+      let all = lists.filter { $0.isOfIssuer(of: list) }
+      guard all.allSatisfy({ $0.scope.kind == .authorities }), told.insert(list.issuer).inserted else { return nil }
+      return Diagnostic(
+        .warning, at: place,
+        "the revocation list of \(list.issuer) covers only certificates of CAs: every other certificate of this CA is refused",
+        hint: "add the CA's list of user certificates to the file")
     }
   }
 
   /// Says that a CRL doesn't replace the one before, and why.
   private static func diagnostic(
-    _ list: RevocationList, behind other: RevocationList, in file: MaterialReference, now: Int64
+    _ list: RevocationList, behind other: RevocationList, among authorities: [Certificate],
+    in file: MaterialReference, now: Int64
   ) -> Diagnostic {
     let fault: String
     var hint = "put a newer list in its place"
     if list.isExpired(at: now) {
       fault = "ended on \(list.nextUpdateText)"
-    } else if other.outnumbers(list), let number = list.number, let greater = other.number {
+    } else if other.mayOutnumber(list, among: authorities), let number = list.number, let greater = other.number {
       fault = "has the number \(number), and the one before has \(greater)"
       hint = "put the CA's latest list in its place; if the CA counts anew, restart sallyport"
     } else {

@@ -80,6 +80,7 @@ struct ChainVerification {
     guard let store, let data = X509_STORE_CTX_get_ex_data(store, walkIndex) else { return 0 }
     guard isFine == 0 else { return 1 }
     let walk = data.assumingMemoryBound(to: Walk.self), fault = X509_STORE_CTX_get_error(store)
+    if RevocationList.excusesRoot(fault, in: store) { return 1 }
     if case .client(let purpose) = walk.pointee.use, purpose.excuses(fault, in: store) { return 1 }
     walk.pointee.note(fault)
     return 1

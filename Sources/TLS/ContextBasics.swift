@@ -41,12 +41,28 @@ enum ContextBasics {
   /// Returns the security level that a peer's chain must have (X509_VERIFY_PARAM_set_auth_level(3)): key sizes and
   /// signature digests.
   ///
-  /// It is the library's own level, or the one that a cipher string sets with @SECLEVEL. An old protocol version never
-  /// lowers it, and it is never 0. Call this when the context is fully configured. `standard`: the level of the new
-  /// context.
-  static func chainLevel(of context: OpaquePointer, standard: Int32) -> Int32 {
-    let level = SSL_CTX_get_security_level(context)
-    return max(1, level == handshakeLevelOfOldVersions ? standard : level)
+  /// It is the one that a cipher string sets with @SECLEVEL, 0 too, and else the library's own level, but at least 1. An old
+  /// protocol version never lowers it. `standard`: the level of the new context.
+  static func chainLevel(ciphers: String, _ commands: [ConfCommand], standard: Int32) -> Int32 {
+    wishedLevel(ciphers, commands) ?? max(1, standard)
+  }
+
+  /// The level that the cipher strings ask for; nil: they ask for none. OpenSSL reads them, because it has the grammar: the
+  /// last one that names a level decides.
+  private static func wishedLevel(_ ciphers: String, _ commands: [ConfCommand]) -> Int32? {
+    guard let trial = SSL_CTX_new(TLS_method()) else { return nil }
+    defer {
+      SSL_CTX_free(trial)
+      OpenSSLError.discard()
+    }
+    // @SECLEVEL takes 0 to 5.
+    let untouched: Int32 = 6
+    SSL_CTX_set_security_level(trial, untouched)
+    for text in [ciphers] + commands.filter({ $0.name.lowercased() == "cipherstring" }).map(\.value) {
+      _ = SSL_CTX_set_cipher_list(trial, text)
+    }
+    let level = SSL_CTX_get_security_level(trial)
+    return level == untouched ? nil : level
   }
 
   static func setCiphers(_ ciphers: String, on context: OpaquePointer) throws(TLSSettingsError) {
@@ -57,12 +73,11 @@ enum ContextBasics {
     }
   }
 
-  /// `groups`: names between colons; nil: the list stays OpenSSL's own, which begins with the group that its authors hold
-  /// for the best. `directive`: for messages.
+  /// `groups`: names between colons; nil: those of `KeyExchange.standard`. `directive`: for messages.
   static func setGroups(
     _ groups: String?, of directive: String, on context: OpaquePointer
   ) throws(TLSSettingsError) {
-    guard let groups else { return }
+    guard let groups else { return KeyExchange.setStandard(on: context) }
     guard copenssl_ctx_set1_groups_list(context, groups) != 1 else { return }
     OpenSSLError.discard()
     defer { OpenSSLError.discard() }
@@ -73,7 +88,7 @@ enum ContextBasics {
     throw TLSSettingsError(
       "\(directive) \"\(groups)\": "
         + (unknown.map { "this OpenSSL has no group \"\($0)\"" } ?? "this OpenSSL does not take the list"),
-      hint: "names such as X25519, P-256, X448, P-384, P-521; from OpenSSL 3.5 on also X25519MLKEM768")
+      hint: "names such as X25519, P-256, P-384; from OpenSSL 3.5 on also X25519MLKEM768")
   }
 
   static func apply(_ commands: [ConfCommand], server: Bool, on context: OpaquePointer) throws(TLSSettingsError) {

@@ -37,9 +37,17 @@ public enum HandshakeCause: String, Sendable, CaseIterable {
   /// sallyport itself could not go on: the error log has the reason.
   case `internal`
 
-  /// The cause that an error of OpenSSL stands for, by its reason code.
-  init(openSSL reason: Int32) {
-    switch reason {
+  /// The cause that an error of OpenSSL stands for. `code`: OpenSSL's packed code, of any of its libraries.
+  ///
+  /// What another library than libssl complains of came inside a handshake: a signature or a certificate that can't be
+  /// read.
+  init(openSSL code: UInt) {
+    let common = copenssl_err_common_reason(code)
+    if [ERR_R_MALLOC_FAILURE, ERR_R_INTERNAL_ERROR].contains(where: { common == Int32(truncatingIfNeeded: $0) }) {
+      self = .internal
+      return
+    }
+    switch copenssl_err_reason(code, ERR_LIB_SSL) {
     case SSL_R_HTTP_REQUEST, SSL_R_HTTPS_PROXY_REQUEST: self = .plainHTTP
     case SSL_R_UNSUPPORTED_PROTOCOL, SSL_R_VERSION_TOO_LOW, SSL_R_VERSION_TOO_HIGH, SSL_R_INAPPROPRIATE_FALLBACK,
       SSL_R_UNSUPPORTED_SSL_VERSION, SSL_R_NO_PROTOCOLS_AVAILABLE:
@@ -52,8 +60,6 @@ public enum HandshakeCause: String, Sendable, CaseIterable {
     case SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE: self = .noCertificate
     case SSL_R_CERTIFICATE_VERIFY_FAILED: self = .certificate
     case SSL_R_UNEXPECTED_EOF_WHILE_READING: self = .abandoned
-    case Int32(truncatingIfNeeded: ERR_R_MALLOC_FAILURE), Int32(truncatingIfNeeded: ERR_R_INTERNAL_ERROR):
-      self = .internal
     // SSL_AD_REASON_OFFSET: the alerts of the peer. 42 to 46 and 48 are about a certificate (RFC 8446 §6.2).
     case 1042...1046, 1048: self = .serverCertificateRefused
     case 1000...1255: self = .clientAlert
@@ -63,16 +69,19 @@ public enum HandshakeCause: String, Sendable, CaseIterable {
 }
 
 extension TLSStream {
-  /// Settles the cause of a handshake that failed with OpenSSL's first error, which the caller hasn't taken yet.
+  /// Settles the cause of a handshake that failed, by OpenSSL's errors, which the caller hasn't taken yet: the last one is
+  /// that of libssl, and those before it say in which part of a message the fault lies.
   func noteCause() {
     guard case .server = side, handshakeCause == nil else { return }
     if denial != nil { return handshakeCause = .rule }
     if missingCertificate != nil { return handshakeCause = .noServerCertificate }
-    let code = ERR_peek_error()
+    let code = ERR_peek_last_error()
     guard code != 0 else { return }
-    let cause = HandshakeCause(openSSL: copenssl_err_reason(code))
+    var cause = HandshakeCause(openSSL: code)
     // The end of the connection: `cause(of:)` knows how far the handshake was.
     if cause == .abandoned { return }
+    // After a ClientHello, the connection is one of TLS, and bytes in clear on it would break RFC 8446 §5.1.
+    if cause == .plainHTTP, hasChosen { cause = .malformed }
     handshakeCause = cause
     if cause == .certificate, let ssl { certificateFault = CertificateFault(code: SSL_get_verify_result(ssl)) }
   }

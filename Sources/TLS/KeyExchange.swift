@@ -44,7 +44,23 @@ public enum KeyExchange: String, CaseIterable, Sendable {
     name.isEmpty ? "" : "\(name) (post-quantum: \(KeyExchange(name).isPostQuantum ? "yes" : "no"))"
   }
 
-  /// Whether OpenSSL's own list of groups has a hybrid one (from OpenSSL 3.5 on).
+  /// The groups where the settings name none: the hybrid one where OpenSSL has it (from 3.5 on), and the elliptic ones that
+  /// cost the server little. OpenSSL's own list has finite fields too, of which one key share costs the server 141 ms and
+  /// the client nothing (D(HE)at, CVE-2002-20001), and X448 and P-521, which cost many times what X25519 costs.
+  package static let standard =
+    (isPostQuantumByDefault ? [x25519MLKEM768.rawValue] : []) + [x25519.rawValue, "P-256", "P-384"]
+
+  /// Sets them, without those that the context's providers lack: with FIPS, X25519.
+  static func setStandard(on context: OpaquePointer) {
+    defer { ERR_clear_error() }
+    let known = standard.filter { copenssl_ctx_set1_groups_list(context, $0) == 1 }
+    // OpenSSL 3.5 then sends key shares of both, and chooses the hybrid group for a client that has sent no share of it.
+    let ranked = "?*X25519MLKEM768/?*X25519:?P-256/?P-384"
+    if known.contains(x25519MLKEM768.rawValue), copenssl_ctx_set1_groups_list(context, ranked) == 1 { return }
+    _ = copenssl_ctx_set1_groups_list(context, known.joined(separator: ":"))
+  }
+
+  /// Whether this OpenSSL has a hybrid group (from OpenSSL 3.5 on).
   package static let isPostQuantumByDefault: Bool = {
     guard let context = SSL_CTX_new(TLS_method()) else { return false }
     defer {
@@ -54,22 +70,22 @@ public enum KeyExchange: String, CaseIterable, Sendable {
     return copenssl_ctx_set1_groups_list(context, KeyExchange.x25519MLKEM768.rawValue) == 1
   }()
 
-  /// What a list of groups offers, for people; nil: OpenSSL's own.
+  /// What a list of groups offers, for people; nil: `standard`.
   fileprivate static func offer(_ list: String?) -> String {
     guard let list else {
-      let answer = isPostQuantumByDefault ? "yes, X25519MLKEM768" : "no, from OpenSSL 3.5 on"
-      return "OpenSSL's own groups (post-quantum: \(answer))"
+      let answer = isPostQuantumByDefault ? "yes" : "no, from OpenSSL 3.5 on"
+      return "\(standard.joined(separator: ":")) (post-quantum: \(answer))"
     }
-    // OpenSSL 3.5 has tuples, and marks: ? for names that may be unknown, * for key shares, - for groups taken out.
-    let names = list.split { ":/".contains($0) }.map { $0.drop { "?*".contains($0) } }
-    let isHybrid = names.contains { KeyExchange(String($0)).isPostQuantum || $0 == "DEFAULT" && isPostQuantumByDefault }
+    let isHybrid = AlgorithmWeakness.names(inGroups: list).contains {
+      KeyExchange($0).isPostQuantum || $0 == "DEFAULT" && isPostQuantumByDefault
+    }
     return "\(list) (post-quantum: \(isHybrid ? "yes" : "no"))"
   }
 }
 
 extension [ConfCommand] {
   /// The list of groups that replaces that of `ssl_ecdh_curve` (SSL_CONF_cmd(3)).
-  fileprivate var groups: String? { last { ["groups", "curves"].contains($0.name.lowercased()) }?.value }
+  var groups: String? { last { ["groups", "curves"].contains($0.name.lowercased()) }?.value }
 }
 
 extension ServerTLSSettings {

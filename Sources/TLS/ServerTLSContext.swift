@@ -40,6 +40,20 @@ public struct ServerTLSMaterial: Sendable {
     self.revocations = revocations
     self.ticketKeys = ticketKeys
   }
+
+  /// The CAs whose names the server sends to clients: of two certificates with one name, the first.
+  var namedCAs: [Certificate] {
+    var known: Set<[UInt8]> = []
+    return clientCAs.filter { known.insert($0.subjectOctets).inserted }
+  }
+
+  /// The bytes that the names take in a CertificateRequest (RFC 8446 §4.2.4, RFC 5246 §7.4.4).
+  package var namesSize: Int { namedCAs.reduce(0) { $0 + 2 + $1.subjectOctets.count } }
+
+  /// The most that `namesSize` may be: the length has 16 bits, and the message's other extensions need some of them.
+  package static let namesLimit = 65_535 - 256
+  /// From here on, the check of a configuration warns. Java refuses messages of more than 32 KiB.
+  package static let namesWarning = 16_384
 }
 
 /// The TLS context of a server block, for clients: certificate, protocol policy and client verification. Immutable.
@@ -119,7 +133,8 @@ public final class ServerTLSContext: @unchecked Sendable {
         ? nil : try Self.anchors(authorities, material.revocations, needsLists: settings.revocationFetch.isOn)
       self.pins = try material.clientPins.map { (pins) throws(TLSSettingsError) in try ClientPins(pins) }
       try Self.configureHandshake(handle, settings, material)
-      self.chainLevel = ContextBasics.chainLevel(of: handle, standard: standard)
+      self.chainLevel = ContextBasics.chainLevel(
+        ciphers: settings.effectiveCiphers, settings.confCommands, standard: standard)
       let policy = Self.policyDigest(settings, anchors, material.bundles, pins, chainLevel)
       self.clientPolicyDigest = policy
       let shown = names?.digest ?? material.certificates.flatMap(\.certificate.sha256)
@@ -243,6 +258,12 @@ public final class ServerTLSContext: @unchecked Sendable {
   private static func configureHandshake(
     _ handle: OpaquePointer, _ settings: ServerTLSSettings, _ material: ServerTLSMaterial
   ) throws(TLSSettingsError) {
+    if material.namesSize > ServerTLSMaterial.namesLimit {
+      throw TLSSettingsError(
+        "the names of the CAs of ssl_client_certificate take \(material.namesSize) bytes of a handshake, and TLS has room for "
+          + "\(ServerTLSMaterial.namesLimit): every handshake would fail",
+        hint: "name the CAs in ssl_trusted_certificate, whose names are not sent")
+    }
     try ContextBasics.setVersions(settings.versions, on: handle)
     try ContextBasics.setCiphers(settings.effectiveCiphers, on: handle)
     for pair in material.certificates { try ContextBasics.use(pair, on: handle) }
@@ -257,10 +278,9 @@ public final class ServerTLSContext: @unchecked Sendable {
   }
 
   private static func setDH(_ parameters: DHParameters?, on handle: OpaquePointer) throws(TLSSettingsError) {
-    guard let parameters else {
-      _ = copenssl_ctx_set_dh_auto(handle)
-      return
-    }
+    // Without parameters there are no DHE suites, as in nginx: a key of a finite field costs the server much more than the
+    // client (CVE-2002-20001).
+    guard let parameters else { return }
     EVP_PKEY_up_ref(parameters.handle)
     // On success OpenSSL owns the reference.
     guard SSL_CTX_set0_tmp_dh_pkey(handle, parameters.handle) == 1 else {
@@ -276,8 +296,7 @@ public final class ServerTLSContext: @unchecked Sendable {
     SSL_CTX_set_verify(handle, verifyMode, nil)
     SSL_CTX_set_verify_depth(handle, Int32(truncatingIfNeeded: settings.verifyDepth))
     guard !material.clientCAs.isEmpty, let names = copenssl_sk_X509_NAME_new() else { return }
-    var named: Set<[UInt8]> = []
-    for certificate in material.clientCAs where named.insert(certificate.sha256).inserted {
+    for certificate in material.namedCAs {
       if let name = X509_NAME_dup(X509_get_subject_name(certificate.handle)) {
         _ = copenssl_sk_X509_NAME_push(names, name)
       }

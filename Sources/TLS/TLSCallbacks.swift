@@ -201,6 +201,10 @@ extension TLSStream {
     guard isFine == 0 else { return 1 }
     guard let store, let stream = TLSStream.of(TLSStream.ssl(of: store)) else { return 0 }
     let fault = X509_STORE_CTX_get_error(store)
+    if RevocationList.excusesRoot(fault, in: store) {
+      X509_STORE_CTX_set_error(store, X509_V_OK)
+      return 1
+    }
     if ClientPurpose.concernsLeaf(fault, in: store) {
       // No fault came before this one: each other one ends the walk, or comes later. One that comes later is told.
       stream.chainFaults.notePurpose()
@@ -215,7 +219,9 @@ extension TLSStream {
     guard let store, let stream = TLSStream.of(TLSStream.ssl(of: store)) else { return 0 }
     guard isFine == 0 else { return 1 }
     let fault = X509_STORE_CTX_get_error(store)
-    if stream.serverContext?.settings.clientPurpose.excuses(fault, in: store) == true {
+    if RevocationList.excusesRoot(fault, in: store)
+      || stream.serverContext?.settings.clientPurpose.excuses(fault, in: store) == true
+    {
       // The fault that was excused before, for which the client is unverified, stays.
       X509_STORE_CTX_set_error(store, stream.chainFaults.lastExcused)
     } else {

@@ -22,9 +22,7 @@ public struct TLSSettingsError: Error, Sendable, CustomStringConvertible {
 enum OpenSSLReasons {
   /// Whether the first error is that the peer closed the connection without close_notify.
   static var isUnexpectedEnd: Bool {
-    let code = ERR_peek_error()
-    return code != 0 && copenssl_err_lib(code) == ERR_LIB_SSL
-      && copenssl_err_reason(code) == SSL_R_UNEXPECTED_EOF_WHILE_READING
+    copenssl_err_reason(ERR_peek_error(), ERR_LIB_SSL) == SSL_R_UNEXPECTED_EOF_WHILE_READING
   }
 
   /// For logs: OpenSSL's line as nginx has it, by which people search, and behind it what it means:

@@ -157,11 +157,11 @@ public struct ServerTLSSettings: Sendable, Hashable {
   /// OpenSSL cipher list for TLS 1.2 and below; nil: see `effectiveCiphers`.
   public var ciphers: String?
   public var preferServerCiphers = false
-  /// nil is nginx's `auto`: OpenSSL's own list, which has X25519MLKEM768 from OpenSSL 3.5 on.
+  /// nil is nginx's `auto`: `KeyExchange.standard`.
   public var curves: String?
   /// The directive that gives `curves`, for messages.
   @NotCompared public var curvesDirective: String = ""
-  /// nil: OpenSSL's own parameters, sized to match the certificate's key.
+  /// nil: there are no DHE suites in TLS 1.2 and earlier.
   public var dhParameters: MaterialReference?
   public var confCommands: [ConfCommand] = []
   public var rejectsHandshake = false
@@ -228,7 +228,7 @@ public struct UpstreamTLSSettings: Sendable, Hashable {
   public var reusesSessions = true
   public var versions: TLSVersions = .standard
   public var ciphers: String?
-  /// nil: OpenSSL's own list (`proxy_ssl_ecdh_curve`).
+  /// nil: `KeyExchange.standard` (`proxy_ssl_ecdh_curve`).
   public var curves: String?
   /// The directive that gives `curves`, for messages.
   @NotCompared public var curvesDirective: String = ""

@@ -55,7 +55,9 @@ public final class UpstreamTLSContext: @unchecked Sendable {
       throw error
     }
     self.verification = ChainVerification(
-      depth: settings.verifyDepth, level: ContextBasics.chainLevel(of: handle, standard: standard))
+      depth: settings.verifyDepth,
+      level: ContextBasics.chainLevel(
+        ciphers: settings.effectiveCiphers, settings.confCommands, standard: standard))
     configureJudgement()
   }
 

@@ -68,7 +68,7 @@ import Testing
     let old = try list(a, 1, ends: 3600), ended = try list(a, 2, ends: -60), fresh = try list(a, 3, ends: 7200)
     let other = try list(b, 1, ends: -60)
     func taken(_ new: [RevocationList], _ before: [RevocationList]) -> [[UInt8]] {
-      RevocationList.taking(new, after: before, now: now).lists.map(\.sha256)
+      RevocationList.taking(new, after: before, among: [], now: now).lists.map(\.sha256)
     }
     #expect(taken([ended], [old]) == [ended.sha256, old.sha256])
     #expect(taken([fresh], [old]) == [fresh.sha256])
@@ -99,9 +99,11 @@ import Testing
       return try lists(builder.pem(signedBy: (authority ?? a).root))[0]
     }
     func kept(_ fresh: RevocationList, after old: RevocationList) -> Bool {
-      !RevocationList.taking([fresh], after: [old], now: now).kept.isEmpty
+      !RevocationList.taking([fresh], after: [old], among: [], now: now).kept.isEmpty
     }
-    func deciding(_ all: RevocationList...) -> [[UInt8]] { RevocationList.deciding(all, now: now).map(\.sha256) }
+    func deciding(_ all: RevocationList...) -> [[UInt8]] {
+      RevocationList.deciding(all, among: [], now: now).map(\.sha256)
+    }
     let seven = try list(7), five = try list(5), late = try list(6, made: 60), early = try list(8, made: 7200)
     // Of equal and of later thisUpdate: the list in use stays, and OpenSSL gets no other one.
     for older in [five, late] {

@@ -25,7 +25,8 @@ struct Cast: Sendable {
     _ verification: ClientVerification, certificate: CertifiedKey? = nil, authorities: [Certificate]? = nil,
     depth: Int = 1, versions: TLSVersions = .standard, ciphers: String? = nil, store: SessionStore? = nil,
     rules: HandshakeRules? = nil, rejection: ClientRejection = .http, revocations: [RevocationList] = [],
-    ticketKeys: [TicketKey] = [], sessionTimeout: Int = 300, protocols: AcceptedProtocols = .http,
+    ticketKeys: [TicketKey] = [], ring: TicketKeyRing? = nil, sessionTimeout: Int = 300,
+    protocols: AcceptedProtocols = .http,
     pins: PinSet? = nil, purpose: ClientPurpose = .client
   ) throws -> ServerTLSContext {
     var settings = ServerTLSSettings()
@@ -42,6 +43,7 @@ struct Cast: Sendable {
       certificates: [certificate ?? server], clientCAs: authorities ?? [clients.root.certificate], trustedCAs: [],
       revocations: revocations, ticketKeys: ticketKeys)
     material.clientPins = pins
+    material.ticketRing = ring
     return try ServerTLSContext(
       settings: settings, material: material,
       sessions: store, ocsp: OCSPClient(pool: BlockingPool()))

@@ -23,7 +23,13 @@ import Testing
     #expect(KeyExchange.inWords("X25519") == "X25519 (post-quantum: no)" && KeyExchange.inWords("").isEmpty)
   }
 
-  @Test func `is offered by OpenSSL's own list, by ssl_ecdh_curve or by a command`() {
+  @Test func `CVE-2026-2673: is post-quantum by default where OpenSSL has it, without OpenSSL's word DEFAULT`() {
+    let isNew = OpenSSL_version_num() >= 0x3050_0000
+    #expect(KeyExchange.standard == (isNew ? ["X25519MLKEM768"] : []) + ["X25519", "P-256", "P-384"])
+    #expect(AlgorithmWeakness.names(inGroups: "DEFAULT:-X448/?*P-256") == ["DEFAULT", "P-256"])
+  }
+
+  @Test func `is offered by default, by ssl_ecdh_curve or by a command`() {
     let isNew = OpenSSL_version_num() >= 0x3050_0000
     var server = ServerTLSSettings(), upstream = UpstreamTLSSettings()
     #expect(server.groupsInWords.contains("post-quantum: \(isNew ? "yes" : "no")"))

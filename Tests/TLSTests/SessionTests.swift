@@ -42,6 +42,38 @@ import Testing
     #expect(foreign.remaining(of: -1, at: .init(time: 1000, tick: 0)) == 0)
   }
 
+  @Test(arguments: [TLSVersions.tls12, .tls13])
+  func `CVE-2026-97629: no ticket counts that anybody could have sealed, whenever keys rotate`(version: TLSVersions)
+    async throws
+  {
+    let zeros = try #require(TicketKey(SecretBytes([UInt8](repeating: 0, count: 80))))
+    let other = try #require(TicketKey(SecretBytes((0..<80).map { _ in UInt8.random(in: 0...255) })))
+    func block(_ keys: [TicketKey], _ ring: TicketKeyRing? = nil) throws -> Blocks {
+      try Blocks(
+        cast.block(
+          .on, versions: version, store: SessionStore(limit: 10), ticketKeys: keys, ring: ring))
+    }
+    let replaced = TicketKeyRing(), forgotten = TicketKeyRing(), emptied = TicketKeyRing()
+    replaced.replace([other])
+    forgotten.replace([other])
+    forgotten.forget()
+    emptied.replace([])
+    let forger = try block([zeros])
+    for (ring, takes) in [
+      (TicketKeyRing(), false), (replaced, false), (forgotten, false), (emptied, false), (nil, true),
+    ] {
+      let client = try cast.client(cast.clients.client(), versions: version)
+      _ = try await meet(forger, client)
+      // The last block has the forger's key, so that the others are known to have got a ticket.
+      let victim = try block(ring == nil ? [zeros] : [], ring)
+      #expect(try await meet(victim, client).isResumed == takes)
+    }
+    // Without keys no ticket is made at all.
+    let client = try cast.client(cast.clients.client(), versions: version)
+    _ = try await meet(forger, client)
+    #expect(try await !meet(block([]), client).isResumed)
+  }
+
   @Test(arguments: [false, true]) func `a session that is resumed again and again ends with its first lifetime`(
     sealed: Bool
   ) async throws {

@@ -108,3 +108,46 @@ package struct FirstFlightRelay: Sendable {
     scene.atEnd { parts.gate.signal() }
   }
 }
+
+extension ScriptedUpstream {
+  /// A relay to a TLS server that changes one byte of the client's flight in a handshake of TLS 1.2: that at `offset` in the
+  /// handshake message of this type, behind the message's header; counted from the message's end if negative.
+  package static func corruptingRelay(
+    _ scene: Scene, to port: UInt16, message: UInt8, offset: Int,
+    _ said: @escaping @Sendable ([UInt8]) -> Void
+  ) throws -> ScriptedUpstream {
+    let relay = try ScriptedUpstream(scene) { client, _ in
+      let server = try Wire.dial(port: port)
+      defer { server.close() }
+      let back = Background {
+        while let bytes = try? server.readSome(), !bytes.isEmpty {
+          said(bytes)
+          try? client.write(bytes)
+        }
+        client.finishWriting()
+      }
+      var isClear = true
+      while isClear {
+        guard let header = try? client.read(exactly: 5), header.count == 5 else { break }
+        var body = try client.read(exactly: Int(header[3]) << 8 | Int(header[4]))
+        // From ChangeCipherSpec on, handshake messages are encrypted.
+        isClear = header[0] == 0x16
+        var start = 0
+        while isClear, body.count - start >= 4 {
+          let size = Int(body[start + 1]) << 16 | Int(body[start + 2]) << 8 | Int(body[start + 3])
+          let place = offset < 0 ? start + 4 + size + offset : start + 4 + offset
+          if body[start] == message, place >= start + 4, place < start + 4 + size, place < body.count {
+            body[place] ^= 0xFF
+          }
+          start += 4 + size
+        }
+        try server.write(header + body)
+      }
+      while let bytes = try? client.readSome(), !bytes.isEmpty { try server.write(bytes) }
+      server.interrupt()
+      back.join()
+    }
+    scene.leads(relay.port, to: port)
+    return relay
+  }
+}

@@ -97,6 +97,15 @@ package final class Sallyport: Sendable {
 
   package func signal(_ number: Int32) { process.signal(number) }
 
+  /// The processor time that the process has taken, in hundredths of a second.
+  package var ticks: Int? {
+    guard let text = try? String(contentsOfFile: "/proc/\(process.identifier)/stat", encoding: .utf8),
+      let rest = text.split(separator: ")").last?.split(separator: " "), rest.count > 12, let user = Int(rest[11]),
+      let system = Int(rest[12])
+    else { return nil }
+    return user + system
+  }
+
   /// A figure of /proc/PID/status, in KiB: VmHWM, VmRSS.
   package func memory(_ figure: String) -> Int? {
     guard let status = try? String(contentsOfFile: "/proc/\(process.identifier)/status", encoding: .utf8) else {

@@ -93,6 +93,13 @@ package final class Wire: Sendable {
 
   package func write(_ text: String) throws { try write(Array(text.utf8)) }
 
+  /// Whether bytes, or the peer's end, have come that nobody has read. Does not wait.
+  package var hasInput: Bool {
+    if !pending.withLock(\.isEmpty) { return true }
+    var watched = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
+    return poll(&watched, 1, 0) > 0
+  }
+
   /// What has come, waiting for it; empty at the end of the stream.
   package func readSome(_ limit: Int = 65_536) throws -> [UInt8] {
     let kept = pending.withLock { pending in

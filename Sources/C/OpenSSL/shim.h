@@ -80,7 +80,14 @@ static inline long copenssl_bio_pending(BIO *bio) { return BIO_pending(bio); }
 
 // ERR
 static inline int copenssl_err_lib(unsigned long code) { return ERR_GET_LIB(code); }
-static inline int copenssl_err_reason(unsigned long code) { return ERR_GET_REASON(code); }
+/// Each library numbers its reasons itself. Gives -1 for an error of another library than this one.
+static inline int copenssl_err_reason(unsigned long code, int library) {
+  return ERR_GET_LIB(code) == library ? ERR_GET_REASON(code) : -1;
+}
+/// A reason that means the same in every library (ERR_R_…); else -1.
+static inline int copenssl_err_common_reason(unsigned long code) {
+  return !ERR_SYSTEM_ERROR(code) && (ERR_GET_RFLAGS(code) & ERR_RFLAG_COMMON) ? ERR_GET_REASON(code) : -1;
+}
 
 // Stacks: Swift sees neither the typed macros nor the inline functions behind them reliably.
 static inline int copenssl_sk_X509_num(const STACK_OF(X509) *sk) { return sk ? sk_X509_num(sk) : 0; }
@@ -188,9 +195,22 @@ static inline int copenssl_ocsp_is_current(const void *begin, const void *end, l
 }
 
 // Revocation lists (RFC 5280 §5).
-static inline int copenssl_idp_is_partial(const ISSUING_DIST_POINT *idp) {
-  return idp->onlyuser > 0 || idp->onlyCA > 0 || idp->onlyattr > 0 || idp->onlysomereasons != NULL;
+static inline int copenssl_idp_is_of_leaves(const ISSUING_DIST_POINT *idp) { return idp->onlyuser > 0; }
+static inline int copenssl_idp_is_of_authorities(const ISSUING_DIST_POINT *idp) { return idp->onlyCA > 0; }
+static inline int copenssl_idp_is_of_attributes(const ISSUING_DIST_POINT *idp) { return idp->onlyattr > 0; }
+static inline int copenssl_idp_is_of_reasons(const ISSUING_DIST_POINT *idp) { return idp->onlysomereasons != NULL; }
+static inline int copenssl_idp_has_point(const ISSUING_DIST_POINT *idp) { return idp->distpoint != NULL; }
+/// The full names of the distribution point; NULL for one that is named relative to the issuer.
+static inline GENERAL_NAMES *copenssl_idp_names(const ISSUING_DIST_POINT *idp) {
+  return idp->distpoint && idp->distpoint->type == 0 ? idp->distpoint->name.fullname : NULL;
 }
+static inline int copenssl_store_index(CRYPTO_EX_free *done) {
+  return CRYPTO_get_ex_new_index(CRYPTO_EX_INDEX_X509_STORE, 0, NULL, NULL, NULL, done);
+}
+static inline int copenssl_sk_X509_CRL_num(const STACK_OF(X509_CRL) *sk) { return sk ? sk_X509_CRL_num(sk) : 0; }
+static inline X509_CRL *copenssl_sk_X509_CRL_value(const STACK_OF(X509_CRL) *sk, int i) { return sk_X509_CRL_value(sk, i); }
+static inline void copenssl_sk_SSL_CIPHER_free(STACK_OF(SSL_CIPHER) *sk) { sk_SSL_CIPHER_free(sk); }
+static inline void copenssl_sk_X509_CRL_remove(STACK_OF(X509_CRL) *sk, int i) { X509_CRL_free(sk_X509_CRL_delete(sk, i)); }
 static inline int copenssl_idp_is_indirect(const ISSUING_DIST_POINT *idp) { return idp->indirectCRL > 0; }
 static inline int copenssl_sk_X509_REVOKED_num(X509_CRL *crl) {
   STACK_OF(X509_REVOKED) *revoked = X509_CRL_get_REVOKED(crl);

@@ -357,7 +357,8 @@ extension TrustChanges {
       "the revocation list of \($0) no longer counts for \(whom)"
     }
     for list in new {
-      guard let former = old.first(where: { $0.issuer == list.issuer }), former.sha256 != list.sha256 else { continue }
+      let former = old.filter { $0.issuer == list.issuer && $0.scope == list.scope }
+      guard let former = former.first, !old.contains(where: { $0.sha256 == list.sha256 }) else { continue }
       let sentence = "the revocation list of \(list.issuer) revokes \(list.count) (was \(former.count))"
       if list.count < former.count { opens(sentence) } else { closes(sentence) }
     }

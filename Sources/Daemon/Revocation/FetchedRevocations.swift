@@ -58,7 +58,7 @@ extension MaterialLoader {
       let fresh = usable.map { [$0.list] } ?? []
       let former = former.revocations[file] ?? []
       let now = Int64(time(nil))
-      let kept = fresh.isEmpty ? former : RevocationList.taking(fresh, after: former, now: now).kept
+      let kept = fresh.isEmpty ? former : RevocationList.taking(fresh, after: former, among: signers, now: now).kept
       if fresh.isEmpty, kept.isEmpty {
         report(
           Diagnostic(
@@ -66,9 +66,9 @@ extension MaterialLoader {
             "\"\(file)\": the revocation list has not been fetched yet: clients of its CA are refused until it came",
             hint: "the error log says why a request failed; `curl -I \(url)` shows what the server says"))
       }
-      for notice in RevocationNotice.all(fresh, keeping: kept, in: file, expiryNotice, now: now, isFetched: true) {
-        report(notice)
-      }
+      for notice in RevocationNotice.all(
+        fresh, keeping: kept, among: signers, in: file, expiryNotice, now: now, isFetched: true)
+      { report(notice) }
       loadedRevocations[file] = LoadedRevocations(fresh: fresh, kept: kept)
       fetched[file] = FetchedSource(
         url: url, file: file, fetch: fetch, isLearned: isLearned, signers: [], tag: usable?.tag, held: fresh + kept)

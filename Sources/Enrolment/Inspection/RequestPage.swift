@@ -30,11 +30,14 @@ extension InspectionPage {
         list.isExpired(at: now) ? "ended" : "next by", "next_update", .text(AuthorityTime.rfc3339(next)),
         note: Self.distance(next, from: now))
     }
+    if let words = list.scope.words { say("covers only", "scope", .text(words)) }
     say("revokes", "count", .number(Int64(list.count)), note: "certificates")
     say(nil, "serials", .list(list.entries.map(\.serial)))
     if let number = list.number?.value { say("number", "number", .number(Int64(number))) }
     say(list.signatureAlgorithm)
     warn("it has ended: a server with ssl_crl refuses every client of this CA", when: list.isExpired(at: now))
+    warn(
+      "a server with ssl_crl refuses every certificate of this CA that no list covers", when: list.scope.words != nil)
     warn("it was made in the future", when: list.thisUpdate > now)
     warn("it has no next update, so nobody notices when it is old", when: list.nextUpdate == nil)
   }

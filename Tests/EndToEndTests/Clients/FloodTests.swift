@@ -88,6 +88,37 @@ import Testing
     try await front.daemon.logged("[info]", "client sent too many messages of the TLS handshake after it")
   }
 
+  @Test func `CVE-2026-118899: KeyUpdates and close_notify in the middle of a body leave the worker idle`() async throws
+  {
+    let upstream = try ScriptedUpstream.echo(Scene.ofTest())
+    let front = try await Front(location: "proxy_pass http://127.0.0.1:\(upstream.port);")
+    let request = "POST / HTTP/1.1\\r\\nHost: localhost\\r\\nContent-Length: 1000\\r\\n\\r\\nabc"
+    async let client = front.scene.run(
+      "sh",
+      [
+        "-c",
+        """
+        (printf '\(request)'; for i in 1 2 3 4 5; do sleep 0.1; echo K; done; echo renewed > renewed; sleep 2) | \
+          openssl s_client -connect 127.0.0.1:\(front.port) -servername localhost -tls1_3 \
+            -cert alice.pem -key alice.key
+        """,
+      ])
+    try await until("the client to have renewed its keys") { !front.scene.text("renewed").isEmpty }
+    let before = try #require(front.daemon.ticks)
+    // While the client waits in the middle of its body, nothing is to be done: a busy worker would take 100 of these.
+    try await Task.sleep(for: .seconds(1))
+    #expect(try #require(front.daemon.ticks) - before < 40)
+    #expect(try await front.alice().hasPrefix("GET / "))
+    #expect(try await client.everything.contains("KEYUPDATE"))
+    // The server ends the connection, although the body isn't over.
+    let ended = try await front.scene.tlsClient(
+      front.port,
+      TLSSteps(
+        "tls", "send=POST / HTTP/1.1\\r\\nHost: localhost\\r\\nContent-Length: 1000\\r\\n\\r\\nabc", "notify", "wait"))
+    #expect(ended.isEmpty)
+    #expect(try await front.alice().hasPrefix("GET / "))
+  }
+
   @Test func `CVE-2009-3555: no client renegotiates`() async throws {
     let front = try await Front()
     let client = try await front.scene.run(

@@ -78,7 +78,7 @@ enum ServerTLS: Feature {
       "ssl_protocols", levels, .someOf(["TLSv1", "TLSv1.1", "TLSv1.2", "TLSv1.3"]), "TLSv1.2 TLSv1.3",
       "The TLS versions that can be negotiated.", example: "ssl_protocols TLSv1.3;", trust: .told),
     .value(
-      "ssl_ciphers", levels, .words(1...1, "CIPHERS"), "ECDHE and DHE with AES-GCM or ChaCha20",
+      "ssl_ciphers", levels, .words(1...1, "CIPHERS"), "ECDHE, with ssl_dhparam also DHE, with AES-GCM or ChaCha20",
       "OpenSSL's cipher list for TLS 1.2 and earlier; with TLS 1.1 or earlier, the default is `HIGH:!aNULL:!MD5`.",
       example: "ssl_ciphers ECDHE+AESGCM:ECDHE+CHACHA20;", trust: .told),
     .value(
@@ -86,11 +86,13 @@ enum ServerTLS: Feature {
       example: "ssl_prefer_server_ciphers on;"),
     .value(
       "ssl_ecdh_curve", levels, .words(1...1, "CURVES"), "auto",
-      "The groups for the key exchange, in order of preference. auto: OpenSSL's own list, from 3.5 on with X25519MLKEM768, which is post-quantum.",
+      "The groups for the key exchange, in order of preference. auto: X25519, P-256 and P-384, and from OpenSSL 3.5 on before"
+        + " them X25519MLKEM768, which is post-quantum.",
       example: "ssl_ecdh_curve X25519:P-256;", trust: .told),
     .value(
-      "ssl_dhparam", levels, .words(1...1, "MATERIAL"), "OpenSSL's own",
-      "DH parameters for DHE suites of TLS 1.2 and earlier, 2048 bits or more.", example: "ssl_dhparam dh.pem;"),
+      "ssl_dhparam", levels, .words(1...1, "MATERIAL"), "",
+      "DH parameters for DHE suites of TLS 1.2 and earlier, 2048 bits or more. Without them, as in nginx, there are no such suites.",
+      example: "ssl_dhparam dh.pem;"),
     .list(
       "ssl_conf_command", levels, .words(2...2, "NAME VALUE"), "", "An OpenSSL configuration command (SSL_CONF).",
       example: "ssl_conf_command Options PrioritizeChaCha;"),

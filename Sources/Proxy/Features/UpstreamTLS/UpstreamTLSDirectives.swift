@@ -87,7 +87,8 @@ enum UpstreamTLS: Feature {
       "OpenSSL's cipher list for TLS 1.2 and earlier.", example: "proxy_ssl_ciphers ECDHE+AESGCM;"),
     .value(
       "proxy_ssl_ecdh_curve", levels, .words(1...1, "CURVES"), "auto",
-      "The groups for the key exchange, in order of preference. auto: OpenSSL's own list, from 3.5 on with X25519MLKEM768, which is post-quantum.",
+      "The groups for the key exchange, in order of preference. auto: X25519, P-256 and P-384, and from OpenSSL 3.5 on before"
+        + " them X25519MLKEM768, which is post-quantum.",
       example: "proxy_ssl_ecdh_curve X25519:P-256;", trust: .told),
     .list(
       "proxy_ssl_conf_command", levels, .words(2...2, "NAME VALUE"), "", "An OpenSSL configuration command (SSL_CONF).",

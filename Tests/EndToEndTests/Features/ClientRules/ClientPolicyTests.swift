@@ -48,7 +48,9 @@ import Testing
     }
   }
 
-  @Test func `a wildcard server's demand for certificates stays its own, in any case of SNI`() async throws {
+  @Test func `Caddy's issue 7920: a wildcard server's demand for certificates stays its own, in any case of SNI`()
+    async throws
+  {
     let scene = try Scene.ofTest(), cast = try Cast(scene)
     let (_, port) = try await start(
       scene, [("*.example.test", "ssl_verify_client on;"), ("open.example.test", "ssl_verify_client off;")])

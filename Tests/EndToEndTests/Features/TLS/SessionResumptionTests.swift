@@ -149,6 +149,83 @@ import Testing
     #expect(spent.text.contains("400 No required SSL certificate was sent"))
   }
 
+  /// The ticket of TLS 1.3 has no secret of TLS 1.2, so a server that took it would derive keys that anybody knows.
+  @Test(arguments: stores + ["ssl_session_ticket_key ticket.key;"])
+  func `CVE-2026-93831: a ticket of TLS 1.3 resumes nothing in TLS 1.2`(store: String) async throws {
+    let scene = try Scene.ofTest(), cast = try Cast(scene)
+    let port = try scene.port()
+    try scene.write("ticket.key", (0..<80).map { _ in UInt8.random(in: 0...255) })
+    _ = try await Sallyport.start(
+      scene,
+      configuration(
+        "server { listen 127.0.0.1:\(port) ssl; server_name localhost; \(Cast.tls) \(store) \(Self.answer) }"))
+    let file = scene.path("session.pem")
+    let first = try await ask(scene, port, "localhost", "-tls1_3", identity: cast.alice, ["-sess_out", file])
+    #expect(first.text.contains("reused=. verify=SUCCESS dn=CN=alice"))
+    let heard = Mutex<[UInt8]>([])
+    let ear = try ScriptedUpstream(scene) { wire, _ in
+      let header = try wire.read(exactly: 5)
+      let record = try wire.read(exactly: Int(header[3]) << 8 | Int(header[4]))
+      heard.withLock { $0 = record }
+    }
+    _ = try await ask(scene, ear.port, "localhost", "-tls1_3", identity: nil, ["-sess_in", file])
+    let ticket = try #require(Self.ticket(inHello: heard.withLock { $0 }))
+    #expect(ticket.count >= 32)
+    // The name is the one that the session was made under (RFC 6066 §3), and the secret is extended (RFC 7627).
+    let name = Array("localhost".utf8)
+    let serverName = [0, 0] + Self.block(Self.block([0] + Self.block(name)))
+    for (sessionID, ticketBytes) in [
+      ([], ticket), (Array(ticket.prefix(32)), ticket), (Array(ticket.prefix(32)), []),
+    ] {
+      let extensions: [UInt8] =
+        serverName + [0, 10, 0, 4, 0, 2, 0, 29, 0, 13, 0, 6, 0, 4, 4, 3, 8, 4, 0, 23, 0, 0, 0, 35]
+        + Self.block(ticketBytes)
+      let body: [UInt8] =
+        [3, 3] + (0..<32).map { _ in UInt8.random(in: 0...255) } + [UInt8(sessionID.count)] + sessionID
+        + [0, 4, 0xC0, 0x2B, 0xC0, 0x2F, 1, 0] + Self.block(extensions)
+      let message = [1, 0] + Self.block(body)
+      let hello: [UInt8] = [22, 3, 3] + Self.block(message)
+      let kinds = try await scene.talk(port) { wire -> [UInt8] in
+        try wire.write(hello)
+        var kinds: [UInt8] = []
+        // ServerHello and Certificate of a full handshake; a resumed one goes on with a ticket or change_cipher_spec.
+        while kinds.count < 2 {
+          let header = try wire.read(exactly: 5)
+          let record = try wire.read(exactly: Int(header[3]) << 8 | Int(header[4]))
+          guard header[0] == 22 else { return kinds + [header[0]] }
+          var rest = record[...]
+          while rest.count >= 4 {
+            let bytes = Array(rest.prefix(4))
+            kinds.append(bytes[0])
+            rest = rest.dropFirst(4 + (Int(bytes[1]) << 16 | Int(bytes[2]) << 8 | Int(bytes[3])))
+          }
+        }
+        return kinds
+      }
+      #expect(kinds.starts(with: [2, 11]), "\(kinds)")
+    }
+  }
+
+  /// The first identity of pre_shared_key (RFC 8446 §4.2.11), the last extension of a ClientHello.
+  private static func ticket(inHello hello: [UInt8]) -> [UInt8]? {
+    func number(_ place: Int) -> Int { place + 1 < hello.count ? Int(hello[place]) << 8 | Int(hello[place + 1]) : 0 }
+    guard hello.count > 40 else { return nil }
+    var place = 38
+    place += 1 + Int(hello[place])
+    place += 2 + number(place)
+    guard place < hello.count else { return nil }
+    place += 1 + Int(hello[place])
+    place += 2
+    while place + 4 <= hello.count {
+      if number(place) == 41 {
+        let size = number(place + 6)
+        return place + 8 + size <= hello.count ? Array(hello[place + 8..<place + 8 + size]) : nil
+      }
+      place += 4 + number(place + 2)
+    }
+    return nil
+  }
+
   /// A vector of TLS with a length of two bytes.
   private static func block(_ bytes: [UInt8]) -> [UInt8] {
     [UInt8(truncatingIfNeeded: bytes.count >> 8), UInt8(truncatingIfNeeded: bytes.count)] + bytes

@@ -38,7 +38,9 @@ import Testing
     return (port, daemon, nginx)
   }
 
-  @Test func `a variable chooses the certificate, and connections are never shared between two`() async throws {
+  @Test func `CVE-2026-86411: a variable chooses the certificate, and connections are never shared between two`()
+    async throws
+  {
     let scene = try Scene.ofTest()
     let (port, _, _) = try await stage(
       scene, "proxy_ssl_certificate certs/$arg_who.pem; proxy_ssl_certificate_key certs/$arg_who.key;", keepalive: true)

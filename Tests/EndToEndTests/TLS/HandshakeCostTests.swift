@@ -1,0 +1,138 @@
+import Crypto
+import Glibc
+import TestSupport
+import Testing
+
+/// What a client makes the server compute by one message (D(HE)at: CVE-2002-20001, CVE-2024-41996).
+@Suite(.staged) struct `Costs of handshakes` {
+  private func server(_ port: UInt16, _ lines: String = "", workers: Int = 1) -> String {
+    configuration(
+      """
+      server { listen 127.0.0.1:\(port) ssl; server_name localhost; ssl_certificate server.pem;
+        ssl_certificate_key server.key; \(lines) location / { return 200 ok; } }
+      """
+    ).replacing("worker_processes 2", with: "worker_processes \(workers)")
+  }
+
+  private func shakes(_ scene: Scene, _ port: UInt16, _ arguments: [String]) async throws -> Bool {
+    let result = try await scene.run(
+      "openssl", ["s_client", "-connect", "127.0.0.1:\(port)", "-servername", "localhost"] + arguments, input: [])
+    return result.text.contains("BEGIN CERTIFICATE")
+  }
+
+  @Test func `CVE-2002-20001: no group of a finite field, nor X448 or P-521, unless the configuration names it`()
+    async throws
+  {
+    let scene = try Scene.ofTest()
+    _ = try Cast(scene)
+    let (plain, named) = (try scene.port(), try scene.port())
+    _ = try await Sallyport.start(scene, server(plain))
+    _ = try await Sallyport.start(
+      scene, server(named, "ssl_ecdh_curve ffdhe2048:X448:P-521;").replacing("sallyport.pid", with: "named.pid"),
+      name: "named")
+    for (group, isDefault) in [
+      ("X25519", true), ("P-256", true), ("P-384", true), ("X448", false), ("P-521", false), ("ffdhe2048", false),
+      ("ffdhe8192", false),
+    ] {
+      #expect(try await shakes(scene, plain, ["-tls1_3", "-groups", group]) == isDefault, "\(group)")
+    }
+    for group in ["X448", "P-521", "ffdhe2048"] {
+      #expect(try await shakes(scene, named, ["-tls1_3", "-groups", group]), "\(group)")
+    }
+  }
+
+  @Test func `without ssl_dhparam there are no DHE suites, as in nginx`() async throws {
+    let scene = try Scene.ofTest(), cast = try Cast(scene)
+    _ = try scene.identity("server", cast.authority.server(key: .generate(.rsa(bits: 2048))))
+    try await scene.succeed(
+      "openssl", "genpkey", "-genparam", "-algorithm", "DH", "-pkeyopt", "group:ffdhe2048", "-out", "dh.pem")
+    let (without, with) = (try scene.port(), try scene.port())
+    _ = try await Sallyport.start(scene, server(without, "ssl_ciphers DHE:ECDHE;"))
+    _ = try await Sallyport.start(
+      scene,
+      server(with, "ssl_ciphers DHE:ECDHE; ssl_dhparam dh.pem;").replacing("sallyport.pid", with: "named.pid"),
+      name: "named")
+    let suite = ["-tls1_2", "-cipher", "DHE-RSA-AES256-GCM-SHA384"]
+    #expect(try await !shakes(scene, without, suite))
+    #expect(try await shakes(scene, with, suite))
+    #expect(try await shakes(scene, without, ["-tls1_2"]))
+  }
+
+  @Test func `sallyport itself agrees to no such group with an upstream`() async throws {
+    let scene = try Scene.ofTest()
+    _ = try Cast(scene)
+    let (upstream, port) = (try scene.port(), try scene.port())
+    _ = try await Sallyport.start(
+      scene,
+      configuration(
+        """
+        server { listen 127.0.0.1:\(upstream) ssl; ssl_certificate server.pem; ssl_certificate_key server.key;
+          ssl_ecdh_curve ffdhe2048:X448:P-521; location / { return 200 ok; } }
+        server { listen 127.0.0.1:\(port);
+          location /default { proxy_pass https://127.0.0.1:\(upstream)/; proxy_ssl_verify off; }
+          location /named { proxy_pass https://127.0.0.1:\(upstream)/; proxy_ssl_verify off;
+            proxy_ssl_ecdh_curve ffdhe2048; } }
+        """))
+    #expect(try await scene.curl(["http://127.0.0.1:\(port)/default"]).status == 502)
+    #expect(try await scene.curl(["http://127.0.0.1:\(port)/named"]).status == 200)
+  }
+
+  @Test func `D(HE)at: an established connection goes before the ClientHellos that wait`() async throws {
+    let scene = try Scene.ofTest(), cast = try Cast(scene)
+    let port = try scene.port()
+    _ = try await Sallyport.start(scene, server(port, "ssl_ecdh_curve X25519:ffdhe8192;"))
+    let hello = Self.hello()
+    let answered = try await scene.talk(tls: port, ["-groups", "X25519"]) { client -> Int in
+      let request = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
+      try client.write(request)
+      #expect(try client.response().status == 200)
+      let flood = try (0..<20).map { _ in try Wire.dial(port: port) }
+      defer { flood.forEach { $0.close() } }
+      for wire in flood { try wire.write(hello) }
+      try client.write(request)
+      #expect(try client.response().status == 200)
+      return flood.count { $0.hasInput }
+    }
+    #expect(answered < 15)
+    _ = cast
+  }
+
+  /// A ClientHello whose one key share is of ffdhe8192: the public key of the exponent 2, which costs nothing.
+  private static func hello() -> [UInt8] {
+    func block(_ bytes: [UInt8]) -> [UInt8] { [UInt8(bytes.count >> 8), UInt8(bytes.count & 0xFF)] + bytes }
+    func ext(_ kind: UInt8, _ bytes: [UInt8]) -> [UInt8] { [0, kind] + block(bytes) }
+    let group: [UInt8] = [0x01, 0x04]
+    let share = [UInt8](repeating: 0, count: 1023) + [4]
+    let extensions =
+      ext(43, [2, 3, 4]) + ext(10, block(group)) + ext(13, block([4, 3, 8, 4, 4, 1]))
+      + ext(51, block(group + block(share)))
+    let body: [UInt8] =
+      [3, 3] + [UInt8](repeating: 7, count: 32) + [0] + [0, 2, 0x13, 1] + [1, 0] + block(extensions)
+    return [0x16, 3, 1] + block([1, 0] + block(body))
+  }
+
+  @Test func `check names what makes the policy worth less`() async throws {
+    let scene = try Scene.ofTest()
+    _ = try Cast(scene)
+    func words(_ lines: String) async throws -> String {
+      let check = try await scene.check(server(1, lines))
+      #expect(check.status == 0, "\(check.everything)")
+      return check.everything
+    }
+    let sound = try await words("ssl_ecdh_curve X25519:P-256; ssl_ciphers HIGH:!aNULL:!MD5;")
+    for words in ["are allowed", "may be negotiated", "may cost", "this group"] { #expect(!sound.contains(words)) }
+    let groups = try await words("ssl_ecdh_curve X25519:ffdhe2048:X448:P-521:prime192v1;")
+    #expect(groups.contains("ffdhe2048: a client's first message may cost the server"))
+    #expect(groups.contains("X448 and P-521: ") && groups.contains("prime192v1: this group is weaker"))
+    let command = try await words("ssl_conf_command Groups ffdhe3072:X25519;")
+    #expect(command.contains("ffdhe3072: a client's first message"))
+    let suites = try await words("ssl_ciphers ALL:eNULL:@SECLEVEL=0;")
+    #expect(suites.contains("suites without certificates (aNULL) are allowed"))
+    #expect(suites.contains("suites without encryption (eNULL) are allowed"))
+    #expect(try await words("ssl_ciphers HIGH:!aNULL:RC4;").contains("RC4 is allowed"))
+    let versions = try await words("ssl_protocols TLSv1 TLSv1.1 TLSv1.2;")
+    #expect(versions.contains("TLSv1 and TLSv1.1 may be negotiated") && versions.contains("worth no more than these"))
+    let strict = try await scene.sallyport("check", "--strict", "--config", scene.path("check.conf"))
+    #expect(strict.status == 1)
+  }
+}
