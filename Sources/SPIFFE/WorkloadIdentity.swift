@@ -36,10 +36,17 @@ public final class WorkloadIdentity: Sendable {
       }
     }
 
-    /// What an operator should look at; nil if nothing. `isFatal`: handshakes that need the identity are refused now.
+    /// What an operator should look at; nil if nothing. `isFatal`: handshakes that need the identity are refused now, or a
+    /// part of the last message is not in effect.
     /// `now`: seconds since 1970.
     public func problem(at now: Int64) -> (isFatal: Bool, text: String)? {
       guard let material else { return (true, "there is no identity, so handshakes are refused: \(absence)") }
+      if let reason = material.unusableReason {
+        return (true, "an identity can't be used, so handshakes that need it are refused: \(reason)")
+      }
+      if now < material.end, let fault = material.faults.first {
+        return (true, "a part of the agent's last message is NOT in effect: \(fault)")
+      }
       guard case .failing(let reason, _) = condition else {
         return now < material.end ? nil : (true, "the identity has ended, and the agent sent no other")
       }

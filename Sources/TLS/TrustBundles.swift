@@ -84,26 +84,25 @@ public final class TrustBundles: Sendable {
     return verification.find(leaf: leaf, sent: sent, anchors: anchors, partial: true)
   }
 
-  /// Checks that each SVID of a message is one of the bundle that came with it, whatever the clock says: the agent's
-  /// certificates may begin a moment later here. Throws for a broken chain.
-  package static func check(_ material: WorkloadMaterial) throws(WorkloadFault) {
-    let bundles: TrustBundles
-    do throws(OpenSSLError) { bundles = try TrustBundles(material, .everyDomain) } catch {
-      throw WorkloadFault("OpenSSL refuses a bundle: \(error)")
+  /// Why an SVID of a message is none of the bundle of its trust domain, whatever the clock says: the agent's certificates
+  /// may begin a moment later here. nil: it is one.
+  package static func fault(of svid: X509SVID, by bundle: TrustBundle) -> WorkloadFault? {
+    let anchors: TrustAnchors
+    do throws(OpenSSLError) {
+      anchors = try TrustAnchors(.certificates(bundle.authorities), revocations: bundle.revocations)
+    } catch {
+      return WorkloadFault("OpenSSL refuses the bundle of \(svid.id.trustDomain): \(error)")
     }
-    for svid in material.svids {
-      guard let sent = copenssl_sk_X509_new() else { throw WorkloadFault("out of memory") }
-      defer { copenssl_sk_X509_free(sent) }
-      for certificate in svid.pair.chain where copenssl_sk_X509_push(sent, certificate.handle) <= 0 {
-        throw WorkloadFault("out of memory")
-      }
-      let finding = bundles.find(
-        leaf: svid.pair.certificate.handle, sent: sent,
-        by: ChainVerification(
-          depth: X509SVIDResponse.Limits.certificatesOfChain, level: 1, use: .any, ignoresTime: true))
-      if case .faulty(let fault) = finding {
-        throw WorkloadFault("the chain of \(svid.id) does not verify by its own bundle: \(fault.text)")
-      }
+    guard let sent = copenssl_sk_X509_new() else { return WorkloadFault("out of memory") }
+    defer { copenssl_sk_X509_free(sent) }
+    for certificate in svid.pair.chain where copenssl_sk_X509_push(sent, certificate.handle) <= 0 {
+      return WorkloadFault("out of memory")
     }
+    let verification = ChainVerification(
+      depth: X509SVIDResponse.Limits.certificatesOfChain, level: 1, use: .any, ignoresTime: true)
+    let finding = verification.find(
+      leaf: svid.pair.certificate.handle, sent: sent, anchors: anchors, partial: true)
+    guard case .faulty(let fault) = finding else { return nil }
+    return WorkloadFault("the chain of \(svid.id) does not verify by its own bundle: \(fault.text)")
   }
 }

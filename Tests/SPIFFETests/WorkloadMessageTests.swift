@@ -1,3 +1,4 @@
+import Bytes
 import Crypto
 import TestSupport
 import Testing
@@ -31,8 +32,15 @@ import Testing
     #expect(material.svids[0].pair.certificate == svid.certificate)
     #expect(material.bundles.keys.sorted().map(\.name) == ["example.org", "other.test"])
     #expect(material.bundles[try TrustDomain(name: Array("other.test".utf8))]?.authorities == [other.root.certificate])
-    #expect(material.svid(try SPIFFEID(parsing: id)) != nil)
-    #expect(material.svid(try SPIFFEID(parsing: id + "2")) == nil)
+    guard case .usable(let found) = material.find(try SPIFFEID(parsing: id)) else {
+      Issue.record("it was not found")
+      return
+    }
+    #expect(found.pair.certificate == svid.certificate)
+    guard case .unknown = material.find(try SPIFFEID(parsing: id + "2")) else {
+      Issue.record("it was found")
+      return
+    }
   }
 
   @Test func `are the same only if they have the same certificates`() throws {
@@ -140,6 +148,136 @@ import Testing
   @Test(arguments: FuzzInput.all(of: "FuzzWorkload"))
   func `that a fuzzer found are read without a trap`(input: FuzzInput) {
     _ = try? WorkloadMaterial(input.bytes)
+  }
+}
+
+/// Each part by its own rule, beside what the same agent gave before.
+@Suite struct `Later messages of the Workload API` {
+  private let domain: TestTrustDomain
+  private let other: TestTrustDomain
+  private let id = "spiffe://example.org/ns/prod/sa/web"
+  private let own: TrustDomain
+  private let foreign: TrustDomain
+
+  init() throws {
+    domain = try TestTrustDomain()
+    other = try TestTrustDomain("other.test")
+    own = try TrustDomain(name: Array("example.org".utf8))
+    foreign = try TrustDomain(name: Array("other.test".utf8))
+  }
+
+  /// Whether one of the bundle's authorities has issued the SVID.
+  private func take(_ message: WorkloadMessage, after former: WorkloadMaterial? = nil) throws -> WorkloadMaterial {
+    try WorkloadMaterial(message.bytes, after: former) { svid, bundle in
+      bundle.authorities.contains { $0.issued(svid.pair.certificate) } ? nil : WorkloadFault("no chain")
+    }
+  }
+
+  private func shown(_ material: WorkloadMaterial) -> Certificate? {
+    guard case .usable(let svid) = material.find(nil) else { return nil }
+    return svid.pair.certificate
+  }
+
+  @Test func `take trust away at once, and the own identity with it where it is not of the new bundle`() throws {
+    let svid = try domain.svid(), next = try TestTrustDomain()
+    var message = WorkloadMessage()
+    message.add(svid, id, bundle: [domain.root.certificate, next.root.certificate])
+    let former = try take(message)
+    message = WorkloadMessage()
+    message.add(svid, id, bundle: [next.root.certificate])
+    let material = try take(message, after: former)
+    #expect(material.bundles[own]?.authorities == [next.root.certificate])
+    guard case .unusable("no chain") = material.find(nil) else {
+      Issue.record("the identity is used")
+      return
+    }
+    #expect(material.faults == ["no chain: handshakes that need this identity are refused"])
+    #expect(material.digest != former.digest)
+    // Another identity of the process never takes its place.
+    message.add(try next.svid("/other"), "spiffe://example.org/other", bundle: [next.root.certificate])
+    #expect(shown(try take(message, after: former)) == nil)
+    message = WorkloadMessage()
+    let renewed = try next.svid()
+    message.add(renewed, id, bundle: [next.root.certificate])
+    let whole = try take(message, after: material)
+    #expect(whole.faults.isEmpty && shown(whole) == renewed.certificate)
+  }
+
+  @Test func `keep a valid identity before one that has ended, is broken, or has no chain`() throws {
+    let svid = try domain.svid(), former = try take(WorkloadMessage(svid, id, of: domain))
+    var messages = [WorkloadMessage(try domain.svid(seconds: -1), id, of: domain)]
+    var message = WorkloadMessage()
+    message.add(try domain.svid(), id, bundle: [domain.root.certificate], key: try .generate())
+    messages.append(message)
+    message = WorkloadMessage()
+    message.add(try TestTrustDomain().svid(), id, bundle: [domain.root.certificate])
+    messages.append(message)
+    for message in messages {
+      var message = message
+      message.add(federated: "spiffe://other.test", [other.root.certificate])
+      let material = try take(message, after: former)
+      #expect(shown(material) == svid.certificate)
+      #expect(material.faults.count == 1 && material.faults[0].hasSuffix(": the former one stays"))
+      #expect(material.bundles[foreign]?.authorities == [other.root.certificate])
+    }
+    // One that has ended is no better than another one that has.
+    let ended = try take(WorkloadMessage(try domain.svid(seconds: -60), id, of: domain))
+    let later = try domain.svid(seconds: -1)
+    let material = try take(WorkloadMessage(later, id, of: domain), after: ended)
+    #expect(shown(material) == later.certificate && material.faults.isEmpty)
+  }
+
+  @Test func `keep a bundle before a broken one, and take the others`() throws {
+    let svid = try domain.svid(), third = try TestTrustDomain("third.test")
+    let former = try take(WorkloadMessage(svid, id, of: domain, federated: [other, third]))
+    var message = WorkloadMessage(svid, id, of: domain)
+    // A leaf in a bundle; and the other federated bundle is gone.
+    message.add(federated: "spiffe://other.test", [try other.svid().certificate])
+    var material = try take(message, after: former)
+    #expect(material.bundles[foreign]?.authorities == [other.root.certificate])
+    #expect(material.bundles.count == 2 && material.faults.count == 1)
+    #expect(material.faults[0].hasSuffix("the bundle that was in use stays"))
+    message = WorkloadMessage()
+    message.add(svid, id, bundle: [])
+    message.add(federated: "spiffe://other.test", [])
+    material = try take(message, after: former)
+    #expect(material.bundles[own]?.authorities == [domain.root.certificate])
+    #expect(material.bundles[foreign]?.authorities == [])
+    // Nobody speaks for the own trust domain but its own entry.
+    message = WorkloadMessage(svid, id, of: domain)
+    message.add(federated: "spiffe://example.org", [other.root.certificate])
+    material = try take(message, after: former)
+    #expect(material.bundles[own]?.authorities == [domain.root.certificate] && material.faults.count == 1)
+    #expect(material.bundles.count == 1)
+  }
+
+  @Test func `keep a revocation list before a broken, an ended and an older one`() throws {
+    let svid = try domain.svid()
+    func message(_ lists: [RevocationListBuilder], garbage: Bool = false) throws -> WorkloadMessage {
+      var message = WorkloadMessage(svid, id, of: domain)
+      for list in lists {
+        let pem = try list.pem(signedBy: domain.root)
+        message.add(2, try Base64.decode(pem.split(separator: "\n").filter { !$0.hasPrefix("-----") }.joined()))
+      }
+      if garbage { message.add(2, [1, 2, 3]) }
+      return message
+    }
+    func numbers(_ material: WorkloadMaterial) -> [Int?] {
+      (material.bundles[own]?.revocations ?? []).map { $0.number?.value }
+    }
+    let revoked = try domain.svid("/bob").certificate
+    let former = try take(message([RevocationListBuilder(revoking: [revoked], number: 5)]))
+    #expect(numbers(former) == [5])
+    let broken = try take(message([], garbage: true), after: former)
+    #expect(numbers(broken) == [5] && broken.faults.count == 1)
+    #expect(try numbers(take(message([RevocationListBuilder(revoking: [], number: 4)]), after: former)).contains(5))
+    var ended = RevocationListBuilder(revoking: [], number: 6)
+    ended.nextUpdate = ended.thisUpdate + 1
+    #expect(try numbers(take(message([ended]), after: former)).contains(5))
+    let newer = try take(message([RevocationListBuilder(revoking: [], number: 7)], garbage: true), after: former)
+    #expect(numbers(newer) == [7])
+    // The agent says all that counts: a list that is gone counts no more.
+    #expect(try numbers(take(message([]), after: former)).isEmpty)
   }
 }
 

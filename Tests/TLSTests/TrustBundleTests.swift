@@ -137,20 +137,22 @@ import Transport
   }
 
   @Test func `verify the identities that come with them, whatever the clock says`() throws {
-    #expect(throws: Never.self) { try TrustBundles.check(material) }
+    for svid in material.svids {
+      #expect(TrustBundles.fault(of: svid, by: try #require(material.bundles[svid.id.trustDomain])) == nil)
+    }
     let id = "spiffe://example.org/ns/prod/sa/proxy"
     let deep = try domain.svid("/ns/prod/sa/proxy", by: domain.intermediate)
     var message = WorkloadMessage()
     message.add(deep, id, bundle: [domain.root.certificate])
-    #expect(throws: Never.self) { try TrustBundles.check(WorkloadMaterial(message.bytes)) }
+    #expect(throws: Never.self) { try WorkloadMaterial(message.bytes, verify: TrustBundles.fault) }
     message = WorkloadMessage()
     message.add(deep, id, bundle: [domain.root.certificate], chain: [])
-    #expect(throws: WorkloadFault.self) { try TrustBundles.check(WorkloadMaterial(message.bytes)) }
+    #expect(throws: WorkloadFault.self) { try WorkloadMaterial(message.bytes, verify: TrustBundles.fault) }
     message = WorkloadMessage()
     message.add(try domain.svid("/ns/prod/sa/proxy", seconds: -60), id, bundle: [domain.root.certificate])
-    #expect(throws: Never.self) { try TrustBundles.check(WorkloadMaterial(message.bytes)) }
+    #expect(throws: Never.self) { try WorkloadMaterial(message.bytes, verify: TrustBundles.fault) }
     message = WorkloadMessage()
     message.add(try domain.svid("/ns/prod/sa/proxy"), id, bundle: [other.root.certificate])
-    #expect(throws: WorkloadFault.self) { try TrustBundles.check(WorkloadMaterial(message.bytes)) }
+    #expect(throws: WorkloadFault.self) { try WorkloadMaterial(message.bytes, verify: TrustBundles.fault) }
   }
 }

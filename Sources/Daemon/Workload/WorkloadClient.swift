@@ -34,6 +34,8 @@ final class WorkloadClient: @unchecked Sendable {
   private let identity: WorkloadIdentity
   private let tell: @Sendable (WorkloadNews) -> Void
   private var state = WorkloadStreamState()
+  /// What this agent gave last, whose parts stay where those of the next message have a fault.
+  private var former: WorkloadMaterial?
   private var connection: Connection?
   /// Changes with each phase: a timer of an earlier one does nothing.
   private var turn: UInt64 = 0
@@ -160,8 +162,7 @@ final class WorkloadClient: @unchecked Sendable {
     defer { message.wipe() }
     let material: WorkloadMaterial
     do throws(WorkloadFault) {
-      material = try WorkloadMaterial(message)
-      try TrustBundles.check(material)
+      material = try WorkloadMaterial(message, after: former, verify: TrustBundles.fault)
     } catch {
       identity.update {
         $0.refused &+= 1
@@ -169,6 +170,7 @@ final class WorkloadClient: @unchecked Sendable {
       }
       return tell(.refused(error.reason))
     }
+    former = material
     state.answered()
     var isNew = false
     identity.update {
@@ -181,6 +183,7 @@ final class WorkloadClient: @unchecked Sendable {
   }
 
   private func withdraw() {
+    former = nil
     var hadOne = false
     identity.update {
       hadOne = $0.material != nil

@@ -16,6 +16,7 @@ final class WorkloadFollower {
   private var serial = 0
   private var toldFailure: String?
   private var hasToldEnd = false
+  private var toldFaults: [String] = []
   private var waiting: (@MainActor () -> Void)?
 
   /// How long a start waits for the first message of an agent that takes the connection. A process that replaces another
@@ -75,8 +76,15 @@ final class WorkloadFollower {
     case .taken(let material, let isNew):
       toldFailure = nil
       hasToldEnd = false
+      for fault in material.faults where !toldFaults.contains(fault) {
+        errorLog.crit("SPIFFE: NOT in effect, of a message of the agent at unix:\(path): \(fault)")
+      }
+      if material.faults.isEmpty, !toldFaults.isEmpty {
+        errorLog.notice("SPIFFE: the last message of the agent at unix:\(path) is in effect as a whole")
+      }
+      toldFaults = material.faults
       guard isNew else { break }
-      let ids = material.svids.map(\.id.description).joined(separator: ", ")
+      let ids = material.ids
       let domains = material.bundles.keys.sorted().map(\.name).joined(separator: ", ")
       errorLog.notice("SPIFFE: identity \(ids), trust domains \(domains), from the agent at unix:\(path)")
       if waiting == nil { reload() }

@@ -23,8 +23,12 @@ extension MaterialLoader {
     var ends: [Int64] = []
     if let trust {
       do throws(OpenSSLError) { parts.bundles = try TrustBundles(material, trust) } catch {
-        report(Diagnostic(.error, at: place, "the bundles of the SPIFFE agent can't be taken: \(error)"))
-        return nil
+        // What was trusted before may have been taken away by this message, so it does not stay.
+        let reason = "OpenSSL refuses the bundles of the SPIFFE agent: \(error)"
+        report(Diagnostic(.warning, at: place, reason))
+        parts.bundles = try? TrustBundles(nil, trust)
+        parts.term = .missing(reason: reason)
+        return parts
       }
       if let material { ends.append(material.end) }
     }
@@ -33,13 +37,17 @@ extension MaterialLoader {
       return parts
     }
     if let reference {
-      guard let svid = material.svid(try? reference.workloadID()) else {
-        let ids = material.svids.map(\.id.description).joined(separator: ", ")
-        parts.term = .missing(reason: "the agent gives no identity \(reference), but \(ids)")
+      switch material.find(try? reference.workloadID()) {
+      case .usable(let svid):
+        parts.identity = svid.pair
+        ends.append(svid.end)
+      case .unusable(let reason):
+        parts.term = .missing(reason: reason)
+        return parts
+      case .unknown:
+        parts.term = .missing(reason: "the agent gives no identity \(reference), but \(material.ids)")
         return parts
       }
-      parts.identity = svid.pair
-      ends.append(svid.end)
     }
     parts.term = .until(ends.min() ?? .min)
     return parts

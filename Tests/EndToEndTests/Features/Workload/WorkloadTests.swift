@@ -193,6 +193,67 @@ private struct WorkloadProxy: Sendable {
     try await until("the identity") { try await proxy.get(client).status == 200 }
   }
 
+  @Test func `don't outlive the trust that a message takes away, and the process says why it serves nobody`()
+    async throws
+  {
+    let agent = try await WorkloadAgent.start(scene)
+    let next = try TestTrustDomain()
+    let svid = try domain.svid("/ns/prod/sa/proxy", names: [.dns("localhost")])
+    var message = WorkloadMessage()
+    message.add(svid, WorkloadProxy.id, bundle: [domain.root.certificate, next.root.certificate])
+    try agent.send(message)
+    let more = try scene.port()
+    _ = try scene.identity("server", domain.svid("/file", names: [.dns("localhost")]))
+    let proxy = try await WorkloadProxy(
+      scene, domain,
+      more: """
+        server { listen 127.0.0.1:\(more) ssl; ssl_certificate server.pem; ssl_certificate_key server.key;
+          ssl_client_certificate spiffe:; ssl_verify_client on; return 200 in; }
+        """)
+    let old = try scene.identity("old", domain.svid()), fresh = try scene.identity("fresh", next.svid())
+    /// At a server that shows a certificate of its own.
+    func ask(_ who: IdentityFiles) async throws -> Int {
+      try await scene.curl(who.curl + ["-k", "https://localhost:\(more)/", "--connect-to", "::127.0.0.1:\(more)"])
+        .status
+    }
+    #expect(try await proxy.get(old.certified).status == 200)
+    #expect(try await ask(old) == 200)
+    #expect(try await ask(fresh) == 200)
+    // The same identity, and the CA that issued it is none of the trust domain any more.
+    message = WorkloadMessage()
+    message.add(svid, WorkloadProxy.id, bundle: [next.root.certificate])
+    try agent.send(message)
+    try await proxy.daemon.logged("[crit]", "SPIFFE: NOT in effect", "does not verify by its own bundle")
+    try await until("the trust to end") { try await ask(old) == 400 }
+    #expect(try await ask(fresh) == 200)
+    #expect(try await proxy.get(fresh.certified).exit == 35)
+    try await proxy.daemon.logged("there is no SPIFFE identity", "does not verify by its own bundle")
+    let health = try await scene.sallyport("health", "--config", scene.path("sallyport.conf"))
+    #expect(
+      health.status == 1 && health.text.contains("FAILED  SPIFFE: an identity can't be used"), "\(health.everything)")
+    message = WorkloadMessage()
+    message.add(
+      try next.svid("/ns/prod/sa/proxy", names: [.dns("localhost")]), WorkloadProxy.id,
+      bundle: [next.root.certificate])
+    try agent.send(message)
+    try await proxy.daemon.logged("is in effect as a whole")
+    try scene.write("root.pem", text: next.root.certificate.pem)
+    try await until("the new identity") { try await proxy.get(fresh.certified).status == 200 }
+    #expect(try await scene.sallyport("health", "--config", scene.path("sallyport.conf")).status == 0)
+  }
+
+  @Test func `that have ended replace no valid one`() async throws {
+    let agent = try await WorkloadAgent.start(scene)
+    try agent.send(try WorkloadProxy.message(domain))
+    let proxy = try await WorkloadProxy(scene, domain)
+    let client = try domain.svid()
+    #expect(try await proxy.get(client).status == 200)
+    try agent.send(try WorkloadProxy.message(domain, federated: [other], seconds: -60))
+    try await proxy.daemon.logged("[crit]", "SPIFFE: NOT in effect", "has ended already: the former one stays")
+    try await until("the rest of the message") { try await proxy.get(other.svid("/a")).status == 200 }
+    #expect(try await proxy.get(client).status == 200)
+  }
+
   @Test func `are not replaced by a message with a fault`() async throws {
     let agent = try await WorkloadAgent.start(scene)
     try agent.send(try WorkloadProxy.message(domain))
@@ -206,9 +267,6 @@ private struct WorkloadProxy: Sendable {
     message = WorkloadMessage()
     message.add(svid, WorkloadProxy.id, bundle: [])
     faults.append((message, "the bundle of spiffe://example.org is empty"))
-    message = WorkloadMessage()
-    message.add(svid, WorkloadProxy.id, bundle: [other.root.certificate])
-    faults.append((message, "does not verify by its own bundle"))
     let deep = try domain.svid("/ns/prod/sa/proxy", by: domain.intermediate)
     message = WorkloadMessage()
     message.add(deep, WorkloadProxy.id, bundle: [domain.root.certificate], chain: [])
