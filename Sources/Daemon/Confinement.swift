@@ -148,7 +148,10 @@ package struct Confinement: Sendable {
       ])
     }
     guard case .restricted(let rules, _) = files else { return }
-    let unmet = rules.unmet(of: Self.rules(for: settings, source))
+    let helped = opener == nil ? [] : FileNeeds.readByOpener(settings, source)
+    let unmet = rules.unmet(of: Self.rules(for: settings, source)).filter { need in
+      need.use != .read || !helped.contains(need.path)
+    }
     guard !unmet.isEmpty else { return }
     var parser = Parser(mainFile: source.name, files: .disk)
     let statements = source.parse(&parser)

@@ -41,11 +41,18 @@ package enum FileNeeds {
     return needs.filter { seen.insert($0).inserted }
   }
 
-  /// What the opener of root's files may have to open: of the files of `all`, those that nginx's master reads or writes.
-  static func opened(_ settings: Settings, _ source: ConfigurationSource) -> [FileNeed] {
-    let logs = fixedLogs(settings).map { FileNeed(.append, $0) }
-    let files = configuration(source) + [settings.folder.isEmpty ? "." : settings.folder]
-    return files.map { FileNeed(.read, $0) } + logs + openedForReading(settings.http).compactMap { read($0) }
+  /// The rules of the opener of root's files. It reads what a reload names, also in folders that the start did not name, as
+  /// nginx's master does. It writes in the folders of logs alone.
+  static func rulesOfOpener(_ settings: Settings) -> FileRules {
+    var rules = FileRules(fixedLogs(settings).map { FileNeed(.append, $0) }, look: DiskPath.look)
+    rules.grant(.read, "/")
+    return rules
+  }
+
+  /// The paths of which the opener of root's files reads what this process may not.
+  static func readByOpener(_ settings: Settings, _ source: ConfigurationSource) -> Set<String> {
+    let folder = settings.folder.isEmpty ? "." : settings.folder
+    return Set(configuration(source) + [folder] + openedForReading(settings.http).compactMap { read($0)?.path })
   }
 
   /// The files of the configuration, and the folders in which it looks for some.

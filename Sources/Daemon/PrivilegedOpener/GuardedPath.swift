@@ -136,7 +136,7 @@ struct GuardedPath {
       // Root passes over modes, so Landlock refused it.
       throw errno == EACCES
         ? OpenerRefusal(
-          EACCES, "\"\(path)\" is outside the folders that the sandbox left the opener of root's files: restart")
+          EACCES, "the opener of root's files writes in folders of the start's logs alone: restart for \"\(path)\"")
         : OpenerRefusal(errno)
     }
     do throws(OpenerRefusal) {

@@ -35,7 +35,7 @@ final class PrivilegedOpener: Sendable {
     var ends: [Int32] = [-1, -1]
     let kind = Int32(SOCK_SEQPACKET.rawValue) | Int32(SOCK_CLOEXEC.rawValue)
     guard socketpair(AF_UNIX, kind, 0, &ends) == 0 else { return nil }
-    let rules = FileRules(FileNeeds.opened(settings, source), look: DiskPath.look)
+    let rules = FileNeeds.rulesOfOpener(settings)
     let process = linux_fork()
     guard process != 0 else {
       Glibc.close(ends[0])

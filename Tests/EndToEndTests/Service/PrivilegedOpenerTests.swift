@@ -97,6 +97,37 @@ struct `The opener of root's files` {
     try await until("the renewed certificate") { await answer(scene, port, trusting: "second") == "one" }
   }
 
+  @Test func `a reload names a key in a folder that the start did not name, as certbot makes one for a new name`()
+    async throws
+  {
+    let scene = try Scene.ofTest(), (port, second) = try (scene.port(), scene.port())
+    let authorities = try authorities(scene)
+    for folder in ["etc", "live/a", "live/b"] { try scene.makeFolder(folder) }
+    chmod(scene.path("live"), 0o700)
+    try issue(scene, authorities.first, "live/a/server")
+    try issue(scene, authorities.second, "live/b/server")
+    func server(_ port: UInt16, _ name: String) -> String {
+      """
+      server { listen 127.0.0.1:\(port) ssl; server_name localhost; return 200 \(name);
+        ssl_certificate \(scene.path("live/\(name)/server.pem")); ssl_certificate_key \(scene.path("live/\(name)/server.key")); }
+      """
+    }
+    let text = Self.asNobody(configuration(server(port, "a")))
+    let daemon = try Sallyport(scene, text, name: "etc/sallyport", userAsWritten: true)
+    try await until("the daemon") { !scene.text("etc/sallyport.pid").isEmpty }
+    try daemon.rewrite(Self.asNobody(configuration(server(port, "a") + server(second, "b"))))
+    daemon.signal(SIGHUP)
+    try await until("the second name") { await answer(scene, second, trusting: "second") == "b" }
+    try issue(scene, authorities.first, "live/b/server")
+    try await until("its renewed certificate") { await answer(scene, second, trusting: "first") == "b" }
+    // A log is written in the folders of the start alone.
+    let other = configuration(server(port, "a")).replacing("access.log", with: scene.path("live/access.log"))
+    try daemon.rewrite(Self.asNobody(other))
+    daemon.signal(SIGHUP)
+    try await until("the refusal") { scene.text("etc/error.log").contains("[emerg]") }
+    #expect(access(scene.path("live/access.log"), F_OK) != 0)
+  }
+
   @Test func `pins in a folder of root's and files by a pattern are read again`() async throws {
     let scene = try Scene.ofTest(), port = try scene.port()
     let authorities = try authorities(scene)
