@@ -54,3 +54,22 @@ package struct ClientHello: Sendable {
     }
   }
 }
+
+extension ClientHello {
+  /// The record of a ClientHello of TLS 1.3 that no library sends. `groups` and `shares`: by their code points (RFC 8446
+  /// §4.2.7, §4.2.8).
+  package static func record(
+    serverName: String? = nil, groups: [UInt16], shares: [(group: UInt16, key: [UInt8])]
+  ) -> [UInt8] {
+    func number(_ value: UInt16) -> [UInt8] { [UInt8(value >> 8), UInt8(value & 0xFF)] }
+    func block(_ bytes: [UInt8]) -> [UInt8] { number(UInt16(truncatingIfNeeded: bytes.count)) + bytes }
+    func part(_ kind: UInt16, _ bytes: [UInt8]) -> [UInt8] { number(kind) + block(bytes) }
+    let name = serverName.map { part(0, block([0] + block(Array($0.utf8)))) } ?? []
+    let extensions =
+      name + part(43, [2, 3, 4]) + part(10, block(groups.flatMap(number))) + part(13, block([4, 3, 8, 4, 4, 1]))
+      + part(51, block(shares.flatMap { number($0.group) + block($0.key) }))
+    let suites: [UInt8] = [0, 2, 0x13, 1]
+    let body: [UInt8] = [3, 3] + [UInt8](repeating: 7, count: 32) + [0] + suites + [1, 0] + block(extensions)
+    return [0x16, 3, 1] + block([1, 0] + block(body))
+  }
+}

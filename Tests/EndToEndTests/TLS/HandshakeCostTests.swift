@@ -81,7 +81,10 @@ import Testing
     let scene = try Scene.ofTest(), cast = try Cast(scene)
     let port = try scene.port()
     _ = try await Sallyport.start(scene, server(port, "ssl_ecdh_curve X25519:ffdhe8192;"))
-    let hello = Self.hello()
+    // The public key of the exponent 2, which costs the client nothing.
+    let ffdhe8192: UInt16 = 0x0104
+    let hello = ClientHello.record(
+      groups: [ffdhe8192], shares: [(ffdhe8192, [UInt8](repeating: 0, count: 1023) + [4])])
     let answered = try await scene.talk(tls: port, ["-groups", "X25519"]) { client -> Int in
       let request = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
       try client.write(request)
@@ -95,20 +98,6 @@ import Testing
     }
     #expect(answered < 15)
     _ = cast
-  }
-
-  /// A ClientHello whose one key share is of ffdhe8192: the public key of the exponent 2, which costs nothing.
-  private static func hello() -> [UInt8] {
-    func block(_ bytes: [UInt8]) -> [UInt8] { [UInt8(bytes.count >> 8), UInt8(bytes.count & 0xFF)] + bytes }
-    func ext(_ kind: UInt8, _ bytes: [UInt8]) -> [UInt8] { [0, kind] + block(bytes) }
-    let group: [UInt8] = [0x01, 0x04]
-    let share = [UInt8](repeating: 0, count: 1023) + [4]
-    let extensions =
-      ext(43, [2, 3, 4]) + ext(10, block(group)) + ext(13, block([4, 3, 8, 4, 4, 1]))
-      + ext(51, block(group + block(share)))
-    let body: [UInt8] =
-      [3, 3] + [UInt8](repeating: 7, count: 32) + [0] + [0, 2, 0x13, 1] + [1, 0] + block(extensions)
-    return [0x16, 3, 1] + block([1, 0] + block(body))
   }
 
   @Test func `check names what makes the policy worth less`() async throws {

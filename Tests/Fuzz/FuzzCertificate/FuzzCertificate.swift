@@ -50,8 +50,8 @@ private func tellList(_ der: UnsafeRawBufferPointer) {
   require(list.sha256.count == 32 && list.count >= 0)
   _ = (list.issuer, list.nextUpdateText, list.age(.standard, at: 0), list.isExpired(at: 0), list.number?.description)
   for entry in list.entries { require(!entry.serial.isEmpty) }
-  _ = RevocationList.taking([list], after: [list], now: 1_800_000_000)
-  _ = RevocationList.deciding([list, list], now: 1_800_000_000)
+  _ = RevocationList.taking([list], after: [list], among: [], now: 1_800_000_000)
+  _ = RevocationList.deciding([list, list], among: [], now: 1_800_000_000)
 }
 
 func require(_ holds: Bool, line: UInt = #line) {

@@ -127,6 +127,37 @@ import Testing
     #expect(answer.status == 421)
   }
 
+  @Test(.ofHTTP1) func `CVE-2026-116375: no other name after a HelloRetryRequest`() async throws {
+    let scene = try Scene.ofTest(), cast = try Cast(scene, serverNames: names())
+    let (port, _) = try await start(scene, cast)
+    let x25519: UInt16 = 29
+    for (first, second, isTaken) in [
+      ("c.test", "a.test", false), ("maybe.test", "a.test", false), ("a.test", "c.test", false),
+      ("c.test", nil, false), (nil, "a.test", false), ("c.test", "C.TEST", true), ("a.test", "a.test", true),
+    ] {
+      let answer = try await scene.talk(port) { wire -> [UInt8] in
+        /// The next record that is no change_cipher_spec.
+        func record() throws -> [UInt8] {
+          while true {
+            let header = try wire.read(exactly: 5)
+            let body = try wire.read(exactly: Int(header[3]) << 8 | Int(header[4]))
+            if header[0] != 20 { return [header[0]] + body }
+          }
+        }
+        try wire.write(ClientHello.record(serverName: first, groups: [x25519], shares: []))
+        // The random of a HelloRetryRequest (RFC 8446 §4.1.3).
+        #expect(try record().dropFirst(7).starts(with: [0xCF, 0x21, 0xAD, 0x74]))
+        let base: [UInt8] = [9] + [UInt8](repeating: 0, count: 31)
+        try wire.write(ClientHello.record(serverName: second, groups: [x25519], shares: [(x25519, base)]))
+        return try record()
+      }
+      let illegalParameter: [UInt8] = [21, 2, 47]
+      let serverHello: [UInt8] = [22, 2]
+      #expect(
+        answer.starts(with: isTaken ? serverHello : illegalParameter), "\(first ?? "-") then \(second ?? "-")")
+    }
+  }
+
   @Test(.ofHTTP1) func `an absolute target of another policy is misdirected, and with another Host refused`()
     async throws
   {
