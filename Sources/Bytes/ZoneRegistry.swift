@@ -11,6 +11,9 @@ public final class ZoneRegistry<Identity: Hashable & Sendable, Zone: AnyObject &
 
   public init() {}
 
+  /// Returns the object of this identity; nil if nobody uses it.
+  public func existing(_ identity: Identity) -> Zone? { zones.withLock { $0[identity]?.zone } }
+
   /// Returns the object of this identity. `adopt`: called with one that there was, under the registry's lock. `make`:
   /// called, under the lock, with those of other identities that are in use, in no order.
   public func zone(

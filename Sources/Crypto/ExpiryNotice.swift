@@ -13,6 +13,13 @@ public enum ExpiryNotice: Sendable, Hashable {
     case ended
   }
 
+  /// Of a revocation list.
+  package enum ListAge: Sendable, Hashable {
+    /// It has not begun, so it counts as little as one that has ended: OpenSSL refuses every certificate of its CA.
+    case future
+    case begun(Age)
+  }
+
   private static let most: Int64 = 14 * 86_400
 
   /// `begin` and `end`: seconds since 1970, from anybody's certificate, so of any value.
@@ -20,6 +27,12 @@ public enum ExpiryNotice: Sendable, Hashable {
     guard end > now else { return .ended }
     let (left, isEndless) = end.subtractingReportingOverflow(now)
     return !isEndless && left <= seconds(from: begin, to: end) ? .ending : .valid
+  }
+
+  /// `end`: nil if the list never ends.
+  package func listAge(from begin: Int64, to end: Int64?, at now: Int64) -> ListAge {
+    guard begin <= now else { return .future }
+    return .begun(end.map { age(from: begin, to: $0, at: now) } ?? .valid)
   }
 
   private func seconds(from begin: Int64, to end: Int64) -> Int64 {

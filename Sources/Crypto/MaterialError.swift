@@ -62,7 +62,8 @@ public enum MaterialKind: Sendable, Hashable {
   case certificate, privateKey, anchors, passwords, pin, revocation, ticketKey, response, dhParameters, cipherKey,
     macKey, users, accounts, signingKey, verifyingKey, request, inspected
 
-  var noun: String {
+  /// How messages name the file.
+  package var noun: String {
     switch self {
     case .certificate: "the certificate's file"
     case .privateKey: "the private key"

@@ -65,15 +65,24 @@ public final class RevocationList: @unchecked Sendable {
   package func isExpired(at now: Int64) -> Bool { nextUpdate.map { $0 <= now } ?? false }
 
   /// A CRL without a nextUpdate never ends.
-  package func age(_ notice: ExpiryNotice, at now: Int64) -> ExpiryNotice.Age {
-    nextUpdate.map { notice.age(from: thisUpdate, to: $0, at: now) } ?? .valid
+  package func age(_ notice: ExpiryNotice, at now: Int64) -> ExpiryNotice.ListAge {
+    notice.listAge(from: thisUpdate, to: nextUpdate, at: now)
   }
+
+  /// Whether it has begun and has not ended.
+  package func isInForce(at now: Int64) -> Bool { thisUpdate <= now && !isExpired(at: now) }
 
   /// RFC 2253, as in $ssl_client_i_dn.
   package var issuer: String { DistinguishedName.rfc2253(X509_CRL_get_issuer(handle)) }
 
   /// The number of certificates that the CRL lists.
   package var count: Int { Int(copenssl_sk_X509_REVOKED_num(handle)) }
+
+  /// `Jan  1 00:00:00 2026 GMT`
+  package var thisUpdateText: String {
+    guard let time = X509_CRL_get0_lastUpdate(handle) else { return "no beginning" }
+    return MemoryBIO.text { ASN1_TIME_print($0, time) - 1 }
+  }
 
   /// `Jan  1 00:00:00 2026 GMT`; "no end" without a nextUpdate.
   package var nextUpdateText: String {

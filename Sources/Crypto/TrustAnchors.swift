@@ -43,7 +43,8 @@ public final class TrustAnchors: @unchecked Sendable {
     var seen: Set<Certificate> = []
     certificates = given.filter { seen.insert($0).inserted }
     self.revocations = revocations
-    digest = Self.digest(of: certificates, includesSystem: includesSystem, revocations)
+    digest = Self.digest(
+      of: certificates, includesSystem: includesSystem, revocations, needsLists: needsLists && revocations.isEmpty)
     begins = (certificates.compactMap(\.notBefore.seconds) + revocations.map(\.thisUpdate)).sorted()
     for certificate in certificates {
       guard X509_STORE_add_cert(store, certificate.handle) == 1 else { throw OpenSSLError.drain() }
@@ -93,12 +94,13 @@ public final class TrustAnchors: @unchecked Sendable {
   }
 
   private static func digest(
-    of certificates: [Certificate], includesSystem: Bool, _ revocations: [RevocationList]
+    of certificates: [Certificate], includesSystem: Bool, _ revocations: [RevocationList], needsLists: Bool
   ) -> [UInt8] {
     func sorted(_ digests: [[UInt8]]) -> [UInt8] {
       digests.sorted { $0.lexicographicallyPrecedes($1) }.flatMap { $0 }
     }
     return Digest.of(
-      sorted(certificates.map(\.sha256)) + (includesSystem ? [1] : [0]) + sorted(revocations.map(\.sha256)))
+      sorted(certificates.map(\.sha256)) + (includesSystem ? [1] : [0]) + (needsLists ? [2] : [])
+        + sorted(revocations.map(\.sha256)))
   }
 }

@@ -11,16 +11,18 @@ extension MaterialLoader {
   mutating func tryIssuer(_ issuer: ACMEIssuerSettings) {
     if let file = issuer.trustedCertificate { _ = authorities(file, passwordFile: nil) }
     func check(_ reference: MaterialReference, _ load: () throws(ACMEError) -> Void) {
-      do throws(ACMEError) {
-        try load()
-      } catch {
-        report(Diagnostic(.error, at: reference.location, error.message, hint: error.hint))
+      tryUnit(.privateKey, reference) { loader in
+        do throws(ACMEError) { try load() } catch {
+          loader.report(Diagnostic(.error, at: reference.location, error.message, hint: error.hint))
+        }
       }
     }
     if case .dns01(let program) = issuer.challenge, let fault = Self.fault(ofProgram: program) {
+      // Beside a configuration that serves, it concerns the next order alone, which says so again.
       report(
         Diagnostic(
-          .error, at: issuer.location, "\"challenge dns-01 \(program)\" can't be run: \(fault)",
+          former.isOfSameConfiguration ? .warning : .error, at: issuer.location,
+          "\"challenge dns-01 \(program)\" can't be run: \(fault)",
           hint: "a file that the serving user may execute; a script begins with #! and its interpreter"))
     }
     if case .file(let key) = issuer.accountKey {

@@ -8,11 +8,15 @@ extension MaterialLoader {
   /// the first request.
   mutating func tryAccess(of location: LocationSettings) {
     if let desk = location[EnrolmentSettings.self] {
-      do throws(AuthorityError) { try EnrolmentService(desk, shared.enrolment).trial() } catch {
-        report(Diagnostic(.error, at: desk.authority.location, error.message, hint: error.hint))
+      tryUnit(.anchors, desk.authority) { loader in
+        do throws(AuthorityError) { try EnrolmentService(desk, loader.shared.enrolment).trial() } catch {
+          loader.report(Diagnostic(.error, at: desk.authority.location, error.message, hint: error.hint))
+        }
       }
     }
     guard let users = location[AuthBasic.self]?.users else { return }
-    do throws(MaterialError) { _ = try AccountFile(loading: users) } catch { report(error.diagnostic) }
+    tryUnit(.accounts, users) { loader in
+      do throws(MaterialError) { _ = try AccountFile(loading: users) } catch { loader.report(error.diagnostic) }
+    }
   }
 }

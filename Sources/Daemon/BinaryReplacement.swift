@@ -70,11 +70,21 @@ final class BinaryReplacement {
     return Predecessor.end(group, having: channel)
   }
 
-  /// Tells the new process that systemd knows it: it serves and notifies from now on. Returns false if it has ended.
-  func letGo() -> Bool {
-    let word: [UInt8] = Array("go\n".utf8)
+  /// Tells the new process that systemd knows it: it serves and notifies from now on. Returns false if it has ended, or
+  /// takes nothing for five seconds. `denials`: what it has to know before it serves. A process of an older version takes
+  /// none, and then ends.
+  func letGo(handing denials: String) -> Bool {
     defer { close(channel) }
-    return linux_send(channel, word, word.count) == word.count
+    var patience = timeval(tv_sec: 5, tv_usec: 0)
+    setsockopt(channel, SOL_SOCKET, SO_SNDTIMEO, &patience, socklen_t(MemoryLayout<timeval>.size))
+    var words = Array("\(denials)go\n".utf8)[...]
+    while !words.isEmpty {
+      let count = words.withUnsafeBytes { linux_send(channel, $0.baseAddress, $0.count) }
+      if count < 0 && errno == EINTR { continue }
+      guard count > 0 else { return false }
+      words = words.dropFirst(count)
+    }
+    return true
   }
 
   /// nil: not all has been said.

@@ -40,6 +40,15 @@ extension MaterialLoader {
   }
 
   private mutating func envelopePair(_ files: EnvelopeSettings.KeyFiles, _ suite: EnvelopeSuite) -> EnvelopeKeys.Pair? {
+    let key = MaterialUnits.Envelope(files: files, suite: suite)
+    return unit(\.envelopes, key, UnitFiles(.cipherKey, [files.cipher, files.mac].compactMap { $0 })) {
+      $0.loadEnvelopePair(files, suite)
+    }
+  }
+
+  private mutating func loadEnvelopePair(
+    _ files: EnvelopeSettings.KeyFiles, _ suite: EnvelopeSuite
+  ) -> EnvelopeKeys.Pair? {
     let count = suite.cipher.keyCount
     let cipher = attempt { () throws(MaterialError) in
       try SymmetricKeyFile.load(files.cipher, expecting: .cipherKey, lengths: count...count)

@@ -31,6 +31,7 @@ package enum FileNeeds {
     }
     needs += settings.http.revocationFolders.sorted().map { FileNeed(.change, $0) }
     for (_, location) in settings.http.everyLocation { needs += Self.needs(of: location) }
+    if settings.http.hasWritableAPI, let folder = DenialState.folder { needs.append(FileNeed(.change, folder)) }
     let states = settings.http.keyvalZones.map(\.stateFile) + settings.http.groups.map(\.stateFile)
     needs += states.compactMap { $0.map { FileNeed(.change, NewFile.folder(of: $0)) } }
     // One that is missing gets no rule: the rule would be for the folder above it.

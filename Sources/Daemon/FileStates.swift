@@ -7,52 +7,84 @@ import UpstreamAuth
 
 /// The states of files when they were read, to detect changes.
 ///
-/// Take the states before loading the files. A change during the load then counts as a later change.
+/// Take the states before loading the files. A change during the load then counts as a later change. That a file may no
+/// longer be read is a change, too: from then on nobody can tell what it says.
 package struct FileStates: Sendable, Equatable {
-  private struct State: Sendable, Equatable {
-    var stamp: FileStamp
-    /// Names and states of a directory's files; nil for other files.
-    var entries: [String: State]?
+  private enum State: Sendable, Equatable {
+    case missing
+    /// The process may not read it. nil: the process may not even look at it.
+    case forbidden(FileStamp?)
+    /// `entries`: names and states of a directory's files; nil for other files.
+    case readable(FileStamp, entries: [String: State]?)
   }
 
-  /// nil: the file's state can't be read.
-  private var states: [String: State?]
+  private var states: [String: State]
 
   package init(of paths: Set<String>) {
-    states = Dictionary(
-      paths.map { ($0, Self.state(of: $0, depth: 1, former: nil)) }, uniquingKeysWith: { first, _ in first })
+    states = Dictionary(uniqueKeysWithValues: paths.map { ($0, Self.state(of: $0, depth: 1)) })
   }
 
   package var paths: [String] { states.keys.sorted() }
   package var isEmpty: Bool { states.isEmpty }
 
-  /// Returns the current states of the same files. A file that the process may not look at keeps its former state: root
-  /// read it at the start, and the serving user sees neither a change nor that there is none.
-  package func now() -> FileStates {
-    var now = self
-    for (path, former) in states {
-      now.states.updateValue(Self.state(of: path, depth: 1, former: former), forKey: path)
-    }
-    return now
-  }
+  /// Returns the current states of the same files.
+  package func now() -> FileStates { FileStates(of: Set(states.keys)) }
 
   /// Returns the paths of files whose states differ.
   package func differences(from other: FileStates) -> [String] {
-    states.filter { path, state in other.states[path] != .some(state) }.keys.sorted()
+    states.filter { path, state in other.states[path] != state }.keys.sorted()
+  }
+
+  /// Whether both have the file, in the same state.
+  func agree(with other: FileStates, on path: String) -> Bool {
+    states[path].map { other.states[path] == $0 } ?? false
+  }
+
+  /// The files, and the files of directories, that the process may not read.
+  package var forbidden: [String] { states.flatMap { Self.forbidden($1, at: $0) }.sorted() }
+
+  func isForbidden(_ path: String) -> Bool { states[path].map { !Self.forbidden($0, at: path).isEmpty } ?? false }
+
+  /// Returns the states of files that root has read, as the user who serves from now on finds them: a file that looks the
+  /// same and that this user may not read is no change, but forbidden from the start.
+  package func seenByServingUser() -> FileStates {
+    var seen = self
+    for (path, state) in states { seen.states[path] = Self.seen(state, Self.state(of: path, depth: 1)) }
+    return seen
+  }
+
+  private static func seen(_ read: State, _ now: State) -> State {
+    switch (read, now) {
+    case (.readable(let stamp, _), .forbidden(let other)) where other == nil || other == stamp: return now
+    case (.readable(let stamp, let entries?), .readable(_, let current?)):
+      let marked = entries.map { name, entry in (name, current[name].map { seen(entry, $0) } ?? entry) }
+      return .readable(stamp, entries: Dictionary(uniqueKeysWithValues: marked))
+    default: return read
+    }
+  }
+
+  private static func forbidden(_ state: State, at path: String) -> [String] {
+    switch state {
+    case .missing, .readable(_, nil): []
+    case .forbidden: [path]
+    case .readable(_, let entries?): entries.flatMap { forbidden($1, at: "\(path)/\($0)") }
+    }
   }
 
   /// `depth`: how many levels of directories to read.
-  private static func state(of path: String, depth: Int, former: State?) -> State? {
-    guard let stamp = FileStamp(path) else { return isForbidden(errno) ? former : nil }
-    guard stamp.isDirectory, depth > 0 else { return State(stamp: stamp) }
+  private static func state(of path: String, depth: Int) -> State {
+    guard let stamp = FileStamp(path) else { return isForbidden(errno) ? .forbidden(nil) : .missing }
+    if access(path, R_OK) != 0, isForbidden(errno) {
+      guard case .success(let descriptor) = PrivilegedFiles.instead(of: errno, path) else { return .forbidden(stamp) }
+      close(descriptor)
+    }
+    guard stamp.isDirectory, depth > 0 else { return .readable(stamp, entries: nil) }
     do throws(DirectoryError) {
-      var entries: [String: State] = [:]
-      for name in try namesInDirectory(path) {
-        entries[name] = state(of: "\(path)/\(name)", depth: depth - 1, former: former?.entries?[name])
-      }
-      return State(stamp: stamp, entries: entries)
+      let names = Set(try namesInDirectory(path))
+      let entries = names.map { ($0, state(of: "\(path)/\($0)", depth: depth - 1)) }
+      return .readable(stamp, entries: Dictionary(uniqueKeysWithValues: entries))
     } catch {
-      return State(stamp: stamp, entries: isForbidden(error.code) ? former?.entries : nil)
+      return isForbidden(error.code) ? .forbidden(stamp) : .readable(stamp, entries: nil)
     }
   }
 
@@ -137,7 +169,7 @@ extension [MaterialReference] {
 
 extension PinSource {
   /// The path of a pin's file; nil for a pin that is a hash.
-  fileprivate var path: String? { try? reference?.resolvedPath(expecting: .pin) }
+  var path: String? { try? reference?.resolvedPath(expecting: .pin) }
 
   fileprivate var reference: MaterialReference? {
     guard Pin.Spelling(spelling) == .file else { return nil }

@@ -48,15 +48,20 @@ package struct KeyMaterial {
   /// Each `keyval_zone` with a `state`
   package private(set) var keptKeyvals = KeptKeyvals()
   package private(set) var signatures = SignatureMaterial()
+  /// The units that keep their former content, because their files can't be loaded.
+  private(set) var stale: [StaleMaterial] = []
+  private(set) var units = MaterialUnits()
   /// Of the SPIFFE agent's message; nil: none has come.
   let workloadDigest: [UInt8]?
 
   /// `former`: the material in use until now. An expired CRL does not replace a valid one of it. Its staples serve
-  /// until new responses arrive. What it keeps for `ssl_reload off` is not loaded again.
+  /// until new responses arrive. What it keeps for `ssl_reload off` is not loaded again. A unit of it whose files can't be
+  /// loaded any more keeps its content. `seen`: the files as they were before.
   package init(
-    loading http: HTTPSettings, keeping former: FormerMaterial = FormerMaterial(), sharing shared: SharedState
+    loading http: HTTPSettings, keeping former: FormerMaterial = FormerMaterial(),
+    seeing seen: FileStates = FileStates(of: []), sharing shared: SharedState
   ) {
-    var loader = MaterialLoader(keeping: former, noticing: http.expiryNotice, sharing: shared)
+    var loader = MaterialLoader(keeping: former, seeing: seen, noticing: http.expiryNotice, sharing: shared)
     workloadDigest = loader.workloadState.material?.digest
     let sessions = SessionStore(limit: Self.sessionLimit(http))
     for server in http.servers {
@@ -84,6 +89,8 @@ package struct KeyMaterial {
     (envelopes, envelopeKeys) = Self.envelopes(of: http, &loader)
     signatures = Self.signatures(of: http, &loader)
     diagnostics = loader.diagnostics
+    stale = loader.stale
+    units = loader.units
     revocations = loader.revocations
     fetched = Array(loader.fetched.values)
     staples = loader.staples
@@ -179,14 +186,42 @@ package struct KeyMaterial {
   private static func load(
     _ tls: ServerTLSSettings, of server: ServerSettings, sessions: SessionStore, _ loader: inout MaterialLoader
   ) -> Server? {
-    guard let material = loader.kept(tls) ?? material(tls, &loader) else { return nil }
     let (answers, shared) = (loader.statusAnswers[tls.clientStatus], loader.shared)
-    let loaded = attempt(at: server.location, &loader) { () throws(TLSSettingsError) in
-      Server(
-        material: material,
-        context: try ServerTLSContext(
-          settings: tls, material: material, sessions: tls.resumesSessions ? sessions : nil, ocsp: shared.ocsp,
-          answers: answers, points: shared.points))
+    func make(_ material: ServerTLSMaterial, _ loader: inout MaterialLoader) -> Server? {
+      attempt(at: server.location, &loader) { () throws(TLSSettingsError) in
+        Server(
+          material: material,
+          context: try ServerTLSContext(
+            settings: tls, material: material, sessions: tls.resumesSessions ? sessions : nil, ocsp: shared.ocsp,
+            answers: answers, points: shared.points))
+      }
+    }
+    let told = loader.diagnostics.count
+    let fresh = loader.kept(tls) ?? material(tls, &loader)
+    var loaded = fresh.flatMap { make($0, &loader) }
+    if loaded == nil, !tls.workloadReferences.isEmpty {
+      // The former one could have trust that the SPIFFE agent has taken away.
+      loaded = fresh.flatMap { fresh in
+        var refusing = fresh
+        refusing.certificates = []
+        refusing.workload = .missing(reason: loader.diagnostics[told...].last?.message ?? "OpenSSL refuses it")
+        return make(refusing, &loader)
+      }
+      if loaded != nil {
+        loader.keep(UnitFiles(.certificate, tls.workloadReferences), .kept, since: told, hasChanged: true)
+      }
+    } else if loaded == nil, let former = loader.inUse(tls) {
+      // Of good files, OpenSSL refuses certificates, such as one with a weak key. The block's lists and CAs count all the
+      // same.
+      let mixed = fresh.map { fresh in
+        var mixed = fresh
+        (mixed.certificates, mixed.staples, mixed.absence) = (former.certificates, former.staples, former.absence)
+        return mixed
+      }
+      loaded = mixed.flatMap { make($0, &loader) } ?? make(former, &loader)
+      if loaded != nil {
+        loader.keep(UnitFiles(.certificate, tls.certificates.map(\.certificate)), .kept, since: told, hasChanged: true)
+      }
     }
     loader.statusAnswers[tls.clientStatus] = loaded?.context.statusAnswers
     if let context = loaded?.context, server.tls != nil, !tls.rejectsHandshake {
@@ -236,10 +271,28 @@ package struct KeyMaterial {
   }
 
   private static func load(_ tls: UpstreamTLSSettings, _ loader: inout MaterialLoader) -> Upstream? {
-    guard let material = loader.kept(tls) ?? material(tls, &loader) else { return nil }
-    let loaded = attempt(at: tls.location, &loader) { () throws(TLSSettingsError) in
-      Upstream(material: material, context: try UpstreamTLSContext(settings: tls, material: material))
+    func make(_ material: UpstreamTLSMaterial, _ loader: inout MaterialLoader) -> Upstream? {
+      attempt(at: tls.location, &loader) { () throws(TLSSettingsError) in
+        Upstream(material: material, context: try UpstreamTLSContext(settings: tls, material: material))
+      }
     }
+    let told = loader.diagnostics.count
+    let fresh = loader.kept(tls) ?? material(tls, &loader)
+    var loaded = fresh.flatMap { make($0, &loader) }
+    if loaded != nil {
+      // Nothing has to stay.
+    } else if tls.usesWorkload {
+      loaded = fresh.flatMap { fresh in
+        let reason = loader.diagnostics[told...].last?.message ?? "OpenSSL refuses it"
+        return make(
+          UpstreamTLSMaterial(policy: fresh.policy, identity: nil, workload: .missing(reason: reason)), &loader)
+      }
+    } else if let former = loader.inUse(tls) {
+      let mixed = fresh.map { UpstreamTLSMaterial(policy: $0.policy, identity: former.identity) }
+      loaded = mixed.flatMap { make($0, &loader) } ?? make(former, &loader)
+    }
+    let files = [tls.certificate?.certificate, tls.trust.anchors?.file].compactMap { $0 }
+    if loaded != nil { loader.keep(UnitFiles(.certificate, files), .kept, since: told, hasChanged: true) }
     if let context = loaded?.context { loader.warn(of: context.weaknesses, at: tls.location) }
     return loaded
   }
@@ -272,10 +325,13 @@ package struct KeyMaterial {
       case (true, true): .certificatesAndSystem(certificates)
       case (_, false): .certificates(certificates)
       }
+    // Lists that none of the CAs has signed don't count, and never mean that nothing is checked.
+    let needsLists = !tls.revocationLists.isEmpty
     do throws(OpenSSLError) {
       // The system's anchors alone are loaded once and shared.
-      return source == .system && revocations.isEmpty
-        ? try TrustAnchors.system.get() : try TrustAnchors(source, revocations: revocations)
+      return source == .system && !needsLists
+        ? try TrustAnchors.system.get()
+        : try TrustAnchors(source, revocations: revocations, needsLists: needsLists)
     } catch {
       loader.report(Diagnostic(.error, at: tls.location, "the trust anchors can't be taken: \(error)"))
       return nil

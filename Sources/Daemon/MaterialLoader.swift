@@ -12,23 +12,24 @@ import UpstreamAuth
 /// Each directive that names a faulty file gets its own diagnostic, so such a file is read for each of them. A result of
 /// nil means that the diagnostics already have the reason.
 struct MaterialLoader {
-  private struct PairKey: Hashable {
-    var source: CertificateSource
-    var passwords: MaterialReference?
-    var place: SourceLocation?
-  }
-  private struct FileKey: Hashable {
-    var file: MaterialReference
-    var passwords: MaterialReference?
+  /// A unit at one place of the configuration.
+  private struct Placed<Unit: Hashable>: Hashable {
+    var unit: Unit
     var place: SourceLocation?
   }
 
-  private var passwords: [FileKey: [SecretBytes]] = [:]
-  private var pairs: [PairKey: CertifiedKey?] = [:]
-  private var authorities: [FileKey: [Certificate]?] = [:]
+  private var passwords: [Placed<MaterialReference>: [SecretBytes]] = [:]
+  private var pairs: [Placed<MaterialUnits.Pair>: CertifiedKey?] = [:]
+  private var authorities: [Placed<MaterialUnits.Anchors>: [Certificate]?] = [:]
   /// nil: the file has a fault, which is reported.
   var userFiles: [MaterialReference: UserFile?] = [:]
   let former: FormerMaterial
+  /// The files as they were just before they are loaded.
+  let seen: FileStates
+  /// What is loaded, or kept, by unit.
+  var units: MaterialUnits
+  /// The units that keep their former content.
+  var stale: [StaleMaterial] = []
   let expiryNotice: ExpiryNotice
   let shared: SharedState
   /// One message of the SPIFFE agent for all blocks, whatever comes meanwhile.
@@ -41,13 +42,16 @@ struct MaterialLoader {
   var staples: [Certificate: Staple] = [:]
   /// Shared by all servers with equal settings.
   var statusAnswers: [ClientStatusSettings: ClientStatusAnswers]
-  private(set) var diagnostics: [Diagnostic] = []
+  var diagnostics: [Diagnostic] = []
 
   init(
-    keeping former: FormerMaterial = FormerMaterial(), noticing expiryNotice: ExpiryNotice = .standard,
-    sharing shared: SharedState
+    keeping former: FormerMaterial = FormerMaterial(), seeing seen: FileStates = FileStates(of: []),
+    noticing expiryNotice: ExpiryNotice = .standard, sharing shared: SharedState
   ) {
     self.former = former
+    self.seen = seen
+    // Those of blocks with `ssl_reload off` are not loaded again.
+    units = former.isOfSameConfiguration ? former.units : MaterialUnits()
     self.expiryNotice = expiryNotice
     self.shared = shared
     workloadState = shared.workload.current
@@ -66,15 +70,20 @@ struct MaterialLoader {
   }
 
   mutating func pair(_ source: CertificateSource, passwordFile: MaterialReference?) -> CertifiedKey? {
-    let key = PairKey(source: source, passwords: passwordFile, place: source.certificate.location)
+    let unit = MaterialUnits.Pair(source: source, passwords: passwordFile)
+    let key = Placed(unit: unit, place: source.certificate.location)
     if let known = pairs[key] { return known }
-    let anywhere = PairKey(source: source, passwords: passwordFile, place: nil)
+    let anywhere = Placed(unit: unit, place: nil)
     var pair = pairs[anywhere] ?? nil
     if pair == nil {
       let passwords = passwords(in: passwordFile)
-      pair = attempt { [shared] () throws(MaterialError) in
-        try CertifiedKey.load(
-          certificate: source.certificate, key: source.key, passwords: passwords, tokens: shared.tokens)
+      let files = UnitFiles(.certificate, [source.certificate, source.key].compactMap { $0 })
+      pair = self.unit(\.pairs, unit, files) { loader in
+        let tokens = loader.shared.tokens
+        return loader.attempt { () throws(MaterialError) in
+          try CertifiedKey.load(
+            certificate: source.certificate, key: source.key, passwords: passwords, tokens: tokens)
+        }
       }
     }
     pairs[key] = .some(pair)
@@ -84,13 +93,16 @@ struct MaterialLoader {
   }
 
   mutating func authorities(_ file: MaterialReference, passwordFile: MaterialReference?) -> [Certificate]? {
-    let key = FileKey(file: file, passwords: passwordFile, place: file.location)
+    let unit = MaterialUnits.Anchors(file: file, passwords: passwordFile)
+    let key = Placed(unit: unit, place: file.location)
     if let known = authorities[key] { return known }
-    let anywhere = FileKey(file: file, passwords: passwordFile, place: nil)
+    let anywhere = Placed(unit: unit, place: nil)
     var loaded = authorities[anywhere] ?? nil
     if loaded == nil {
       let passwords = passwords(in: passwordFile)
-      loaded = attempt { () throws(MaterialError) in try Certificate.loadAll(file, passwords: passwords) }
+      loaded = self.unit(\.authorities, unit, UnitFiles(.anchors, file)) { loader in
+        loader.attempt { () throws(MaterialError) in try Certificate.loadAll(file, passwords: passwords) }
+      }
     }
     authorities[key] = .some(loaded)
     if loaded != nil { authorities[anywhere] = .some(loaded) }
@@ -156,12 +168,12 @@ struct MaterialLoader {
   }
 
   mutating func dhParameters(_ file: MaterialReference) -> DHParameters? {
-    attempt { () throws(MaterialError) in try DHParameters.load(file) }
+    unit(\.parameters, .dhParameters, file) { () throws(MaterialError) in try DHParameters.load(file) }
   }
 
   mutating func ticketKeys(_ files: [MaterialReference]) -> [TicketKey]? {
     let keys = files.compactMap { file in
-      attempt { () throws(MaterialError) in
+      unit(\.ticketKeys, .ticketKey, file) { () throws(MaterialError) in
         let bytes = try file.read(expecting: .ticketKey)
         guard let key = TicketKey(bytes) else {
           throw MaterialError(
@@ -214,12 +226,15 @@ struct MaterialLoader {
     var pins: [Pin] = []
     var isWhole = true
     for source in settings.sources {
-      let parsed = attempt { () throws(MaterialError) in
-        let parsed = try Pin.parse(
-          source.spelling, scope: source.scope, relativeTo: source.folder, location: source.location,
-          passwords: passwords)
-        _ = try Self.pinSet(parsed, settings.mode, pinned, source)
-        return parsed
+      let key = MaterialUnits.Pins(source: source, mode: settings.mode, passwords: passwordFile)
+      let parsed = unit(\.pins, key, UnitFiles(source)) { loader in
+        loader.attempt { () throws(MaterialError) in
+          let parsed = try Pin.parse(
+            source.spelling, scope: source.scope, relativeTo: source.folder, location: source.location,
+            passwords: passwords)
+          _ = try Self.pinSet(parsed, settings.mode, pinned, source)
+          return parsed
+        }
       }
       guard let parsed else {
         isWhole = false
@@ -269,9 +284,10 @@ struct MaterialLoader {
   /// Returns no passwords when the file has a fault: the files that it should have opened report theirs too.
   mutating func passwords(in file: MaterialReference?) -> [SecretBytes] {
     guard let file else { return [] }
-    let key = FileKey(file: file, passwords: nil, place: file.location)
+    let key = Placed(unit: file, place: file.location)
     if let known = passwords[key] { return known }
-    let loaded = attempt { () throws(MaterialError) in try PasswordFile.load(file) } ?? []
+    let loaded =
+      unit(\.passwords, .passwords, file) { () throws(MaterialError) in try PasswordFile.load(file) } ?? []
     passwords[key] = loaded
     return loaded
   }

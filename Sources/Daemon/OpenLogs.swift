@@ -12,6 +12,13 @@ package struct OpenLogs {
   /// The default of `error_log`: stderr.
   static let standard = [ErrorLogSettings(destination: .stderr, level: .error)]
 
+  /// Those that a generation of the same configuration has open.
+  init(of generation: Generation) {
+    errorLog = generation.errorLog
+    errorLogs = generation.errorLogs
+    accessLogs = generation.accessLogs
+  }
+
   package init(_ main: [ErrorLogSettings], _ http: HTTPSettings, in files: LogFiles) {
     errorLog = open(main.isEmpty ? Self.standard : main, in: files)
     errorLogs[main] = errorLog

@@ -1,6 +1,7 @@
 import CLinux
 import Glibc
 import Observability
+import Proxy
 import Systemd
 
 /// The process whose place this one takes (USR2).
@@ -32,28 +33,39 @@ struct Predecessor: Sendable {
     self.sockets = sockets
   }
 
+  /// The most that a predecessor says before `go`: its denials.
+  private static let longest = DenialState.largest + 3
+
   /// Tells the predecessor that this process can serve, and waits until systemd knows it and the predecessor drains. Returns
-  /// false if the predecessor has given this process up, or has ended: then this process must not serve. Otherwise two
-  /// processes would, and a reload would reach one of them.
-  func handOver() -> Bool {
+  /// what the predecessor hands over, or nil if it has given this process up, or has ended: then this process must not
+  /// serve. Otherwise two processes would, and a reload would reach one of them.
+  func handOver() -> [UInt8]? {
     var patience = timeval(tv_sec: 10, tv_usec: 0)
     setsockopt(Self.channel, SOL_SOCKET, SO_RCVTIMEO, &patience, socklen_t(MemoryLayout<timeval>.size))
     let word = Array("\(getpid())\n".utf8)
-    guard linux_send(Self.channel, word, word.count) == word.count else { return false }
-    var room: [UInt8] = [0, 0, 0]
-    var count = 0
-    repeat { count = recv(Self.channel, &room, room.count, 0) } while count < 0 && errno == EINTR
+    guard linux_send(Self.channel, word, word.count) == word.count else { return nil }
+    let end = Array("go\n".utf8)
+    var said: [UInt8] = []
+    var room = [UInt8](repeating: 0, count: 16_384)
+    while !said.suffix(end.count).elementsEqual(end), said.count <= Self.longest {
+      let count = recv(Self.channel, &room, room.count, 0)
+      if count < 0 && errno == EINTR { continue }
+      guard count > 0 else { break }
+      said += room.prefix(count)
+    }
     close(Self.channel)
-    guard count == room.count, room == Array("go\n".utf8) else { return false }
+    guard said.suffix(end.count).elementsEqual(end) else { return nil }
     Notification.holdBack(false)
-    return true
+    return said.dropLast(end.count)
   }
 
-  /// The same, but ends this process if it must not serve.
-  func handOverOrEnd(_ log: ErrorLog) {
-    guard !handOver() else { return }
-    log.emerg("the process to be replaced has given up, or has ended: this one does not serve")
-    _exit(1)
+  /// The same, but ends this process if it must not serve. `take`: returns what is wrong with what is handed over.
+  func handOverOrEnd(_ log: ErrorLog, _ take: ([UInt8]) -> String?) {
+    guard let handed = handOver() else {
+      log.emerg("the process to be replaced has given up, or has ended: this one does not serve")
+      _exit(1)
+    }
+    if let fault = take(handed) { log.alert(fault) }
   }
 
   // MARK: The two steps

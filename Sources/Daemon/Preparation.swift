@@ -47,10 +47,10 @@ package struct Refusal: Error, Sendable, CustomStringConvertible {
 package struct Preparation: Sendable {
   package let settings: Settings
   package let generation: Generation
-  /// The states of the key, certificate and trust files before they were read.
-  package let files: FileStates
   /// What the next generation may reuse.
-  package let material: FormerMaterial
+  package private(set) var material: FormerMaterial
+  /// The states of the key, certificate and trust files before they were read.
+  package var files: FileStates { material.files }
   /// Warnings and notices; no errors.
   package let diagnostics: [Diagnostic]
 
@@ -73,18 +73,21 @@ package struct Preparation: Sendable {
 
   /// Opens logs, loads material and resolves names. Tries all of it, to report all faults at once.
   ///
-  /// `former`: the generation that serves until now. `onlyFiles`: the configuration is the same, and files have
-  /// changed. Then names keep their addresses, so that a name that can't be resolved now does not block new files.
-  /// Blocks with `ssl_reload off` keep their loaded material.
+  /// `former`: the generation that serves until now. A file of it that is broken now keeps its former content, and stops
+  /// nothing else. `onlyFiles`: the configuration is the same, and files have changed. Then logs and names stay as they
+  /// are, so that a name that can't be resolved now does not block new files, and other faults are only warnings. Blocks
+  /// with `ssl_reload off` keep their loaded material.
   package init(
     _ settings: Settings, after diagnostics: [Diagnostic], number: Int, logs files: LogFiles,
     sharing shared: SharedState, former: Preparation? = nil, onlyFiles: Bool = false
   ) throws(Refusal) {
-    let logs = OpenLogs(settings.main.errorLogs, settings.http, in: files)
-    self.files = FileStates(of: settings.http.watchedFiles)
+    let logs =
+      (onlyFiles ? former : nil).map { OpenLogs(of: $0.generation) }
+      ?? OpenLogs(settings.main.errorLogs, settings.http, in: files)
+    let seen = FileStates(of: settings.http.watchedFiles)
     var keeping = former?.material ?? FormerMaterial()
     if !onlyFiles { keeping.forgetUnwatched() }
-    let material = KeyMaterial(loading: settings.http, keeping: keeping, sharing: shared)
+    let material = KeyMaterial(loading: settings.http, keeping: keeping, seeing: seen, sharing: shared)
     let names = onlyFiles ? former?.generation.groups : nil
     let resolution =
       names.map { (groups: $0, diagnostics: []) } ?? Resolution.resolve(settings.http.groups, by: shared.resolver)
@@ -94,7 +97,7 @@ package struct Preparation: Sendable {
     let all =
       diagnostics + proxies.diagnostics + nameServers.diagnostics + logs.diagnostics + material.diagnostics
       + resolution.diagnostics
-      + AuthState.prepare(settings) + WorkloadEndpoint.faults(settings)
+      + (onlyFiles ? [] : AuthState.prepare(settings) + WorkloadEndpoint.faults(settings))
     guard !all.contains(where: { $0.severity == .error }) else {
       let ofNames = (proxies.diagnostics + nameServers.diagnostics + resolution.diagnostics).filter {
         $0.severity == .error
@@ -104,7 +107,7 @@ package struct Preparation: Sendable {
     }
     self.settings = settings
     self.diagnostics = all
-    self.material = FormerMaterial(material)
+    self.material = FormerMaterial(material, files: seen)
     generation = Generation(
       number: number, http: settings.http, serverContexts: material.servers.map { $0?.context },
       upstreamContexts: material.upstreams.mapValues(\.context), groups: resolution.groups, errorLog: logs.errorLog,
@@ -116,4 +119,10 @@ package struct Preparation: Sendable {
       nameServers: nameServers.found, realFolders: RealFolders.of(settings.http),
       storePasswords: material.storePasswords, keptKeyvals: material.keptKeyvals)
   }
+
+  /// The units of material that keep their former content, because their files can't be loaded.
+  var stale: [StaleMaterial] { material.stale }
+
+  /// Call this after privileges were dropped: files that only root may read are forbidden from then on.
+  mutating func markForbidden() { material.markForbidden() }
 }

@@ -6,7 +6,12 @@ import Glibc
 /// that `systemctl reload` fails if the configuration was refused. One line: the number of the reload, its state, and words
 /// for people. Without RuntimeDirectory= there is no file.
 package struct ReloadResult: Sendable, Equatable {
-  package enum State: String, Sendable { case running, done, refused }
+  package enum State: String, Sendable {
+    case running, done
+    /// The configuration serves, but for files that can't be loaded.
+    case partial
+    case refused
+  }
 
   /// Counts the reloads that began since the start.
   package var number: Int

@@ -6,7 +6,7 @@ import Crypto
 /// refuses clients that are already connected, too.
 struct RevocationAges {
   private let notice: ExpiryNotice
-  private var seen: [ExpiryNotice.Age]
+  private var seen: [ExpiryNotice.ListAge]
 
   init(_ material: FormerMaterial = FormerMaterial(), _ notice: ExpiryNotice = .standard) {
     self.notice = notice

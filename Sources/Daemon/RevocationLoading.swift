@@ -1,6 +1,7 @@
 import Crypto
 import Glibc
 import Observability
+import Proxy
 
 /// The CRLs of a file, and the CRLs in use until now that none of these may replace.
 struct LoadedRevocations {
@@ -14,7 +15,8 @@ extension MaterialLoader {
   /// its name has not signed is an error: it would refuse every certificate of that CA.
   ///
   /// `authorities`: the CAs that are known where the CRLs apply. A CRL of any other CA is accepted; verification checks
-  /// its signature.
+  /// its signature. In a reload, such a CRL is not used, and the one that was in use for its CA stays; if the CA itself is
+  /// new, its clients are refused until its CRL is there.
   ///
   /// `fetched`: further lists, which are verified already.
   mutating func revocations(
@@ -30,16 +32,30 @@ extension MaterialLoader {
         continue
       }
       func isDisowned(_ list: RevocationList) -> Bool { list.isDisowned(by: authorities) }
+      let own = loaded.fresh.filter { !isDisowned($0) }
+      var held = loaded.kept.filter { !isDisowned($0) }
       for stranger in loaded.fresh.filter(isDisowned) {
-        isWhole = false
-        report(
-          Diagnostic(
-            .error, at: file.location,
-            "\"\(file)\": the revocation list of \(stranger.issuer) is not signed by the trusted CA of that name",
-            hint: "put the CA's own list in its place; where the CA has a new key, its certificate goes with it"))
+        let fault = Diagnostic(
+          .error, at: file.location,
+          "\"\(file)\": the revocation list of \(stranger.issuer) is not signed by the trusted CA of that name",
+          hint: "put the CA's own list in its place; where the CA has a new key, its certificate goes with it")
+        let former = (former.revocations[file] ?? []).filter { $0.isOfIssuer(of: stranger) && !isDisowned($0) }
+        guard !former.isEmpty || self.former.isOfSameConfiguration else {
+          isWhole = false
+          report(fault)
+          continue
+        }
+        keep(UnitFiles(.revocation, file), .kept, fault, hasChanged: true)
+        held += former.filter { list in
+          !own.contains { $0.isOfIssuer(of: list) && $0.scope == list.scope }
+            && !held.contains { $0.sha256 == list.sha256 }
+        }
       }
+      // What is kept for this block's CAs must be at hand in the next reload.
+      let known = Set((loadedRevocations[file]?.all ?? []).map(\.sha256))
+      loadedRevocations[file]?.kept += held.filter { !known.contains($0.sha256) }
       // The CA may have a new key since. A CRL signed with its old key no longer applies.
-      lists += loaded.fresh + loaded.kept.filter { !isDisowned($0) }
+      lists += own + held
     }
     for notice in RevocationNotice.gaps(in: lists, at: files.last?.location) { report(notice) }
     return isWhole ? RevocationList.deciding(lists, among: authorities, now: Int64(time(nil))) : nil
@@ -50,12 +66,20 @@ extension MaterialLoader {
   private mutating func revocations(
     in file: MaterialReference, of authorities: inout [Certificate], andSystem system: TrustAnchors?
   ) -> LoadedRevocations? {
-    let known = loadedRevocations[file]
-    guard let fresh = known?.fresh ?? attempt({ () throws(MaterialError) in try RevocationList.loadAll(file) })
-    else { return nil }
-    let before = former.revocations[file] ?? []
+    let known = loadedRevocations[file], before = former.revocations[file] ?? []
+    let told = diagnostics.count, now = Int64(time(nil))
+    let fresh = known?.fresh ?? attempt { () throws(MaterialError) in try RevocationList.loadAll(file) } ?? []
     if let system { for list in fresh + before { authorities += system.named(asIssuerOf: list) } }
-    let now = Int64(time(nil))
+    // A file that can be loaded has a list.
+    guard !fresh.isEmpty else {
+      guard former.revocations[file] != nil else { return nil }
+      keep(UnitFiles(.revocation, file), .kept, since: told)
+      for notice in RevocationNotice.all(before, keeping: [], among: authorities, in: file, expiryNotice, now: now) {
+        report(notice)
+      }
+      loadedRevocations[file] = LoadedRevocations(fresh: [], kept: before)
+      return loadedRevocations[file]
+    }
     let (_, kept) = RevocationList.taking(fresh, after: before, among: authorities, now: now)
     for notice in RevocationNotice.all(
       fresh, keeping: kept, among: authorities, in: file, expiryNotice, now: now)

@@ -5,7 +5,7 @@ import Observability
 /// What to report about a CRL's age, to `sallyport check` and in the log.
 struct RevocationNotice {
   /// The ages of all lists, in an order that doesn't change.
-  static func ages(of material: FormerMaterial, _ notice: ExpiryNotice) -> [ExpiryNotice.Age] {
+  static func ages(of material: FormerMaterial, _ notice: ExpiryNotice) -> [ExpiryNotice.ListAge] {
     let now = Int64(time(nil))
     return material.revocations.sorted { "\($0.key)" < "\($1.key)" }.flatMap { _, lists in
       lists.map { $0.age(notice, at: now) }
@@ -18,14 +18,19 @@ struct RevocationNotice {
     _ list: RevocationList, in file: MaterialReference, _ notice: ExpiryNotice, now: Int64, isFetched: Bool
   ) -> Diagnostic? {
     switch list.age(notice, at: now) {
-    case .valid: nil
-    case .ending:
+    case .begun(.valid): nil
+    case .future:
+      Diagnostic(
+        .warning, at: file.location,
+        "\"\(file)\": the revocation list of \(list.issuer) begins on \(list.thisUpdateText) only: until then every certificate of this CA is refused",
+        hint: "compare the clocks of this machine and of the CA: timedatectl")
+    case .begun(.ending):
       Diagnostic(
         .warning, at: file.location,
         "\"\(file)\": the revocation list of \(list.issuer) \(ExpiryWords.ends(list.nextUpdate ?? 0, at: now)), on \(list.nextUpdateText)",
         hint: "from then on every certificate of this CA is refused: "
           + (isFetched ? "its CA must publish a new one there" : "put a new list in its place (`sallyport ca upkeep`)"))
-    case .ended:
+    case .begun(.ended):
       Diagnostic(
         .warning, at: file.location,
         "\"\(file)\": the revocation list of \(list.issuer) ended on \(list.nextUpdateText): every certificate of this CA is refused",

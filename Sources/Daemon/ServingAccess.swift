@@ -9,8 +9,8 @@ import TLS
 
 /// Finds the files that the serving user can't read, although root could when it started the process.
 ///
-/// Call this after privileges were dropped. The results are warnings, because the loaded material serves. But a reload,
-/// even one for a revocation, opens the same files again, and each request opens some files.
+/// Call this after privileges were dropped. The results are warnings, because the loaded material serves. But a reload
+/// opens the same files again: those that it can't open keep their content. And each request opens some files.
 enum ServingAccess {
   /// Checks a configuration that root has just loaded. Empty when no privileges were dropped or every file can be read.
   /// `missing`: files that root did not find either, of which an error tells. `refusal`: why `PrivilegedOpener` would not
@@ -54,7 +54,7 @@ enum ServingAccess {
       let facts = AccessDenial(of: path, EACCES).map { ": \($0.facts)" } ?? ""
       return Diagnostic(
         .warning, at: nil,
-        "\"\(path)\" can't be read as the user that serves, \(user): no reload will succeed\(facts)\(because(refused))",
+        "\"\(path)\" can't be read as the user that serves, \(user): a change of it has no effect until a restart\(facts)\(because(refused))",
         hint: hint)
     }
     guard let fault = Configuration.readingFaults(source).first,
@@ -63,7 +63,7 @@ enum ServingAccess {
     return [
       Diagnostic(
         .warning, at: fault.location,
-        "the user that serves, \(user), can't read the configuration: no reload will succeed: "
+        "the user that serves, \(user), can't read the configuration: no HUP will succeed: "
           + "\(fault.message)\(because(refused))",
         hint: hint)
     ] + material

@@ -55,7 +55,14 @@ extension MaterialLoader {
   mutating func signatureKeys(_ settings: SignatureSettings) -> [SignatureKey]? {
     let purpose: SignatureKey.Purpose = settings.mode == .sign ? .sign : .verify
     let keys = settings.keys.compactMap { key in
-      attempt { () throws(MaterialError) in try SignatureKey.load(key.file, key.algorithm, to: purpose) }
+      unit(
+        \.signatures, MaterialUnits.Signing(key: key, purpose: purpose),
+        UnitFiles(purpose == .sign ? .signingKey : .verifyingKey, key.file)
+      ) { loader in
+        loader.attempt { () throws(MaterialError) in
+          try SignatureKey.load(key.file, key.algorithm, to: purpose)
+        }
+      }
     }
     return keys.count == settings.keys.count ? keys : nil
   }

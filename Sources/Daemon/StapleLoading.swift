@@ -58,7 +58,7 @@ extension MaterialLoader {
   /// Returns false when the file can't be read. An unusable response, such as an expired one, is a warning and is not
   /// sent.
   private mutating func take(_ file: MaterialReference, into staples: [Staple]) -> Bool {
-    let read = attempt { () throws(MaterialError) in try file.read(expecting: .response) }
+    let read = unit(\.responses, .response, file) { () throws(MaterialError) in try file.read(expecting: .response) }
     guard let bytes = read?.withUnsafeBytes({ Array($0) }) else { return false }
     var faults: [OCSPError] = []
     for staple in staples {

@@ -61,11 +61,12 @@ struct Start: Sendable {
     }
     let logs = LogFiles(journal: { JournalSink($0) }, opener: append)
     self.logs = logs
-    preparation = try NameWait.until { () throws(Refusal) in
+    var preparation = try NameWait.until { () throws(Refusal) in
       try Preparation(settings, after: found + limits + cores, number: 1, logs: logs, sharing: shared)
     }
     sockets = try ListeningSockets(
       for: settings.http.listeners, workers: workers, inherited: inherited, kept: kept, keeping: nil)
+    if settings.http.hasWritableAPI { try Self.restoreDenials(shared) }
     let (connections, shortage) = OpenFileLimit.connections(settings.main, workers: workers)
     self.connections = connections
     do throws(PidFileError) {
@@ -75,6 +76,7 @@ struct Start: Sendable {
     }
     do throws(Refusal) {
       let ignored = try Privileges.drop(settings.main)
+      preparation.markForbidden()
       AuthState.takeOver(preparation.generation, shared)
       let unreadable = ServingAccess.warnings(settings, configuration: source, sharing: shared) { request in
         opener.map { $0.refusal(of: request) } ?? OpenerRefusal(EACCES)
@@ -86,8 +88,20 @@ struct Start: Sendable {
       pidFile?.abandon()
       throw error
     }
+    self.preparation = preparation
     self.confinement = confinement
     isRefused = false
+  }
+
+  private static func restoreDenials(_ shared: SharedState) throws(Refusal) {
+    let state = DenialState.folder.map { DenialState(folder: $0) }
+    do throws(DenialState.Fault) { try shared.restoreDenials(state) } catch {
+      throw Refusal([
+        Diagnostic(
+          .error, at: nil, "\"\(state?.path ?? "")\", which keeps the denials of the API, can't be read: \(error)",
+          hint: "mend it, or move it away: then nobody is denied")
+      ])
+    }
   }
 
   private static func predecessor() throws(Refusal) -> Predecessor? {

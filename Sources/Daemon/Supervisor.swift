@@ -22,6 +22,13 @@ final class Supervisor {
     let sockets: ListeningSockets
   }
 
+  /// How the work of a reload ended that was not refused.
+  private enum Prepared: Sendable {
+    case successor(Successor)
+    /// The files that could not be loaded still can't be.
+    case nothingNew
+  }
+
   let source: ConfigurationSource
   private let wording: @Sendable (Diagnostic) -> Diagnostic
   let logs: LogFiles
@@ -60,6 +67,11 @@ final class Supervisor {
   private(set) var hasLostOpener = false
   /// What the start found, for the log.
   private let found: [Diagnostic]
+  /// The units without effect that the log has told of.
+  private var toldStale: [StaleMaterial] = []
+  private var hasToldForgotten = false
+  /// Whether the last configuration that was read again is not the one that serves.
+  private var hasRefusedConfiguration = false
 
   init(_ start: Start, fleet: WorkerFleet, announced: @escaping @MainActor () -> Void) {
     source = start.source
@@ -126,7 +138,9 @@ final class Supervisor {
 
   private func serveFirst() {
     guard let sockets, state.phase == .starting else { return }
-    predecessor?.handOverOrEnd(errorLog)
+    predecessor?.handOverOrEnd(errorLog) { [shared] denials in
+      shared.takeDenials(denials) == nil ? "the denials of the process that was replaced can't be read" : nil
+    }
     serve(current, on: sockets) { $0.handle { $0.started() } }
   }
 
@@ -189,10 +203,11 @@ final class Supervisor {
     }
     // The start printed these to stderr, which not every system keeps.
     if current.settings.main.errorLogs.contains(where: { $0.destination != .stderr }) { log(found) }
+    tellStale()
     errorLog.notice("configuration: \(source.phrase)")
     errorLog.notice("sallyport/\(Product.version) serves: \(summary)")
     errorLog.notice(confinement.summary)
-    status.tell("Serving: \(summary)", with: .ready)
+    status.tell("Serving: \(summary)\(staleWords)", with: .ready)
     fleet.metrics.process.take(.sample())
     fleet.metrics.process.follow(logs)
     fleet.metrics.process.follow(shared.workload)
@@ -214,7 +229,7 @@ final class Supervisor {
       fleet.metrics.process.take(.sample())
       logs.losses.tell(errorLog)
       shared.challenges.retry()
-      if retry.isDue() { handle { $0.reloadAsked(.files) } }
+      if retry.isDue() { handle { $0.reloadAsked(.retry) } }
     }
     fetching = RevocationRefresh(shared, fleet.metrics.process)
     watchFiles()
@@ -265,26 +280,34 @@ final class Supervisor {
     _ = shared.pool.run(.reload, for: source.name) {
       [self, source, logs, shared, inherited, sockets, current, confinement, workers = fleet.count] in
       let outcome = Result { () throws(Refusal) in
-        let (settings, found) =
+        var (settings, found) =
           switch reload {
           case .configuration: try read(source, sharing: shared, by: confinement.opener)
-          case .files: (settings: current.settings, diagnostics: [Diagnostic]())
+          case .files, .retry: (settings: current.settings, diagnostics: [Diagnostic]())
           }
-        try confinement.check(settings, configuration: source)
+        do throws(Refusal) { try confinement.check(settings, configuration: source) } catch {
+          // A link that leads elsewhere now: that file can't be loaded, and stops no other one.
+          guard reload != .configuration else { throw error }
+          found += error.diagnostics.map { $0.asWarning }
+        }
         awaitIdentity(WorkloadEndpoint.path(of: settings))
         let next = try Preparation(
           settings, after: found, number: number, logs: logs, sharing: shared, former: current,
-          onlyFiles: reload == .files)
+          onlyFiles: reload != .configuration)
+        if reload == .retry, next.stale == current.stale { return Prepared.nothingNew }
         let bound = try ListeningSockets(
           for: settings.http.listeners, workers: workers, inherited: inherited, keeping: sockets,
           by: confinement.opener)
         AuthState.takeOver(next.generation, shared)
-        return Successor(preparation: next, sockets: bound)
+        return .successor(Successor(preparation: next, sockets: bound))
       }
       DispatchQueue.main.async {
         MainActor.assumeIsolated {
           switch outcome {
-          case .success(let successor): self.handle { $0.prepared(successor) }
+          case .success(.successor(let successor)): self.handle { $0.prepared(successor) }
+          case .success(.nothingNew):
+            self.retry.failed()
+            self.handle { $0.reloadEnded() }
           case .failure(let refusal): self.refuse(refusal)
           }
         }
@@ -322,11 +345,17 @@ final class Supervisor {
     store.follow(successor.sockets)
     serve(next, on: successor.sockets) { supervisor in
       supervisor.errorLog.notice("reconfigured: \(supervisor.summary)")
+      supervisor.tellStale()
       supervisor.watchFiles()
       supervisor.workload?.follow(WorkloadEndpoint.path(of: supervisor.current.settings))
-      supervisor.health?.refusedReload = nil
+      // Files follow a configuration that was refused, and don't mend it.
+      if supervisor.reloadKind == .configuration || !supervisor.hasRefusedConfiguration {
+        supervisor.health?.refusedReload = nil
+        supervisor.hasRefusedConfiguration = false
+      }
       supervisor.fleet.metrics.process.didReload(supervisor.reloadKind)
-      supervisor.endReload(.done, "Serving: \(supervisor.summary)")
+      let words = supervisor.staleWords
+      supervisor.endReload(words.isEmpty ? .done : .partial, "Serving: \(supervisor.summary)\(words)")
     }
   }
 
@@ -334,21 +363,46 @@ final class Supervisor {
     log(refusal.diagnostics)
     workload?.follow(WorkloadEndpoint.path(of: current.settings))
     let count = refusal.errors.count
+    if reloadKind == .configuration { hasRefusedConfiguration = true }
     fleet.metrics.process.didReload(reloadKind, refusal: refusal.summary(wording))
     health?.refusedReload = refusal.errors.first.map(wording)?.description ?? "no reason"
     let words = "\(count) \(count == 1 ? "error" : "errors"): generation \(current.generation.number) serves on"
-    if case .reloading(.files, _) = state.phase {
+    switch reloadKind {
+    case .files:
       errorLog.error("the changed files were not loaded, \(words) with the old ones")
       retry.failed()
-    } else {
-      errorLog.emerg("the new configuration is refused, \(words)")
+    case .configuration: errorLog.emerg("the new configuration is refused, \(words)")
     }
     endReload(
       .refused, "Reload refused, \(refusal.summary(wording)): generation \(current.generation.number) serves on")
   }
 
   /// That of the reload that ends.
-  private var reloadKind: ReloadKind { if case .reloading(.files, _) = state.phase { .files } else { .configuration } }
+  private var reloadKind: ReloadKind {
+    if case .reloading(.configuration, _) = state.phase { .configuration } else { .files }
+  }
+
+  // MARK: Files without effect
+
+  /// Tells the log of the units that are without effect since the last generation, and of those that have it again.
+  private func tellStale() {
+    let stale = current.stale
+    for unit in stale where !toldStale.contains(unit) {
+      let line = unit.words + (unit.place.map { " (\($0))" } ?? "") + (unit.hint.map { " (\($0))" } ?? "")
+      errorLog.log(unit.state == .changed ? .crit : .warn, line)
+    }
+    for unit in toldStale where !stale.contains(where: { $0.isOf(unit.kind, unit.files) }) {
+      errorLog.notice("in effect again: \(unit.kind) \(unit.files.joined(separator: ", "))")
+    }
+    toldStale = stale
+    fleet.metrics.process.take(stale: stale, forbidden: current.files.forbidden)
+  }
+
+  /// For `systemctl status`; empty if every file is in effect.
+  private var staleWords: String {
+    let files = current.stale.filter { $0.state == .changed }.flatMap(\.files)
+    return files.isEmpty ? "" : "; NOT in effect: \(files.joined(separator: ", "))"
+  }
 
   // MARK: Changed files
 
@@ -356,6 +410,7 @@ final class Supervisor {
     fetching?.prepare(current.settings.http, log: errorLog)
     fileWatcher?.watch(current.files)
     retry = RetryTurns()
+    if !current.stale.isEmpty { retry.failed() }
     stapling.refresh(Array(current.material.staples.values), log: errorLog)
     upkeep.keep(current.settings.http, log: errorLog)
     fetching?.follow(current.material.fetched, current.settings.http, log: errorLog)
@@ -388,7 +443,7 @@ final class Supervisor {
     case .reloading(.configuration, _):
       results.ended(result, words)
       status.tell(words, with: .ready)
-    case .reloading(.files, _): status.tell(words)
+    case .reloading(.files, _), .reloading(.retry, _): status.tell(words)
     case .starting, .serving, .draining, .stopping: break
     }
     handle { $0.reloadEnded() }
@@ -434,7 +489,7 @@ final class Supervisor {
       Notification.waitUntilProcessed(microseconds: 5_000_000)
       DispatchQueue.main.async {
         MainActor.assumeIsolated {
-          guard replacement?.letGo() ?? false else { return self.takeBack() }
+          guard replacement?.letGo(handing: self.shared.handedDenials) ?? false else { return self.takeBack() }
           self.pidFile = nil
           Notification.holdBack(true)
           self.handle { $0.replacementServes() }
@@ -455,6 +510,7 @@ final class Supervisor {
   /// QUIT: running exchanges may complete, for as long as `worker_shutdown_timeout` allows.
   private func drain() {
     errorLog.notice("gracefully shutting down")
+    tellForgotten()
     renewer.stop()
     health?.close()
     status.tell("Draining", with: .stopping)
@@ -472,8 +528,21 @@ final class Supervisor {
     }
   }
 
+  /// Names what the API has changed and nothing keeps: the next process begins without it.
+  private func tellForgotten() {
+    guard !hasToldForgotten else { return }
+    hasToldForgotten = true
+    let log = errorLog
+    fleet.each { index, worker in
+      guard index == 0 else { return }
+      for line in worker.forgottenChanges { log.warn("forgotten with this process, no state keeps it: \(line)") }
+    } then: {
+    }
+  }
+
   /// Stops on TERM or INT, or when the drain is complete.
   private func stop() {
+    tellForgotten()
     Notification.send(.stopping, .status("Stopping"))
     health?.close()
     fleet.each { _, worker in

@@ -18,10 +18,13 @@ struct SupervisorState<Successor> {
     case configuration
     /// Only the files, because one has changed; the configuration stays.
     case files
+    /// The files, because some could not be loaded. Nothing changes if they still can't.
+    case retry
 
     /// The reload that covers both.
     func joined(_ other: Reload?) -> Reload {
-      self == .configuration || other == .configuration ? .configuration : .files
+      if self == .configuration || other == .configuration { return .configuration }
+      return self == .files || other == .files ? .files : .retry
     }
   }
 

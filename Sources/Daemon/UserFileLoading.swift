@@ -15,7 +15,7 @@ extension MaterialLoader {
     }
     // A faulty file is read again for each line that names it, so that each line gets its diagnostic.
     if case .some(.some) = userFiles[file] { return }
-    let loaded = attempt { () throws(MaterialError) in try UserFile.load(file) }
+    let loaded = unit(\.users, .users, file) { () throws(MaterialError) in try UserFile.load(file) }
     userFiles[file] = .some(loaded)
     if loaded != nil { warnOfReaders(file) }
   }

@@ -48,6 +48,13 @@ public struct Diagnostic: Sendable, Hashable, CustomStringConvertible {
     set { hintWording = newValue.map { Wording($0) } }
   }
 
+  /// The same for what an error stops otherwise, and not here.
+  package var asWarning: Diagnostic {
+    var other = self
+    if severity == .error { other.severity = .warning }
+    return other
+  }
+
   /// Replaces a piece of our own words, and none of a user's: a name, a value or a path.
   package mutating func replace(_ piece: String, with other: String) {
     wording.replace(piece, with: other)

@@ -289,12 +289,15 @@ private struct Parts {
       let issuers = bundles.filter { entry in entry.value.contains { list.isSigned(by: $0) } }.map(\.key)
       for domain in issuers.isEmpty ? Array(own) : issuers { found[domain, default: []].append(list) }
     }
-    for domain in bundles.keys {
-      let fresh = found[domain] ?? [], old = former?.bundles[domain]?.revocations ?? []
+    for (domain, authorities) in bundles {
+      let fresh = found[domain] ?? [], before = former?.bundles[domain], old = before?.revocations ?? []
       // Of a list that can't be read, nobody knows the issuer.
-      let missing = isWhole ? [] : old.filter { list in !fresh.contains { $0.isOfIssuer(of: list) } }
-      let all = RevocationList.taking(fresh, after: old, now: now).lists + missing
-      found[domain] = all.isEmpty ? nil : RevocationList.deciding(all, now: now)
+      let missing =
+        isWhole
+        ? [] : old.filter { list in !fresh.contains { $0.isOfIssuer(of: list) && $0.scope == list.scope } }
+      let signers = authorities + (before?.authorities ?? [])
+      let all = RevocationList.taking(fresh, after: old, among: signers, now: now).lists + missing
+      found[domain] = all.isEmpty ? nil : RevocationList.deciding(all, among: signers, now: now)
     }
     return found
   }

@@ -15,6 +15,8 @@ package enum JournalEvent: CaseIterable, Sendable {
   case reloadRefused
   /// Changed files were refused; the old ones stay in use.
   case filesRefused
+  /// A file has changed and can't be loaded; its former content stays in use.
+  case fileNotInEffect
   /// Files have changed and are loaded.
   case filesChanged
   /// The process drains.
@@ -36,6 +38,7 @@ package enum JournalEvent: CaseIterable, Sendable {
     case .reloaded: "reconfigured: "
     case .reloadRefused: "the new configuration is refused"
     case .filesRefused: "the changed files were not loaded"
+    case .fileNotInEffect: "NOT in effect, "
     case .filesChanged: "changed: "
     case .draining: "gracefully shutting down"
     case .ended: "exit"
@@ -52,6 +55,7 @@ package enum JournalEvent: CaseIterable, Sendable {
     case .reloaded: "c4b4a6ceb9c745cdbe17ada040ebe0ea"
     case .reloadRefused: "88d4616c24874ceb84f918ff1b23dc1e"
     case .filesRefused: "72eac8534c9c4ade90b95a0767c86e2f"
+    case .fileNotInEffect: "ab71531ab84f45838b35caa4f9adbe59"
     case .filesChanged: "2c3b30925a194112b1d4fade49b9d2ea"
     case .draining: "ad7a5ce0dda84d97b7e724ca98f6e5fe"
     case .ended: "43b1b859d0314487b6ab4c94cf07dc42"

@@ -130,7 +130,7 @@ public final class ServerTLSContext: @unchecked Sendable {
     do throws(TLSSettingsError) {
       self.anchors =
         authorities.isEmpty
-        ? nil : try Self.anchors(authorities, material.revocations, needsLists: settings.revocationFetch.isOn)
+        ? nil : try Self.anchors(authorities, material.revocations, needsLists: settings.needsLists)
       self.pins = try material.clientPins.map { (pins) throws(TLSSettingsError) in try ClientPins(pins) }
       try Self.configureHandshake(handle, settings, material)
       self.chainLevel = ContextBasics.chainLevel(

@@ -143,6 +143,8 @@ public struct ServerTLSSettings: Sendable, Hashable {
   public var revocationLists: [MaterialReference] = []
   /// CRLs that are fetched (`ssl_crl http://…`, `ssl_crl_fetch`).
   public var revocationFetch = RevocationFetch()
+  /// Every CA of a client's chain must have a revocation list, even if none could be taken.
+  var needsLists: Bool { revocationFetch.isOn || !revocationLists.isEmpty }
   public var verification: ClientVerification = .off
   /// What clients' own certificates must match (`ssl_client_pin`): beside the CAs if there are any, else in their place.
   public var clientPins: PinSettings?

@@ -48,7 +48,8 @@ public final class UpstreamTLSContext: @unchecked Sendable {
     let standard = SSL_CTX_get_security_level(handle)
     do throws(TLSSettingsError) {
       self.pinAnchors = try Self.anchors(
-        of: material.policy.pins, revocations: material.policy.anchors?.revocations ?? [])
+        of: material.policy.pins, revocations: material.policy.anchors?.revocations ?? [],
+        needsLists: !settings.revocationLists.isEmpty && material.policy.anchors != nil)
       try Self.configureHandshake(handle, settings, material)
     } catch {
       SSL_CTX_free(handle)
@@ -87,10 +88,12 @@ public final class UpstreamTLSContext: @unchecked Sendable {
 
   /// Mode `certificate`: pinned certificates are trust anchors, and CRLs can revoke them like others.
   private static func anchors(
-    of pins: PinSet?, revocations: [RevocationList]
+    of pins: PinSet?, revocations: [RevocationList], needsLists: Bool
   ) throws(TLSSettingsError) -> TrustAnchors? {
     guard let certificates = pins?.certificates, !certificates.isEmpty else { return nil }
-    do throws(OpenSSLError) { return try TrustAnchors(.certificates(certificates), revocations: revocations) } catch {
+    do throws(OpenSSLError) {
+      return try TrustAnchors(.certificates(certificates), revocations: revocations, needsLists: needsLists)
+    } catch {
       throw TLSSettingsError("the pinned certificates can't be taken as anchors: \(error)")
     }
   }

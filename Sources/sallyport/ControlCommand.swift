@@ -11,7 +11,7 @@ struct ControlCommand: ParsableCommand {
     discussion: """
       The process needs a server that listens on a unix socket and has the API: `server { listen \
       unix:/run/sallyport/api.sock; location /api/ { api write=on; } }`. Run it as root or as the process's user. What it \
-      changes is in memory: a reload keeps it, and a restart forgets it, but for servers of a group with `state`.
+      changes is in memory: a reload keeps it, and a restart forgets it, but for denials and servers of a group with `state`.
       """,
     subcommands: [
       Servers.self, Change.self, Add.self, Remove.self, Clients.self, Cut.self, Deny.self, Allow.self, Denials.self,

@@ -16,7 +16,8 @@ struct HealthCommand: ParsableCommand {
 
       Exit status: 0 if every fact is good, 1 if one has failed, 2 for a mistake in the command line, and 3 if none has \
       failed but there is a warning (WARN): the last reload was refused, or a certificate, a CA or a revocation list ends soon \
-      (ssl_expiry_warning). A warning is for people. So a probe that takes a process out of service should say --ready. A \
+      (ssl_expiry_warning). A file that can't be loaded is FAILED, while its former content serves. Warnings and files are for \
+      people. So a probe that takes a process out of service should say --ready. A \
       restart mends no expired certificate, so a probe that restarts should say --live.
       """)
 
@@ -31,7 +32,7 @@ struct HealthCommand: ParsableCommand {
   @Flag(help: "Ask only what a restart could mend: the process and its workers.")
   var live = false
 
-  @Flag(help: "Exit with 0 where there are only warnings.")
+  @Flag(help: "Exit with 0 where there are only warnings, and files that can't be loaded.")
   var ready = false
 
   @Flag(help: "Print JSON: one object.")
@@ -51,7 +52,7 @@ struct HealthCommand: ParsableCommand {
     let (names, sought) = try whom()
     let report = HealthQuestion(names, sought: sought, within: timeout, onlyLive: live).ask()
     if json { print(report.json) } else { for line in report.lines { print(line) } }
-    switch report.state {
+    switch ready ? report.readiness : report.state {
     case .good: break
     case .warning: if !ready { throw ExitCode(3) }
     case .failed: throw ExitCode.failure

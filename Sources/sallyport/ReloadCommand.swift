@@ -61,7 +61,7 @@ struct ReloadCommand: ParsableCommand {
         switch result.state {
         case .running: break
         case .done: return print(result.words)
-        case .refused: throw failure(result.words)
+        case .partial, .refused: throw failure(result.words)
         }
       }
       guard kill(process, 0) == 0 || errno == EPERM else { throw failure("process \(process) has ended") }

@@ -96,6 +96,15 @@ package struct HealthAnswer: Sendable, Hashable {
   /// How each `shared_store` stands.
   package var stores: [Store] = []
 
+  /// The files that are without effect, or that can't be read.
+  package var files: [FileState] = []
+
+  package struct FileState: Sendable, Hashable {
+    /// It has changed, and what it says now has no effect.
+    package var isStale: Bool
+    package var text: String
+  }
+
   package struct Store: Sendable, Hashable {
     package var isGood: Bool
     package var text: String
@@ -154,6 +163,9 @@ package struct HealthAnswer: Sendable, Hashable {
       "renewal \($0.isServing ? "serving" : "missing") \(Self.field($0.text))"
     }
     lines += stores.prefix(Self.maximumLists).map { "store \($0.isGood ? "good" : "warning") \(Self.field($0.text))" }
+    lines += files.prefix(Self.maximumCertificates).map {
+      "file \($0.isStale ? "stale" : "unreadable") \(Self.field($0.text))"
+    }
     if let problem { lines.append("spiffe \(problem.isFatal ? "failed" : "warning") \(Self.field(problem.text))") }
     if case .before(let seconds) = notice { lines.append("notice \(seconds)") }
     return lines.joined(separator: "\n") + "\nend\n"
@@ -212,6 +224,10 @@ package struct HealthAnswer: Sendable, Hashable {
       let words = value.split(separator: " ", maxSplits: 1).map(String.init)
       guard words.count == 2, ["good", "warning"].contains(words[0]) else { return false }
       stores.append(Store(isGood: words[0] == "good", text: words[1]))
+    case "file":
+      let words = value.split(separator: " ", maxSplits: 1).map(String.init)
+      guard words.count == 2, ["stale", "unreadable"].contains(words[0]) else { return false }
+      files.append(FileState(isStale: words[0] == "stale", text: words[1]))
     case "spiffe":
       let words = value.split(separator: " ", maxSplits: 1).map(String.init)
       guard words.count == 2, ["failed", "warning"].contains(words[0]) else { return false }

@@ -10,6 +10,7 @@ package struct HealthFact: Sendable, Hashable {
     case list = "revocation list"
     case spiffe = "SPIFFE"
     case store = "shared store"
+    case file
   }
 
   /// In the order of their weight.
@@ -45,6 +46,10 @@ package struct HealthReport: Sendable, Hashable {
   package private(set) var process: Int32?
 
   package var state: HealthFact.State { facts.map(\.state).max() ?? .good }
+
+  /// The same for a probe that takes a process out of service: one that keeps the former content of a file serves, and all
+  /// machines that got the same broken file would go at once.
+  package var readiness: HealthFact.State { facts.filter { $0.subject != .file }.map(\.state).max() ?? .good }
 
   /// No process answered.
   init(failure: String) { add(.process, .failed, failure) }
@@ -89,6 +94,7 @@ package struct HealthReport: Sendable, Hashable {
       let (state, text) = Self.judge(authority, answer.notice, now)
       if state != .good { add(.authority, .warning, "\(authority.file) \(text)") }
     }
+    for file in answer.files { add(.file, file.isStale ? .failed : .warning, file.text) }
     for store in answer.stores { add(.store, store.isGood ? .good : .warning, store.text) }
     for list in answer.lists { judge(list, answer.notice, now) }
     for trouble in answer.troubles { add(.certificate, trouble.isServing ? .warning : .failed, trouble.text) }
@@ -96,11 +102,19 @@ package struct HealthReport: Sendable, Hashable {
 
   private mutating func judge(_ list: HealthAnswer.List, _ notice: ExpiryNotice, _ now: Int64) {
     let name = "that of \(list.issuer)"
-    guard let end = list.end else { return add(.list, .good, "\(name) has no end") }
-    switch notice.age(from: list.update, to: end, at: now) {
-    case .valid: add(.list, .good, "\(name) \(ExpiryWords.ends(end, at: now))")
-    case .ending: add(.list, .warning, "\(name) \(ExpiryWords.ends(end, at: now))")
-    case .ended: add(.list, .failed, "\(name) has ended: everybody of this CA is refused")
+    let ends = list.end.map { ExpiryWords.ends($0, at: now) } ?? "has no end"
+    switch notice.listAge(from: list.update, to: list.end, at: now) {
+    case .future:
+      let others = answer?.lists.filter { $0.issuer == list.issuer && $0.update <= now && $0.end ?? .max > now } ?? []
+      let words = "\(name) is of the future, so its CA or this machine has a wrong clock"
+      if others.isEmpty {
+        add(.list, .failed, "\(words): everybody of this CA is refused")
+      } else {
+        add(.list, .warning, "\(words): the one before is in use")
+      }
+    case .begun(.valid): add(.list, .good, "\(name) \(ends)")
+    case .begun(.ending): add(.list, .warning, "\(name) \(ends)")
+    case .begun(.ended): add(.list, .failed, "\(name) has ended: everybody of this CA is refused")
     }
   }
 

@@ -32,6 +32,9 @@ extension Supervisor {
     answer.stores = shared.storeStates(of: current.settings.http).map {
       HealthAnswer.Store(isGood: $0.isGood, text: $0.text)
     }
+    answer.files =
+      current.stale.map { HealthAnswer.FileState(isStale: $0.state == .changed, text: $0.words) }
+      + current.files.forbidden.map { HealthAnswer.FileState(isStale: false, text: FileWords.forbidden($0)) }
     answer.notice = current.settings.http.expiryNotice
     return answer
   }

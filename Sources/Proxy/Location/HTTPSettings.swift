@@ -174,7 +174,7 @@ public final class HTTPSettings: Sendable {
   /// `limit_req_zone` and `limit_conn_zone`.
   let limitZones: [LimitZone]
   /// Whether requests can change servers (`api write=on`).
-  let hasWritableAPI: Bool
+  package let hasWritableAPI: Bool
 
   package init(
     listeners: [ListenerSettings], servers: [ServerSettings], groups: [UpstreamGroupSettings],

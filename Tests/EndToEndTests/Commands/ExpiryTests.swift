@@ -72,6 +72,54 @@ import Testing
     #expect(try await problems(scene, status).isEmpty)
   }
 
+  /// A clock that is two hours back.
+  @Test func `a list of the future is told like one that has ended, because clients are refused`() async throws {
+    let scene = try Scene.ofTest()
+    try files(scene, list: 20, certificate: 60)
+    let cast = try Cast(scene), now = Int64(time(nil))
+    var list = RevocationListBuilder(revoking: [], number: 2)
+    (list.thisUpdate, list.nextUpdate) = (now + 7200, now + 30 * Self.day)
+    try scene.write("crl.pem", text: list.pem(signedBy: cast.authority.root))
+    let (port, status) = try (scene.port(), scene.port())
+    let text = text(port, status: status)
+      .replacing("location = /status { status; }", with: "location = /status { status; } location = /m { metrics; }")
+    let checked = try await scene.check(text)
+    #expect(checked.text.contains("warning: \"crl.pem\": the revocation list of CN=Test Root begins on "))
+    #expect(checked.text.contains("until then every certificate of this CA is refused"), "\(checked.text)")
+    #expect(try await scene.sallyport("check", "--strict", "--config", scene.path("check.conf")).status != 0)
+    let daemon = try await Sallyport.start(scene, text)
+    #expect(try await scene.curl(cast.to(port) + cast.alice.curl + ["https://localhost/"]).status == 400)
+    let path = scene.path("sallyport.conf")
+    let asked = try await scene.sallyport("health", "--config", path)
+    #expect(asked.status == 1, "\(asked.everything)")
+    #expect(
+      asked.text.contains("FAILED  revocation list: that of CN=Test Root is of the future")
+        && asked.text.contains("everybody of this CA is refused"), "\(asked.text)")
+    #expect(try await problems(scene, status).contains { $0.hasPrefix("A revocation list is of the future") })
+    func inForce() async throws -> Bool? {
+      let page = try await scene.curl(["http://127.0.0.1:\(status)/m"]).text
+      let line = page.split(separator: "\n").first { $0.hasPrefix("sallyport_crl_in_force{") }
+      return line.map { $0.hasSuffix(" 1") }
+    }
+    #expect(try await inForce() == false)
+    #expect(daemon.errorLog.contains("[warn]") && daemon.errorLog.contains("begins on "))
+    // The CA's present list serves, and the next one of the future waits beside it.
+    list.thisUpdate = now - 60
+    try scene.write("crl.pem", text: list.pem(signedBy: cast.authority.root))
+    try await until("the present list") {
+      try await scene.curl(cast.to(port) + cast.alice.curl + ["https://localhost/"]).status == 204
+    }
+    (list.thisUpdate, list.number) = (now + 7200, 3)
+    try scene.write("crl.pem", text: list.pem(signedBy: cast.authority.root))
+    try await daemon.logged("or from the future: the one before", "stays in use")
+    #expect(try await scene.curl(cast.to(port) + cast.alice.curl + ["https://localhost/"]).status == 204)
+    let waiting = try await scene.sallyport("health", "--config", path)
+    #expect(
+      waiting.status == 3 && waiting.text.contains("WARN    revocation list: that of CN=Test Root is of the future"),
+      "\(waiting.everything)")
+    #expect(try await inForce() == true)
+  }
+
   @Test func `health fails where a list has ended, because clients are refused`() async throws {
     let scene = try Scene.ofTest()
     try files(scene, list: -1, certificate: 60)

@@ -56,12 +56,12 @@ import Testing
         == hasOpener, "\(daemon.errors)")
     #expect(
       daemon.errors.contains(
-        "warning: \"\(scene.path("server.key"))\" can't be read as the user that serves, nobody: no reload will succeed"
+        "warning: \"\(scene.path("server.key"))\" can't be read as the user that serves, nobody: a change of it has no effect until a restart"
       ),
       "\(daemon.errors)")
     #expect(daemon.errors.contains("or say `user root;` to stay root"))
     #expect(
-      daemon.errors.contains("the user that serves, nobody, can't read the configuration: no reload will succeed"))
+      daemon.errors.contains("the user that serves, nobody, can't read the configuration: no HUP will succeed"))
     #expect(daemon.errors.contains("\"\(scene.path("error.log"))\" can't be opened again as the user that serves"))
 
     // It serves all the same, with a body that goes to a file.

@@ -25,6 +25,11 @@ public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
   } catch {
     require((400...499).contains(error.status) && !error.text.isEmpty)
   }
+  // The file of denials, and what a process hands over.
+  if let entries = DenialState.entries(body) {
+    require(entries.allSatisfy { [20, 32].contains($0.fingerprint.count) })
+    require(DenialState.entries(Array(DenialState.text(entries).utf8)) == entries)
+  }
   for isOfStream in [false, true] {
     do {
       let added = try APINewServerBody(body, isOfStream: isOfStream)

@@ -139,7 +139,7 @@ private final class APIHandler: ContentHandler {
           throw APIFault(status: 404, code: "DenialNotFound", text: "this fingerprint is not denied")
         }
         exchange.log(.notice, "api: the certificate \(Hex.encode(fingerprint)) is denied no more")
-        answer(200, APIView.text(exchange.worker.shared.denials.all()), exchange)
+        keepDenials(exchange) { [self] in answer(200, APIView.text($0.worker.shared.denials.all()), $0) }
       case (_, .unknown): throw APIFault.notFound
       case (_, .otherVersion): throw APIFault.version
       default: throw APIFault.method
@@ -309,8 +309,15 @@ private final class APIHandler: ContentHandler {
       let count = counts.reduce(0, +)
       exchange.log(
         .notice, "api: the certificate \(name.words) is denied for \(body.seconds) s, \(count) connections are cut")
-      answer(201, APIView.text(cut: count), exchange)
+      keepDenials(exchange) { [self] in answer(201, APIView.text(cut: count), $0) }
     }
+  }
+
+  /// Writes the denials to the state directory, so that an answer means that they outlive the process.
+  private func keepDenials(_ exchange: Exchange, then: @escaping (Exchange) -> Void) {
+    let denials = exchange.worker.shared.denials
+    guard let state = denials.state else { return then(exchange) }
+    kept(at: state.path, exchange, then: then) { () throws(DenialState.Fault) in try denials.write() }
   }
 
   private func refuse(_ fault: APIFault, _ exchange: Exchange) {

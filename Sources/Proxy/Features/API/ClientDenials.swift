@@ -1,5 +1,6 @@
 import Bytes
 import Crypto
+import Glibc
 import Observability
 import Synchronization
 
@@ -42,7 +43,8 @@ package enum ClientName: Sendable, Equatable {
 }
 
 /// The certificates that the API denies for a time: no handshake with one of them is admitted by any server, whatever its
-/// rules say. They are in memory alone: a reload keeps them, and a restart forgets them.
+/// rules say. A reload keeps them, a process that takes this one's place gets them, and a restart finds them in the state
+/// directory, if there is one.
 final class ClientDenials: Sendable {
   static let limit = 4096
   /// Seconds.
@@ -52,6 +54,33 @@ final class ClientDenials: Sendable {
   private let ends = Mutex<[[UInt8]: UInt64]>([:])
   /// Whether there is any, so that handshakes look at nothing else otherwise.
   private let areAny = Atomic<Bool>(false)
+
+  /// Where they are kept; nil: in memory alone.
+  private let kept = Mutex<DenialState?>(nil)
+  /// One write at a time, each with what counts when it begins.
+  private let writing = Mutex<Void>(())
+
+  var state: DenialState? { kept.withLock { $0 } }
+  func keep(in state: DenialState) { kept.withLock { $0 = state } }
+
+  /// Writes them to the state directory. Blocks.
+  func write() throws(DenialState.Fault) {
+    guard let state else { return }
+    let fault = writing.withLock { _ -> DenialState.Fault? in
+      let wall = UInt64(clamping: Int64(time(nil)))
+      let entries = left(unit: 1000).map { DenialState.Entry(fingerprint: $0.fingerprint, end: wall &+ $0.end) }
+      do throws(DenialState.Fault) { try state.write(entries) } catch { return error }
+      return nil
+    }
+    if let fault { throw fault }
+  }
+
+  /// Each with what is left of it, in so many milliseconds.
+  func left(unit: UInt64, now: UInt64 = MonotonicClock.milliseconds) -> [DenialState.Entry] {
+    ends.withLock { $0 }.filter { $0.value > now }
+      .map { DenialState.Entry(fingerprint: $0.key, end: ($0.value - now + unit - 1) / unit) }
+      .sorted { $0.fingerprint.lexicographicallyPrecedes($1.fingerprint) }
+  }
 
   /// Returns false if there are too many.
   func deny(_ fingerprint: [UInt8], seconds: Int, now: UInt64 = MonotonicClock.milliseconds) -> Bool {

@@ -219,6 +219,11 @@ package final class KeyvalZones: Sendable {
     var (kept, found): ([KeyvalZone], [Diagnostic]) = ([], [])
     for settings in all {
       guard let state = settings.state else { continue }
+      // What the file says counts for a start alone, so a broken one stops no reload.
+      if let zone = zones.existing(settings.identity) {
+        kept.append(zone)
+        continue
+      }
       switch state.read() {
       case .failure(let fault):
         found.append(

@@ -40,6 +40,7 @@ struct MetricsPage {
       "sallyport_generation", "Configurations brought to life since the start; a reload counts one.", [:],
       Int64(snapshot.generation.number))
     reloads(snapshot.reloads)
+    files(snapshot)
     gauge("process_start_time_seconds", "When the process started, in seconds since 1970.", [:], snapshot.startedAt)
     let figures = snapshot.figures
     if let time = figures.cpuTime {
@@ -66,6 +67,22 @@ struct MetricsPage {
       "sallyport_log_lost_lines_total", .counter, "Lines that a log couldn't take, by access log or error log.")
     for (log, count) in snapshot.lostLines {
       page.sample("sallyport_log_lost_lines_total", ["log": log], count)
+    }
+  }
+
+  private mutating func files(_ snapshot: MetricsSnapshot) {
+    page.family(
+      "sallyport_file_stale", .gauge,
+      "1 for a file that changed and can't be loaded: what it says now is not in effect.")
+    for file in Set(snapshot.stale.filter { $0.state == .changed }.flatMap(\.files)).sorted() {
+      page.sample("sallyport_file_stale", ["file": file], 1 as Int64)
+    }
+    page.family(
+      "sallyport_file_unreadable", .gauge,
+      "1 for a file that the process may not read or can't read again: its changes have no effect.")
+    let unread = snapshot.stale.filter { $0.state == .unread }.flatMap(\.files)
+    for file in Set(snapshot.forbidden + unread).sorted() {
+      page.sample("sallyport_file_unreadable", ["file": file], 1 as Int64)
     }
   }
 
@@ -328,6 +345,9 @@ struct MetricsPage {
     counter(
       "sallyport_spiffe_stream_failures_total", "Streams from the SPIFFE agent that failed or could not begin.", [:],
       state.failures)
+    gauge(
+      "sallyport_spiffe_faults", "Parts of the SPIFFE agent's last message that are not in effect.", [:],
+      Int64(state.material?.faults.count ?? 0))
     page.family(
       "sallyport_spiffe_identity_end_timestamp_seconds", .gauge, "When an identity of the SPIFFE agent ends.")
     for svid in state.material?.svids ?? [] {
@@ -420,16 +440,23 @@ struct MetricsPage {
 
   private mutating func lists(_ snapshot: MetricsSnapshot) {
     page.family("sallyport_crl_update_timestamp_seconds", .gauge, "When a revocation list was made.")
-    for (list, update, _) in snapshot.lists {
+    for (list, update, _, _) in snapshot.lists {
       page.sample(
         "sallyport_crl_update_timestamp_seconds", ["side": list.side.rawValue, "issuer": list.issuer], update)
     }
     page.family(
       "sallyport_crl_end_timestamp_seconds", .gauge,
       "When a revocation list ends: from then on everybody of its CA is refused.")
-    for (list, _, end) in snapshot.lists {
+    for (list, _, end, _) in snapshot.lists {
       guard let end else { continue }
       page.sample("sallyport_crl_end_timestamp_seconds", ["side": list.side.rawValue, "issuer": list.issuer], end)
+    }
+    page.family(
+      "sallyport_crl_in_force", .gauge,
+      "0 while everybody of the CA is refused: by this machine's clock, its list has ended or has not begun.")
+    for (list, _, _, isInForce) in snapshot.lists {
+      page.sample(
+        "sallyport_crl_in_force", ["side": list.side.rawValue, "issuer": list.issuer], (isInForce ? 1 : 0) as Int64)
     }
     guard !snapshot.fetches.isEmpty else { return }
     page.family("sallyport_crl_fetches_total", .counter, "Requests for revocation lists, by URL and by their result.")

@@ -47,7 +47,9 @@ struct MetricsSnapshot {
   /// The certificates that upstreams are shown although they are not for clients, by subject.
   var presentedForServers: [String] = []
   var notices: [CertificateNotices.Count] = []
-  var lists: [(list: LoadedList, update: Int64, end: Int64?)] = []
+  /// `isInForce`: wherever a list of this CA counts, one has begun and has not ended. Otherwise everybody of the CA is
+  /// refused there.
+  var lists: [(list: LoadedList, update: Int64, end: Int64?, isInForce: Bool)] = []
   var workers: [WorkerCounters]
   var reloads: ReloadHistory
   var startedAt: Int64
@@ -57,6 +59,10 @@ struct MetricsSnapshot {
   /// Of revocation lists, by URL.
   var fetches: [(url: String, history: FetchHistory)] = []
   var renewals: [ACMERenewalState] = []
+  /// The units of material without effect.
+  var stale: [StaleMaterial] = []
+  /// Files that the process may not read, so that their changes go unnoticed.
+  var forbidden: [String] = []
   /// nil: the configuration has no collector.
   var spans: (endpoint: String, counts: SpanExporter.Counts)?
   /// The stores of the configuration, each with its address.
@@ -78,6 +84,7 @@ extension MetricsSnapshot {
     figures = metrics.process.figures
     fetches = metrics.process.fetches.map { ($0.key, $0.value) }.sorted { $0.0 < $1.0 }
     renewals = metrics.process.renewals
+    (stale, forbidden) = metrics.process.files
     spans = metrics.process.spans
     let records = Dictionary(metrics.process.stores) { first, _ in first }
     stores = generation.http.sharedStores.compactMap { store in
@@ -147,16 +154,20 @@ extension MetricsSnapshot {
   }
 
   private mutating func takeLists() {
-    var found: [LoadedList: (update: Int64, end: Int64?)] = [:]
-    func note(_ list: RevocationList, _ side: CertificateSide) {
-      let key = LoadedList(side: side, issuer: list.issuer)
-      let former = found[key]
-      let end = [former?.end, list.nextUpdate].compactMap { $0 }.min()
-      found[key] = (min(former?.update ?? .max, list.thisUpdate), end)
+    var found: [LoadedList: (update: Int64, end: Int64?, isInForce: Bool)] = [:]
+    func note(_ lists: [RevocationList], _ side: CertificateSide) {
+      for (issuer, lists) in Dictionary(grouping: lists, by: \.issuer) {
+        let key = LoadedList(side: side, issuer: issuer), former = found[key]
+        let ends = lists.map(\.nextUpdate) + [former?.end], updates = lists.map(\.thisUpdate) + [former?.update ?? .max]
+        found[key] = (
+          updates.min() ?? .max, ends.compactMap { $0 }.min(),
+          former?.isInForce != false && lists.contains { $0.isInForce(at: now) }
+        )
+      }
     }
-    for context in generation.serverContexts { for list in context?.revocations ?? [] { note(list, .client) } }
-    for context in generation.upstreamContexts.values { for list in context.revocations { note(list, .upstream) } }
-    lists = found.map { ($0.key, $0.value.update, $0.value.end) }
+    for context in generation.serverContexts.compactMap({ $0 }) { note(context.revocations, .client) }
+    for context in generation.upstreamContexts.values { note(context.revocations, .upstream) }
+    lists = found.map { ($0.key, $0.value.update, $0.value.end, $0.value.isInForce) }
       .sorted { ($0.list.side.rawValue, $0.list.issuer) < ($1.list.side.rawValue, $1.list.issuer) }
   }
 

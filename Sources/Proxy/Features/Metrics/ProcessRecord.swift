@@ -32,8 +32,11 @@ public struct ReloadHistory: Sendable {
   public private(set) var counts: [ReloadKind: [ReloadResult: UInt64]] = [:]
   /// Seconds since 1970: when what serves was loaded.
   public private(set) var loadedAt: Int64
-  /// The last reload, if it was refused: when, and the first of the reasons.
+  /// The last reload, if it was refused: when, and the first of the reasons. A configuration stays refused until one is
+  /// taken.
   public private(set) var refusal: (at: Int64, reason: String)?
+  /// What asked for the reload that was refused.
+  private var refusedKind = ReloadKind.files
 
   init(startedAt: Int64) { loadedAt = startedAt }
 
@@ -42,7 +45,14 @@ public struct ReloadHistory: Sendable {
   /// `refusal`: nil if what was asked for serves now.
   mutating func note(_ kind: ReloadKind, refusal reason: String?, at now: Int64) {
     counts[kind, default: [:]][reason == nil ? .loaded : .refused, default: 0] &+= 1
-    if let reason { refusal = (now, reason) } else { (loadedAt, refusal) = (now, nil) }
+    if let reason {
+      refusedKind = refusal != nil && refusedKind == .configuration ? .configuration : kind
+      refusal = (now, reason)
+      return
+    }
+    loadedAt = now
+    // Files follow a configuration that was refused, and don't mend it.
+    if kind == .configuration || refusedKind == .files { refusal = nil }
   }
 }
 
@@ -107,6 +117,8 @@ public final class ProcessRecord: Sendable {
     var workload: WorkloadIdentity?
     var spans: SpanExporter?
     var stores: StoreRecords?
+    var stale: [StaleMaterial] = []
+    var forbidden: [String] = []
   }
 
   private let state: Mutex<State>
@@ -128,6 +140,12 @@ public final class ProcessRecord: Sendable {
       $0.spans = shared.spans
       $0.stores = shared.stores
     }
+  }
+
+  /// The units of material without effect, and the files that the process may not read.
+  var files: (stale: [StaleMaterial], forbidden: [String]) { state.withLock { ($0.stale, $0.forbidden) } }
+  public func take(stale: [StaleMaterial], forbidden: [String]) {
+    state.withLock { ($0.stale, $0.forbidden) = (stale, forbidden) }
   }
 
   /// The certificates that the process renews by itself.

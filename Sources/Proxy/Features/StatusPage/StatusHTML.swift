@@ -180,7 +180,7 @@ struct StatusHTML {
           StatusWords.end(end, now: snapshot.now),
         ], isBad: end <= snapshot.now)
     }
-    let lists = snapshot.lists.map { list, _, end in
+    let lists = snapshot.lists.map { list, _, end, _ in
       Row(
         [
           "revocation list", list.side == .client ? "clients" : "upstreams", list.issuer, "",

@@ -32,6 +32,10 @@ extension StatusProblem {
           severity: .error,
           text: "The last reload was refused (\(StatusWords.time(refusal.at))): \(refusal.reason)"))
     }
+    found += snapshot.stale.map {
+      StatusProblem(severity: $0.state == .changed ? .error : .warning, text: "A file is \($0.words)")
+    }
+    found += snapshot.forbidden.map { StatusProblem(severity: .warning, text: FileWords.forbidden($0)) }
     if let workload = snapshot.workload { found += identity(workload, now: snapshot.now) }
     found += renewals(snapshot) + certificates(snapshot) + notices(snapshot) + fetches(snapshot) + lists(snapshot)
     if let (endpoint, counts) = snapshot.spans, counts.failures > 0 {
@@ -109,13 +113,18 @@ extension StatusProblem {
 
   private static func lists(_ snapshot: MetricsSnapshot) -> [StatusProblem] {
     let notice = snapshot.generation.http.expiryNotice
-    return snapshot.lists.compactMap { list, update, end -> StatusProblem? in
-      guard let end else { return nil }
-      let words = "A revocation list \(StatusWords.end(end, now: snapshot.now))"
-      switch notice.age(from: update, to: end, at: snapshot.now) {
-      case .valid: return nil
-      case .ending: return StatusProblem(severity: .warning, text: "\(words): \(list.issuer)")
-      case .ended:
+    return snapshot.lists.compactMap { list, update, end, _ -> StatusProblem? in
+      let words = "A revocation list \(end.map { StatusWords.end($0, now: snapshot.now) } ?? "has no end")"
+      switch notice.listAge(from: update, to: end, at: snapshot.now) {
+      case .future:
+        return StatusProblem(
+          severity: .error,
+          text:
+            "A revocation list is of the future, so everybody of its CA is refused; compare the clocks: \(list.issuer)"
+        )
+      case .begun(.valid): return nil
+      case .begun(.ending): return StatusProblem(severity: .warning, text: "\(words): \(list.issuer)")
+      case .begun(.ended):
         return StatusProblem(severity: .error, text: "\(words), so everybody of its CA is refused: \(list.issuer)")
       }
     }

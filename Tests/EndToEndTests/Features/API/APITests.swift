@@ -15,7 +15,9 @@ private struct APIScene {
   let socket: String
   let text: String
 
-  init(_ scene: Scene, group: String = "zone app 64k;", server: String = "") async throws {
+  init(
+    _ scene: Scene, group: String = "zone app 64k;", server: String = "", environment: [String: String] = [:]
+  ) async throws {
     self.scene = scene
     cast = try Cast(scene)
     servers = [try StreamlessUpstream.named(scene, "one"), try StreamlessUpstream.named(scene, "two")]
@@ -30,7 +32,11 @@ private struct APIScene {
         location /slow { proxy_pass http://app; } }
       server { listen unix:\(socket); \(server) location /api/ { api write=on; } location /read/ { api; } }
       """)
-    daemon = try await Sallyport.start(scene, text)
+    daemon = try await Sallyport.start(scene, text, environment: environment)
+  }
+
+  func enter() async throws -> Int {
+    try await scene.curl(cast.to(secure) + cast.alice.curl + ["https://localhost/"]).status
   }
 
   /// The answers of so many requests.
@@ -258,6 +264,52 @@ private enum StreamlessUpstream {
     // SHA-1, as $ssl_client_fingerprint has it.
     #expect(try await api.ctl("deny", certificate.sha1Fingerprint, "1h").status == 0)
     #expect(try await enter().status == 400)
+  }
+
+  @Test func `a denial outlives the replacement of the process, also without a state directory`() async throws {
+    let scene = try Scene.ofTest(), api = try await APIScene(scene)
+    let fingerprint = api.cast.alice.certified.certificate.sha256.map { String(format: "%02x", $0) }.joined()
+    #expect(try await api.ctl("deny", fingerprint, "2h").status == 0)
+    #expect(try await api.ctl("set", "app", "127.0.0.1:\(api.servers[0].port)", "down").status == 0)
+    let former = api.daemon.process.identifier
+    api.daemon.signal(SIGUSR2)
+    let fresh = try await waiting(for: "the pid file of the new process") {
+      pid_t(scene.text("sallyport.pid").trimmingCharacters(in: .whitespacesAndNewlines)).flatMap {
+        $0 == former ? nil : $0
+      }
+    }
+    scene.atEnd { kill(fresh, SIGKILL) }
+    _ = try await api.daemon.process.ended()
+    #expect(try await api.enter() == 400)
+    #expect(try await api.ctl("denials").text.contains(fingerprint))
+    // What is not handed over is named.
+    try await api.daemon.logged(
+      "[warn]", "forgotten with this process, no state keeps it: the change of server 127.0.0.1:\(api.servers[0].port)",
+      "set down")
+  }
+
+  @Test func `a denial outlives a restart in the state directory, and a broken one stops a start`() async throws {
+    let scene = try Scene.ofTest(), folder = try scene.makeFolder("state")
+    let environment = ["STATE_DIRECTORY": folder]
+    let api = try await APIScene(scene, environment: environment)
+    let fingerprint = api.cast.alice.certified.certificate.sha256.map { String(format: "%02x", $0) }.joined()
+    #expect(try await api.ctl("deny", fingerprint, "2h").status == 0)
+    #expect(scene.text("state/denials").hasPrefix("\(fingerprint) "))
+    func end(_ daemon: Sallyport) async throws {
+      daemon.signal(SIGTERM)
+      _ = try await daemon.process.ended()
+    }
+    try await end(api.daemon)
+    let next = try await Sallyport.start(scene, api.text, environment: environment)
+    #expect(try await api.enter() == 400)
+    #expect(try await api.ctl("allow", fingerprint).status == 0)
+    #expect(scene.text("state/denials").isEmpty)
+    #expect(try await api.enter() == 200)
+    try await end(next)
+    try scene.write("state/denials", text: "half")
+    let broken = try Sallyport(scene, api.text, environment: environment)
+    #expect(try await broken.process.ended() == .exited(78))
+    #expect(broken.errors.contains("which keeps the denials of the API, can't be read"), "\(broken.errors)")
   }
 
   @Test func `pairs of a keyval zone are looked up by the next request of any worker`() async throws {

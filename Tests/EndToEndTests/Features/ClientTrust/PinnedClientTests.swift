@@ -292,14 +292,14 @@ private func pin(_ who: IdentityFiles) -> String {
     for (index, text) in ["", "no certificate", scene.text("device.key")].enumerated() {
       try put(scene, text)
       try await until("refusal \(index)") {
-        daemon.errorLog.split(separator: "\n").count { $0.contains("the changed files were not loaded") } > index
+        daemon.errorLog.split(separator: "\n").count { $0.contains("[crit]") && $0.contains("NOT in effect") } > index
       }
       #expect(try await ask(scene, cast, port, device).status == 200)
       #expect(try await ask(scene, cast, port, other).status == 400)
     }
     unlink(scene.path("pins.pem"))
     daemon.signal(SIGHUP)
-    try await daemon.logged("[emerg]", "pins.pem")
+    try await daemon.logged("[crit]", "NOT in effect", "pins.pem", "No such file or directory")
     #expect(try await ask(scene, cast, port, device).status == 200)
     #expect(try await ask(scene, cast, port, other).status == 400)
     try put(scene, scene.text("other.pem"))

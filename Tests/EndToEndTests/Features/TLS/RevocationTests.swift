@@ -140,7 +140,7 @@ import Testing
     let port = try scene.port()
     let daemon = try await Sallyport.start(scene, server(port))
     try scene.write("crl.pem", text: "-----BEGIN X509 CRL-----\nhalf")
-    try await daemon.logged("[error]", "the changed files were not loaded")
+    try await daemon.logged("[crit]", "NOT in effect, the former content of the revocation list serves on", "crl.pem")
     #expect(try await ask(scene, cast, port, bob).status == 400)
     #expect(try await ask(scene, cast, port, cast.alice).status == 200)
     try list(scene, cast, revoking: [bob, cast.alice], number: 2)
@@ -160,7 +160,7 @@ import Testing
     // Of what passes nobody hears when it has: only the try on the clock finds it over.
     try await scene.succeed("prlimit", "--pid", process, "--nofile=8:")
     try list(scene, cast, revoking: [bob], number: 3)
-    try await daemon.logged("[error]", "the changed files were not loaded")
+    try await daemon.logged("[crit]", "NOT in effect, the former content of the revocation list serves on")
     try await scene.succeed("prlimit", "--pid", process, "--nofile=1024:")
     try await until("the list to count") { try await ask(scene, cast, port, bob).status == 400 }
   }
@@ -177,8 +177,7 @@ import Testing
       try scene.write("new.pem", text: RevocationListBuilder(revoking: [], number: 2).pem(signedBy: stranger.root)),
       scene.path("crl.pem"))
     let fault = "crl.pem\": the revocation list of CN=Test Root is not signed by the trusted CA of that name"
-    try await daemon.logged("[emerg]", fault)
-    try await daemon.logged("[error]", "the changed files were not loaded")
+    try await daemon.logged("[crit]", "NOT in effect, the former content of the revocation list serves on", fault)
     #expect(try await ask(scene, cast, port, cast.alice).status == 200)
     #expect(try await ask(scene, cast, port, bob).status == 400)
     let check = try await scene.check(server(port))

@@ -80,6 +80,21 @@ import Upstream
     #expect(denials.deny([1, 2, 3], seconds: 9, now: 10_000))
   }
 
+  @Test func `denials are kept as lines, and a text with any other line is none`() throws {
+    let long = [UInt8](repeating: 0xAB, count: 32), short = [UInt8](repeating: 1, count: 20)
+    let entries = [DenialState.Entry(fingerprint: long, end: 5), DenialState.Entry(fingerprint: short, end: .max)]
+    let text = DenialState.text(entries)
+    #expect(DenialState.entries(Array(text.utf8)) == entries)
+    #expect(DenialState.entries([]) == [])
+    let hash = String(repeating: "ab", count: 32)
+    for line in ["x", "\(hash)", "\(hash) ", "\(hash) -1", "\(hash) 1 2", "\(hash)0 1", "\(hash.dropLast(2)) 1"] {
+      #expect(DenialState.entries(Array("\(text)\(line)\n".utf8)) == nil, "\(line)")
+    }
+    let many = String(repeating: "\(hash) 1\n", count: ClientDenials.limit)
+    #expect(DenialState.entries(Array(many.utf8))?.count == ClientDenials.limit)
+    #expect(DenialState.entries(Array("\(many)\(hash) 1\n".utf8)) == nil)
+  }
+
   private func load(_ server: String, _ location: String = "api write=on;") -> LoadedText {
     LoadedText("http { server { listen 127.0.0.1:80; \(server) location /api/ { \(location) } } }")
   }

@@ -1,0 +1,121 @@
+import Bytes
+import Crypto
+import Glibc
+package import Language
+import Observability
+import Transport
+import Upstream
+
+/// The file that keeps denials over restarts: `denials` in the service's state directory (`StateDirectory=`). Each line has a
+/// fingerprint and the second since 1970 at which the denial ends. Blocks, so never use it on an event loop.
+package struct DenialState: Sendable {
+  package let path: String
+
+  /// What a line says: a fingerprint, and when its denial ends.
+  package struct Entry: Sendable, Hashable {
+    package let fingerprint: [UInt8]
+    /// Of the clock that the text is written by.
+    package let end: UInt64
+  }
+
+  package struct Fault: Error, CustomStringConvertible {
+    package let description: String
+  }
+
+  /// The longest text: each line has at most 64 digits, a space and 20 digits.
+  package static let largest = ClientDenials.limit * 86
+
+  /// The state directory; nil without one.
+  package static var folder: String? {
+    guard let value = getenv("STATE_DIRECTORY") else { return nil }
+    // Several directories are separated by colons; the first is the service's own.
+    guard let folder = String(cString: value).split(separator: ":").first, folder.hasPrefix("/") else { return nil }
+    return String(folder)
+  }
+
+  package init(folder: String) { path = "\(folder)/denials" }
+
+  /// No entries without a file.
+  package func read() throws(Fault) -> [Entry] {
+    switch SourceFiles.disk.read(path, Self.largest) {
+    case .failure(let fault) where fault.isMissing: return []
+    case .failure(let fault): throw Fault(description: fault.reason)
+    case .success(let bytes):
+      guard let entries = Self.entries(bytes) else {
+        throw Fault(description: "it has a line that is no fingerprint and end of a denial")
+      }
+      return entries
+    }
+  }
+
+  package func write(_ entries: [Entry]) throws(Fault) {
+    do throws(NewFile.Failure) {
+      try NewFile.replace(path, SecretBytes(Array(Self.text(entries).utf8)), mode: 0o600)
+    } catch { throw Fault(description: "\(error)") }
+  }
+
+  package static func text(_ entries: [Entry]) -> String {
+    entries.map { "\(Hex.encode($0.fingerprint)) \($0.end)\n" }.joined()
+  }
+
+  /// Returns nil for a text with any other line, or with more lines than there can be.
+  package static func entries(_ text: [UInt8]) -> [Entry]? {
+    var entries: [Entry] = []
+    for line in text.split(separator: 0x0A) {
+      let words = line.split(separator: 0x20, omittingEmptySubsequences: false)
+      guard words.count == 2, words[0].count == 64 || words[0].count == 40, entries.count < ClientDenials.limit,
+        let fingerprint = try? Hex.decode(String(decoding: words[0], as: UTF8.self)),
+        let end = UInt64(String(decoding: words[1], as: UTF8.self))
+      else { return nil }
+      entries.append(Entry(fingerprint: fingerprint, end: end))
+    }
+    return entries
+  }
+}
+
+extension SharedState {
+  /// Takes the denials that the state directory keeps. Throws if they can't be read: nobody knows then who is denied.
+  package func restoreDenials(_ state: DenialState?) throws(DenialState.Fault) {
+    guard let state else { return }
+    denials.keep(in: state)
+    let wall = UInt64(clamping: Int64(time(nil))), now = MonotonicClock.milliseconds
+    for entry in try state.read() where entry.end > wall {
+      _ = denials.deny(entry.fingerprint, seconds: Int(clamping: entry.end - wall), now: now)
+    }
+  }
+
+  /// The denials for a process that takes this one's place, with the milliseconds that are left.
+  package var handedDenials: String { DenialState.text(denials.left(unit: 1)) }
+
+  /// Takes those of the process that this one replaces. Returns how many there are; nil for a text that is none.
+  package func takeDenials(_ text: [UInt8]) -> Int? {
+    guard let entries = DenialState.entries(text) else { return nil }
+    for entry in entries { _ = denials.deny(entry.fingerprint, seconds: Int(clamping: entry.end / 1000) &+ 1) }
+    return entries.count
+  }
+}
+
+extension Worker {
+  /// What requests to the API have changed and no `state` keeps: it ends with the process.
+  package var forgottenChanges: [String] {
+    guard let live else { return [] }
+    var lines: [String] = []
+    for group in live.zonedGroups where group.settings.stateFile == nil {
+      let name = group.settings.name, changes = group.changedServers
+      for member in group.members {
+        if changes.added.contains(member.address) {
+          lines.append("server \(member.address) of upstream \"\(name)\", which was added")
+        } else if member.isChanged {
+          let state = member.isDown ? ", which was set down" : member.isDraining ? ", which was draining" : ""
+          lines.append("the change of server \(member.address) of upstream \"\(name)\"\(state)")
+        }
+      }
+      lines += changes.removed.map { "the removal of server \($0) from upstream \"\(name)\"" }.sorted()
+    }
+    for (settings, zone) in live.keyvals where settings.state == nil && settings.store == nil {
+      let count = zone.all(now: loop.now).count
+      if count > 0 { lines.append("\(count) pairs of keyval_zone \"\(settings.name)\"") }
+    }
+    return lines
+  }
+}

@@ -1,0 +1,59 @@
+public import Observability
+
+/// A unit of material that can't be loaded now: what its files say has no effect.
+public struct StaleMaterial: Sendable, Hashable {
+  /// What serves meanwhile.
+  public enum Use: Sendable, Hashable {
+    /// The content that was loaded before.
+    case kept
+    /// Nothing: requests read it, and those that need it are refused.
+    case readByRequests
+  }
+
+  public enum State: Sendable, Hashable {
+    /// The files are not those that were loaded.
+    case changed
+    /// The files look as they did when they were loaded, so nothing is out of effect.
+    case unread
+  }
+
+  /// `the revocation list`
+  public let kind: String
+  /// As the configuration names them.
+  public let files: [String]
+  public let use: Use
+  public let state: State
+  public let place: SourceLocation?
+  public let reason: String
+  public let hint: String?
+
+  package init(
+    kind: String, files: [String], use: Use, state: State, place: SourceLocation?, reason: String, hint: String?
+  ) {
+    self.kind = kind
+    self.files = files
+    self.use = use
+    self.state = state
+    self.place = place
+    self.reason = reason
+    self.hint = hint
+  }
+
+  package func isOf(_ kind: String, _ files: [String]) -> Bool { self.kind == kind && self.files == files }
+
+  /// For the log, `health` and the status page.
+  public var words: String {
+    switch (use, state) {
+    case (.readByRequests, _): "NOT usable, requests that need it are refused: \(reason)"
+    case (.kept, .changed): "NOT in effect, the former content of \(kind) serves on: \(reason)"
+    case (.kept, .unread): "not readable now, the content of \(kind) that was loaded serves on: \(reason)"
+    }
+  }
+}
+
+/// What is told of a file that the process may not read.
+public enum FileWords {
+  public static func forbidden(_ path: String) -> String {
+    "\"\(path)\" may not be read by the user that serves: what was loaded serves on, and changes go unnoticed"
+  }
+}
