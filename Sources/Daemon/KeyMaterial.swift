@@ -89,7 +89,7 @@ package struct KeyMaterial {
     (envelopes, envelopeKeys) = Self.envelopes(of: http, &loader)
     signatures = Self.signatures(of: http, &loader)
     diagnostics = loader.diagnostics
-    stale = loader.stale
+    stale = loader.everyStale
     units = loader.units
     revocations = loader.revocations
     fetched = Array(loader.fetched.values)
@@ -196,8 +196,10 @@ package struct KeyMaterial {
             answers: answers, points: shared.points))
       }
     }
-    let told = loader.diagnostics.count
-    let fresh = loader.kept(tls) ?? material(tls, &loader)
+    let told = loader.diagnostics.count, kept = loader.kept(tls)
+    let files = UnitFiles(.certificate, tls.certificates.map(\.certificate) + tls.workloadReferences)
+    if kept == nil { loader.tried.insert(files.identity) }
+    let fresh = kept ?? material(tls, &loader)
     var loaded = fresh.flatMap { make($0, &loader) }
     if loaded == nil, !tls.workloadReferences.isEmpty {
       // The former one could have trust that the SPIFFE agent has taken away.
@@ -207,9 +209,7 @@ package struct KeyMaterial {
         refusing.workload = .missing(reason: loader.diagnostics[told...].last?.message ?? "OpenSSL refuses it")
         return make(refusing, &loader)
       }
-      if loaded != nil {
-        loader.keep(UnitFiles(.certificate, tls.workloadReferences), .kept, since: told, hasChanged: true)
-      }
+      if loaded != nil { loader.keep(files, .kept, since: told, hasChanged: true) }
     } else if loaded == nil, let former = loader.inUse(tls) {
       // Of good files, OpenSSL refuses certificates, such as one with a weak key. The block's lists and CAs count all the
       // same.
@@ -219,9 +219,7 @@ package struct KeyMaterial {
         return mixed
       }
       loaded = mixed.flatMap { make($0, &loader) } ?? make(former, &loader)
-      if loaded != nil {
-        loader.keep(UnitFiles(.certificate, tls.certificates.map(\.certificate)), .kept, since: told, hasChanged: true)
-      }
+      if loaded != nil { loader.keep(files, .kept, since: told, hasChanged: true) }
     }
     loader.statusAnswers[tls.clientStatus] = loaded?.context.statusAnswers
     if let context = loaded?.context, server.tls != nil, !tls.rejectsHandshake {
@@ -276,8 +274,10 @@ package struct KeyMaterial {
         Upstream(material: material, context: try UpstreamTLSContext(settings: tls, material: material))
       }
     }
-    let told = loader.diagnostics.count
-    let fresh = loader.kept(tls) ?? material(tls, &loader)
+    let told = loader.diagnostics.count, kept = loader.kept(tls)
+    let files = UnitFiles(.certificate, [tls.certificate?.certificate, tls.trust.anchors?.file].compactMap { $0 })
+    if kept == nil { loader.tried.insert(files.identity) }
+    let fresh = kept ?? material(tls, &loader)
     var loaded = fresh.flatMap { make($0, &loader) }
     if loaded != nil {
       // Nothing has to stay.
@@ -291,8 +291,7 @@ package struct KeyMaterial {
       let mixed = fresh.map { UpstreamTLSMaterial(policy: $0.policy, identity: former.identity) }
       loaded = mixed.flatMap { make($0, &loader) } ?? make(former, &loader)
     }
-    let files = [tls.certificate?.certificate, tls.trust.anchors?.file].compactMap { $0 }
-    if loaded != nil { loader.keep(UnitFiles(.certificate, files), .kept, since: told, hasChanged: true) }
+    if loaded != nil { loader.keep(files, .kept, since: told, hasChanged: true) }
     if let context = loaded?.context { loader.warn(of: context.weaknesses, at: tls.location) }
     return loaded
   }

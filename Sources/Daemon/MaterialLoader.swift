@@ -30,6 +30,8 @@ struct MaterialLoader {
   var units: MaterialUnits
   /// The units that keep their former content.
   var stale: [StaleMaterial] = []
+  /// The units of this pass, by `UnitFiles.identity`.
+  var tried: Set<[String]> = []
   let expiryNotice: ExpiryNotice
   let shared: SharedState
   /// One message of the SPIFFE agent for all blocks, whatever comes meanwhile.

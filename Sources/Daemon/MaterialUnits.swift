@@ -58,6 +58,7 @@ extension MaterialLoader {
     _ load: (inout MaterialLoader) -> Content?
   ) -> Content? {
     let told = diagnostics.count
+    tried.insert(files.identity)
     if let content = load(&self) {
       units[keyPath: slot][key] = content
       return content
@@ -79,6 +80,7 @@ extension MaterialLoader {
   /// Reads once what requests read again each time. A fault that comes with a reload stops nothing else.
   mutating func tryUnit(_ kind: MaterialKind, _ file: MaterialReference, _ load: (inout MaterialLoader) -> Void) {
     let told = diagnostics.count
+    tried.insert(UnitFiles(kind, file).identity)
     load(&self)
     let isGood = !diagnostics[told...].contains { $0.severity == .error }
     guard isGood || former.units.trials.contains(file) else { return }
@@ -109,12 +111,21 @@ extension MaterialLoader {
   }
 }
 
+extension MaterialLoader {
+  /// The units without effect: those of this pass, and those of blocks that keep what they have.
+  var everyStale: [StaleMaterial] {
+    guard former.isOfSameConfiguration else { return stale }
+    return stale + former.stale.filter { !tried.contains([$0.kind] + $0.files) }
+  }
+}
+
 /// The files of a unit, for what is told of it.
 struct UnitFiles {
   let kind: MaterialKind
   let names: [String]
   /// Those that can be watched.
   let paths: [String]
+  var identity: [String] { [kind.noun] + names }
 
   init(_ kind: MaterialKind, _ files: MaterialReference...) { self.init(kind, files) }
 
