@@ -79,6 +79,13 @@ public final class TrustAnchors: @unchecked Sendable {
     [revocationsEnd, begins.first { $0 > moment }].compactMap { $0 }.min()
   }
 
+  /// The first moment after `moment`, in seconds since 1970, at which one of these CRLs begins or expires, or an anchor
+  /// given as a certificate begins; nil if none comes. Unlike `judgementEnd`, this knows no past: what expired before
+  /// `moment` has its part in the judgement of that moment.
+  package func nextChange(after moment: Int64) -> Int64? {
+    (begins + revocations.compactMap(\.nextUpdate)).filter { $0 > moment }.min()
+  }
+
   /// Whether an expired CRL lists a certificate of this chain, the leaf first. OpenSSL uses the valid CRL, but a certificate
   /// that its issuer once revoked stays revoked. A CRL of another key of that name is not its issuer's.
   package func endedListRevokes(_ chain: [Certificate], now: Int64) -> Bool {

@@ -33,6 +33,8 @@ public final class Worker {
   /// Sessions of `stream` that keep their buffers, 68 KiB each with TLS on both sides.
   var busySessions = 0
   static let mostBusySessions = 256
+  /// When clients and upstreams are to be judged again.
+  var admissionEnds = AdmissionEnds()
   /// Streams of HTTP/2 that are open.
   var streams = PeakCount()
   /// Responses that are being compressed, at most 256: 68 MiB of zlib's memory.
@@ -168,13 +170,17 @@ public final class Worker {
     return true
   }
 
-  /// Takes over a connection that another listener has opened (`pass`).
-  func takeOver(_ transport: ByteStream, _ peer: SocketAddress, listener: Int, passes: Int) {
+  /// Takes over a connection that another listener has opened (`pass`). `client`: how the client came in there.
+  func takeOver(
+    _ transport: ByteStream, _ peer: SocketAddress, listener: Int, passes: Int, _ client: PassedClient?
+  ) {
     guard let live, live.listeners.indices.contains(listener), budget.take() else {
       return transport.close()
     }
     traffic.didAccept()
-    guard let session = session(over: transport, tls: nil, live.listeners[listener], peer, passes) else { return }
+    guard let session = session(over: transport, tls: nil, live.listeners[listener], peer, passes, client) else {
+      return
+    }
     session.beginOpened()
     transport.resumeReading()
   }
@@ -186,12 +192,13 @@ public final class Worker {
   }
 
   private func session(
-    over transport: ByteStream, tls: TLSStream?, _ servers: VirtualServers, _ peer: SocketAddress, _ passes: Int
+    over transport: ByteStream, tls: TLSStream?, _ servers: VirtualServers, _ peer: SocketAddress, _ passes: Int,
+    _ passed: PassedClient? = nil
   ) -> ClientSession? {
     guard let live else { return nil }
     let session = ClientSession(
       worker: self, live: live, servers: servers, transport: transport, tls: tls, peer: peer, number: nextNumber,
-      passes: passes)
+      passes: passes, passed: passed)
     nextNumber &+= 1
     sessions[ObjectIdentifier(session)] = session
     if servers.settings.kind == .stream { streamSessions += 1 }
@@ -255,6 +262,20 @@ public final class Worker {
   }
 
   // MARK: Ends
+
+  /// Judges the clients again whose admission has ended, and ends those that are refused now.
+  fileprivate func endAdmissions() {
+    let now = Int64(time(nil))
+    guard admissionEnds.areDue(at: now) else { return }
+    let due = sessions.values.filter { $0.judgementEnd <= now }
+    for session in due.prefix(AdmissionEnds.batch) { session.judgementDidEnd(at: now) }
+    guard due.count <= AdmissionEnds.batch else {
+      // Other events have their turn before the rest.
+      let box = LoopBox(self)
+      return loop.post { box.value.endAdmissions() }
+    }
+    admissionEnds = AdmissionEnds(sessions.values.lazy.map(\.judgementEnd))
+  }
 
   /// Accepts no more connections, waits for exchanges to end, and then calls `drained` once (QUIT).
   public func drain(_ drained: @escaping @Sendable () -> Void) {
@@ -377,6 +398,7 @@ final class LogTicker: EventTarget {
     worker.flushOldLogs()
     worker.tellOfFolded()
     worker.trimSpares()
+    worker.endAdmissions()
     worker.sample(dueAt: dueAt)
     worker.handshakes.endOverdue()
     worker.returnMemory()

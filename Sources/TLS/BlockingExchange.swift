@@ -50,7 +50,7 @@ package struct BlockingExchange: Sendable {
     guard SSL_set_fd(ssl, client.descriptor) == 1 else { throw failed(OpenSSLReasons.words()) }
     if SocketAddress(literal: name, port: 0) == nil { _ = copenssl_set_tlsext_host_name(ssl, name) }
     if let failure = client.handshake(ssl) { throw failed(failure.words) }
-    if case .refused(let refusal) = context.judgeAgain(ssl, name: name) { throw failed("\(refusal)") }
+    if case .refused(let refusal) = context.judgeAgain(ssl, name: name).result { throw failed("\(refusal)") }
     var sent = 0
     while sent < request.count {
       let rest = Array(request[sent...])

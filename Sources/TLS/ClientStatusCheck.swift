@@ -23,7 +23,8 @@ public struct ClientStatusSettings: Sendable, Hashable {
 
 /// The result of checking a client's chain with the OCSP responders.
 enum StatusVerdict: Sendable, Equatable {
-  case good
+  /// `until`: when the first of the answers expires, in seconds since 1970; `.max` if no responder was asked.
+  case good(until: Int64)
   /// X509_V_ERR_…, and the reason for the log.
   case refused(Int32, String)
 }
@@ -62,30 +63,43 @@ final class ClientStatusCheck: Sendable {
   ) -> StatusVerdict? {
     let questions = questions(chain)
     // The leaf is itself a trust anchor, so it has no issuer whose responder could answer.
-    guard !questions.isEmpty else { return .good }
-    return judge(questions[...], completion)
+    guard !questions.isEmpty else { return .good(until: .max) }
+    return judge(questions[...], until: .max, completion)
+  }
+
+  /// Returns the verdict by the answers that the cache has, and asks nobody; nil if it lacks one.
+  func known(_ chain: VerifiedChain) -> StatusVerdict? {
+    var end = Int64.max
+    for question in questions(chain) {
+      guard let answer = answers.known(question, at: Int64(time(nil))) else { return nil }
+      if let refusal = Self.refusal(answer, question) { return refusal }
+      end = min(end, answer.validUntil)
+    }
+    return .good(until: end)
   }
 
   private func judge(
-    _ questions: ArraySlice<OCSPRequest>, _ completion: @escaping @Sendable (StatusVerdict) -> Void
+    _ questions: ArraySlice<OCSPRequest>, until known: Int64,
+    _ completion: @escaping @Sendable (StatusVerdict) -> Void
   ) -> StatusVerdict? {
-    var rest = questions
+    var rest = questions, end = known
     while let question = rest.popFirst() {
       guard let answer = answers.known(question, at: Int64(time(nil))) else {
-        let later = rest
+        let later = rest, end = end
         ask(question) { [self] outcome in
           switch outcome {
           case .failure(let fault): completion(Self.verdict(fault))
           case .success(let answer):
             if let refusal = Self.refusal(answer, question) { return completion(refusal) }
-            if let verdict = judge(later, completion) { completion(verdict) }
+            if let verdict = judge(later, until: min(end, answer.validUntil), completion) { completion(verdict) }
           }
         }
         return nil
       }
       if let refusal = Self.refusal(answer, question) { return refusal }
+      end = min(end, answer.validUntil)
     }
-    return .good
+    return .good(until: end)
   }
 
   private static func refusal(_ answer: StatusAnswer, _ question: OCSPRequest) -> StatusVerdict? {

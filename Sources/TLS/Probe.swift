@@ -81,7 +81,7 @@ package struct Probe: Sendable {
     read(ssl, recorder, into: &report)
     if !isProved { report.signature = "" }
     if !report.certificates.isEmpty {
-      let result = policy.judgeAgain(ssl, name: name)
+      let result = policy.judgeAgain(ssl, name: name).result
       switch result {
       case .refused(let refusal):
         report.trust = .refused(kind: refusal.outcome.rawValue, reason: refusal.description)

@@ -5,12 +5,13 @@ import Glibc
 /// Certificates that no handshake of this process has seen: a trusted front has sent them in a field
 /// (`real_client_cert_header`).
 extension ServerTLSContext {
-  /// The chain that `judge` has verified under this digest, unless it must be verified again. `now`: seconds since 1970.
+  /// The chain that `judge` has verified under this digest, and when it must be verified again; nil if it must be now.
+  /// `now` and `end`: seconds since 1970.
   ///
   /// What holds of `VerifiedChainCache` holds here: a reload, a changed CA, list or setting makes a new context, and an
   /// entry ends with the first certificate of its chain, with the first CRL, and after ten minutes.
-  package func knownChain(_ digest: [UInt8], at now: Int64) -> VerifiedChain? {
-    relayedChains.find(VerifiedChainCache.Key(digest: digest), now: now)?.chain
+  package func knownChain(_ digest: [UInt8], at now: Int64) -> (chain: VerifiedChain, end: Int64)? {
+    relayedChains.find(VerifiedChainCache.Key(digest: digest), now: now).map { ($0.chain, $0.end) }
   }
 
   /// Judges a client's certificates as a handshake with this server block would: by its CAs, CRLs and depth. Nobody has

@@ -1,10 +1,11 @@
 import COpenSSL
 import Crypto
+import Glibc
 import Transport
 
 /// What the configuration that was loaded last decides on the client of an open connection.
 public enum ClientReview {
-  /// Nothing that decides on clients has changed since the client was judged.
+  /// Nothing that decides on clients has changed since the client was judged, and nothing of it has ended.
   case unchanged(by: ServerTLSContext)
   /// This server block has judged the client's certificates as in a handshake.
   case judged(ClientVerdict, by: ServerTLSContext)
@@ -49,32 +50,55 @@ extension TLSStream {
     return isJudgedAnew(ssl, by: reverification)
   }
 
-  /// Judges the client of an open connection by another generation, and changes nothing: the connection stays with the
-  /// server block that its exchanges belong to. `refused` gets the reason, on the loop, if a responder of `ssl_ocsp`
-  /// tells later that the client is revoked, or tells nothing.
-  public func review(by chooser: ServerChooser, refused: @escaping (String) -> Void) -> ClientReview {
+  /// Judges the client of an open connection by the generation that serves, and changes only `judgementEnd`: the
+  /// connection stays with the server block that its exchanges belong to. If a responder of `ssl_ocsp` must be asked,
+  /// `answered` gets its decision later, on the loop: why the client is refused, also for want of an answer; nil: it
+  /// isn't.
+  public func review(by chooser: ServerChooser, answered: @escaping (String?) -> Void) -> ClientReview {
     guard case .server = side, !isClosed, hasChosen, let ssl else {
       return .refused(reason: "the client's handshake chose no server block")
     }
     guard let context = chooser.choose(serverName), !context.settings.rejectsHandshake else {
       return .refused(reason: "no server block takes the client's server name any more")
     }
-    if serverContext?.clientPolicyDigest == context.clientPolicyDigest { return .unchanged(by: context) }
+    let now = Int64(time(nil))
+    if serverContext?.clientPolicyDigest == context.clientPolicyDigest, !isJudgementOver(at: now) {
+      return .unchanged(by: context)
+    }
+    judgementEnd = .max
+    if let fault = context.workload.fault(at: now) { return .refused(reason: fault) }
     var (verdict, denial) = judgement(of: ssl, by: Reverification(chooser: chooser, context: context))
     if let denial { return .denied(reason: denial, by: context) }
+    var answersEnd = Int64.max
     if let check = context.statusCheck, case .verified(let chain) = verdict {
-      let waiter = StreamWaiter(self), later = LoopBox(refused)
-      let known = check.judge(chain) { [loop] answer in
-        loop.post {
-          guard let stream = waiter.take(), !stream.isClosed, case .refused(_, let reason) = answer else { return }
-          later.value(reason)
-        }
-      }
-      if case .refused(let code, let reason)? = known {
-        verdict = .refused(chain.leaf, code: Int(code), reason: reason)
+      switch ask(check, chain, answered) {
+      case .refused(let code, let reason)?: verdict = .refused(chain.leaf, code: Int(code), reason: reason)
+      case .good(let end)?: answersEnd = end
+      case nil: break
       }
     }
+    judgementEnd = judgementEnd(of: verdict, ssl, by: context, answersEnd: answersEnd)
     return .judged(verdict, by: context)
+  }
+
+  /// Asks the responders about the client of an open connection. Returns what the cache knows; nil: `answered` gets the
+  /// decision later.
+  private func ask(
+    _ check: ClientStatusCheck, _ chain: VerifiedChain, _ answered: @escaping (String?) -> Void
+  ) -> StatusVerdict? {
+    let waiter = StreamWaiter(self), later = LoopBox(answered)
+    return check.judge(chain) { [loop] answer in
+      loop.post {
+        guard let stream = waiter.take(), !stream.isClosed else { return }
+        switch answer {
+        case .refused(_, let reason): later.value(reason)
+        case .good(let end):
+          let soonest = Int64(time(nil)).addingReportingOverflow(1).partialValue
+          stream.judgementEnd = min(stream.judgementEnd, max(end, soonest))
+          later.value(nil)
+        }
+      }
+    }
   }
 
   /// Judges the client as a handshake with this server block would. What the connection knows of its client stays.
@@ -100,31 +124,54 @@ extension TLSStream {
     return (verdict, denial)
   }
 
-  /// Keeps the verdict when the new context would reach the same one; otherwise judges as a handshake would.
+  /// Keeps the verdict when the new context would reach the same one, and nothing of it has ended; otherwise judges as a
+  /// handshake would.
   func isJudgedAnew(_ ssl: OpaquePointer, by reverification: Reverification) -> Bool {
-    let context = reverification.context
+    let context = reverification.context, now = Int64(time(nil))
     let isSame = serverContext?.sessionContext == context.sessionContext
     side = .server(reverification.chooser)
     serverContext = context
-    if isSame {
+    if isSame, phase == .opening || !isJudgementOver(at: now) {
       if phase == .opening && !isAwaitingStatus {
         clientVerdict = ClientVerdict(
           ssl: ssl, mode: context.settings.verification, client: verifiedClient, fault: chainReason)
       }
       return true
     }
-    // Responders are asked only during handshakes.
-    guard context.statusCheck == nil || phase == .opening, !isAwaitingStatus else { return false }
+    guard !isAwaitingStatus, context.workload.fault(at: now) == nil else { return false }
     guard context.settings.verification != .off, let leaf = copenssl_get0_peer_certificate(ssl) else {
       clientVerdict = .absent
+      judgementEnd = .max
       return !context.settings.alertsWithoutCertificate
     }
     let isLetIn = isJudged(leaf, ssl, by: context)
     clientVerdict = ClientVerdict(
       ssl: ssl, mode: context.settings.verification, client: judgedClient, fault: chainReason)
     if isResumed { foundOrigin?.client = judgedClient }
-    return isLetIn
+    return (phase == .opening || isKnownToResponders(ssl, context)) && isLetIn
   }
+
+  /// Settles the verdict on the client of an open connection without a request in progress, and its end, by what
+  /// responders have answered before. Returns false if one would have to be asked: that is done in handshakes, and for
+  /// requests in progress.
+  private func isKnownToResponders(_ ssl: OpaquePointer, _ context: ServerTLSContext) -> Bool {
+    guard let check = context.statusCheck, case .verified(let chain) = clientVerdict else {
+      noteJudgementEnd(ssl)
+      return true
+    }
+    switch check.known(chain) {
+    case nil: return false
+    case .good(let end)?: noteJudgementEnd(ssl, answersEnd: end)
+    case .refused(let code, let reason)?:
+      clientVerdict = .refused(chain.leaf, code: Int(code), reason: reason)
+      judgementEnd = .max
+    }
+    return true
+  }
+
+  /// Takes the verdict by which the requests in progress of an open connection were refused, so that whatever is still
+  /// told of its client says so.
+  public func take(_ verdict: ClientVerdict) { if isOpen { clientVerdict = verdict } }
 
   /// Verifies as OpenSSL's ssl_verify_cert_chain does, with the certificates that the client sent.
   private func isJudged(_ leaf: OpaquePointer, _ ssl: OpaquePointer, by context: ServerTLSContext) -> Bool {

@@ -235,6 +235,28 @@ public final class ServerTLSContext: @unchecked Sendable {
     return [bundles.judgementEnd(of: moment), end].compactMap { $0 }.min()
   }
 
+  /// The first moment after `moment`, in seconds since 1970, at which this context may judge a client in another way than
+  /// at `moment`; `.max` if none comes. It is the end of a certificate of the chain, or the begin or end of a CRL, of a
+  /// CA or of what the SPIFFE agent gave.
+  ///
+  /// `sent`: the client's certificates, which count if nothing verified it. A pin of a key has no end, and a refusal none
+  /// that matters.
+  package func judgementEnd(
+    of verdict: ClientVerdict, sent: @autoclosure () -> [Certificate], at moment: Int64
+  ) -> Int64 {
+    let certificates: [Certificate]
+    switch verdict {
+    case .verified(let chain): certificates = [chain.leaf] + chain.others
+    case .unverified: certificates = sent()
+    case .absent, .pinned, .refused: return .max
+    }
+    let ends = certificates.compactMap(\.notAfter.seconds).filter { $0 > moment }
+    let changes = [
+      bundles.map { $0.nextChange(after: moment) } ?? anchors?.nextChange(after: moment), workload.end(after: moment),
+    ]
+    return (ends + changes.compactMap { $0 }).min() ?? .max
+  }
+
   private static func policyDigest(
     _ settings: ServerTLSSettings, _ anchors: TrustAnchors?, _ bundles: TrustBundles?, _ pins: ClientPins?,
     _ chainLevel: Int32

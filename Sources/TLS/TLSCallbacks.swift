@@ -236,9 +236,8 @@ extension TLSStream {
       case .client(let context, let name, _) = stream.side
     else { return 0 }
     let leaf = X509_STORE_CTX_get0_cert(store)
-    let result = context.judge(leaf: leaf, sent: X509_STORE_CTX_get0_untrusted(store), name: name)
-    stream.trustResult = result
-    guard case .refused(let refusal) = result else {
+    stream.take(context.judge(leaf: leaf, sent: X509_STORE_CTX_get0_untrusted(store), name: name))
+    guard case .refused(let refusal) = stream.trustResult else {
       X509_STORE_CTX_set_error(store, X509_V_OK)
       return 1
     }

@@ -23,7 +23,16 @@ public enum ClientVerification: String, Sendable, Hashable {
   case optionalNoCA = "optional_no_ca"
 }
 
-/// `ssl_revoked_connections`: what becomes of requests in progress whose client a reload refuses.
+/// `proxy_ssl_revoked_connections`: what becomes of requests and tunnels in progress whose upstream is not trusted any
+/// more. No further request goes to it in any case.
+public enum RevokedUpstream: String, Sendable, Hashable, CaseIterable {
+  /// They go on, and the error log tells of each.
+  case keep
+  /// They are cut.
+  case close
+}
+
+/// `ssl_revoked_connections`: what becomes of requests in progress whose client is refused by now.
 public enum RevokedConnections: Sendable, Hashable {
   /// They are cut with the reload.
   case close
@@ -228,6 +237,7 @@ public struct UpstreamTLSSettings: Sendable, Hashable {
   /// Whether SNI is sent (`proxy_ssl_server_name`).
   public var sendsServerName = false
   public var reusesSessions = true
+  public var revokedUpstream = RevokedUpstream.keep
   public var versions: TLSVersions = .standard
   public var ciphers: String?
   /// nil: `KeyExchange.standard` (`proxy_ssl_ecdh_curve`).

@@ -96,6 +96,10 @@ public final class TLSStream: ByteStream {
   private static let recordSize = 16 * 1024
   /// The judgement of the client; final when the stream opens.
   public internal(set) var clientVerdict = ClientVerdict.absent
+  /// From when on the judgement of the peer is to be made again, in seconds since 1970; `.max`: never. OpenSSL judges
+  /// in handshakes only, and a connection may outlive what its peer was judged by: a certificate, a CRL, an answer of a
+  /// responder, what the SPIFFE agent gave.
+  public internal(set) var judgementEnd = Int64.max
 
   /// Makes the server side, over an accepted socket.
   public init(accepting descriptor: Int32, loop: EventLoop, chooser: ServerChooser) throws(SocketError) {
@@ -261,11 +265,11 @@ public final class TLSStream: ByteStream {
       if let check = serverContext?.statusCheck, case .verified(let chain) = clientVerdict {
         return askResponders(check, chain)
       }
+      noteJudgementEnd(ssl)
     case .client(let context, let name, let key):
       // OpenSSL calls back to judge neither a resumed session nor a cipher suite without certificates.
-      let result = trustResult ?? context.judgeAgain(ssl, name: name)
-      trustResult = result
-      if case .refused(let refusal) = result {
+      if trustResult == nil { take(context.judgeAgain(ssl, name: name)) }
+      if case .refused(let refusal) = trustResult {
         context.forget(key)
         return fail(.protocolError(refusal.description))
       }
@@ -286,8 +290,10 @@ public final class TLSStream: ByteStream {
   private func statusDidCome(_ verdict: StatusVerdict) {
     guard isAwaitingStatus, !isClosed else { return }
     isAwaitingStatus = false
-    if case .refused(let code, let reason) = verdict, let leaf = clientVerdict.certificate {
-      clientVerdict = .refused(leaf, code: Int(code), reason: reason)
+    switch verdict {
+    case .good(let end): if let ssl { noteJudgementEnd(ssl, answersEnd: end) }
+    case .refused(let code, let reason):
+      if let leaf = clientVerdict.certificate { clientVerdict = .refused(leaf, code: Int(code), reason: reason) }
     }
     becomeOpen()
     resumeReading()

@@ -34,6 +34,11 @@ public enum WorkloadTerm: Sendable, Hashable {
     case .until(let end): now < end ? nil : "the SPIFFE identity has ended, and the agent has sent no other"
     }
   }
+
+  /// When it ends, in seconds since 1970; nil if it has no end, or none after `moment`.
+  func end(after moment: Int64) -> Int64? {
+    if case .until(let end) = self, end > moment { end } else { nil }
+  }
 }
 
 /// The authorities that verify SVIDs, each for its own trust domain: a peer is verified by the authorities of the trust
@@ -64,6 +69,11 @@ public final class TrustBundles: Sendable {
   /// As `TrustAnchors.judgementEnd`, of all trust domains.
   package func judgementEnd(of moment: Int64) -> Int64? {
     anchors.values.compactMap { $0.judgementEnd(of: moment) }.min()
+  }
+
+  /// As `TrustAnchors.nextChange`, of all trust domains.
+  package func nextChange(after moment: Int64) -> Int64? {
+    anchors.values.compactMap { $0.nextChange(after: moment) }.min()
   }
 
   /// Verifies a peer's SVID. `leaf` and `sent`: X509* and STACK_OF(X509)*, as the handshake has them.

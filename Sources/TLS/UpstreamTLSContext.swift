@@ -45,6 +45,8 @@ public final class UpstreamTLSContext: @unchecked Sendable {
     self.handle = handle
     self.settings = settings
     self.material = material
+    let policy = material.policy
+    trustDigest = (policy.anchors?.digest ?? []) + (policy.bundles?.digest ?? []) + (policy.pins?.digest ?? [])
     let standard = SSL_CTX_get_security_level(handle)
     do throws(TLSSettingsError) {
       self.pinAnchors = try Self.anchors(
@@ -64,6 +66,8 @@ public final class UpstreamTLSContext: @unchecked Sendable {
 
   deinit { SSL_CTX_free(handle) }
 
+  /// Equal for the same anchors, CRLs and pins.
+  let trustDigest: [UInt8]
   /// The certificate that the context presents to upstreams.
   package var presented: Certificate? { material.identity?.certificate }
   /// The CRLs that apply to upstreams.
@@ -135,11 +139,12 @@ public final class UpstreamTLSContext: @unchecked Sendable {
 
   /// Judges by the policy. `leaf`: the certificate of the handshake. `sent`: certificates that may link it to an
   /// anchor.
-  func judge(leaf: OpaquePointer?, sent: OpaquePointer?, name: String) -> TrustResult {
-    guard judges else { return .unverified }
+  func judge(leaf: OpaquePointer?, sent: OpaquePointer?, name: String) -> UpstreamJudgement {
+    guard judges else { return UpstreamJudgement(.unverified) }
+    let now = Int64(time(nil))
     // Without its identity, sallyport would be another client, whom the upstream may let in for less.
-    if let fault = material.workload.fault(at: Int64(time(nil))) { return .refused(.chain(fault)) }
-    guard let leaf else { return .refused(.chain("no certificate")) }
+    if let fault = material.workload.fault(at: now) { return UpstreamJudgement(.refused(.chain(fault))) }
+    guard let leaf else { return UpstreamJudgement(.refused(.chain("no certificate"))) }
     func find(_ anchors: TrustAnchors?, through sent: OpaquePointer?, partial: Bool) -> ChainFinding {
       anchors.map { verification.find(leaf: leaf, sent: sent, anchors: $0, partial: partial) } ?? .unseen
     }
@@ -147,14 +152,24 @@ public final class UpstreamTLSContext: @unchecked Sendable {
     let certificate = Certificate(retaining: leaf)
     // A leaf that is itself an anchor needs no issuers: the other certificates could only add faults.
     let above = policy.pins?.holdsFile(of: certificate) == true ? nil : sent
-    return policy.judge(
-      PeerFacts(
-        leaf: certificate,
-        chain: policy.bundles.map { $0.find(leaf: leaf, sent: sent, by: verification) }
-          ?? find(policy.anchors, through: sent, partial: false),
-        pinnedChain: find(pinAnchors, through: above, partial: true),
-        matchesName: policy.checksName && Self.matches(leaf, name: name),
-        name: name, keyBits: X509_get0_pubkey(leaf).map { Int(EVP_PKEY_get_security_bits($0)) } ?? 0))
+    let facts = PeerFacts(
+      leaf: certificate,
+      chain: policy.bundles.map { $0.find(leaf: leaf, sent: sent, by: verification) }
+        ?? find(policy.anchors, through: sent, partial: false),
+      pinnedChain: find(pinAnchors, through: above, partial: true),
+      matchesName: policy.checksName && Self.matches(leaf, name: name),
+      name: name, keyBits: X509_get0_pubkey(leaf).map { Int(EVP_PKEY_get_security_bits($0)) } ?? 0)
+    return UpstreamJudgement(policy.judge(facts), end: judgementEnd(of: facts, at: now))
+  }
+
+  /// The first moment after `now`, in seconds since 1970, at which the judgement may be another one; `.max` if none comes.
+  private func judgementEnd(of facts: PeerFacts, at now: Int64) -> Int64 {
+    let chain = facts.verified.map { [$0.leaf] + $0.others } ?? [facts.leaf]
+    let changes = [
+      material.policy.bundles?.nextChange(after: now), material.policy.anchors?.nextChange(after: now),
+      pinAnchors?.nextChange(after: now), material.workload.end(after: now),
+    ]
+    return (chain.compactMap(\.notAfter.seconds).filter { $0 > now } + changes.compactMap { $0 }).min() ?? .max
   }
 
   /// Judges stored certificates without a handshake: nobody has proved possession of the leaf's key.
@@ -164,7 +179,7 @@ public final class UpstreamTLSContext: @unchecked Sendable {
     for certificate in sent where copenssl_sk_X509_push(stack, certificate.handle) <= 0 {
       return .refused(.chain("out of memory"))
     }
-    return judge(leaf: leaf.handle, sent: stack, name: name)
+    return judge(leaf: leaf.handle, sent: stack, name: name).result
   }
 
   /// Matches the SAN if there is one, else the CN if there is exactly one: X509_check_host(3) would match any of
@@ -186,9 +201,10 @@ public final class UpstreamTLSContext: @unchecked Sendable {
     return X509_check_host(leaf, name, name.utf8.count, flags, nil) == 1
   }
 
-  /// Judges when OpenSSL did not call back, as for a resumed session, whose certificate OpenSSL does not verify again.
+  /// Judges when OpenSSL does not call back: for a resumed session, whose certificate it does not verify again, and for a
+  /// connection that has outlived its judgement.
   /// The session holds only the certificates that the upstream sent, so this builds the chain again.
-  func judgeAgain(_ ssl: OpaquePointer, name: String) -> TrustResult {
+  func judgeAgain(_ ssl: OpaquePointer, name: String) -> UpstreamJudgement {
     judge(leaf: copenssl_get0_peer_certificate(ssl), sent: SSL_get_peer_cert_chain(ssl), name: name)
   }
 

@@ -8,12 +8,6 @@ public struct VerifiedChain: Sendable {
 }
 
 extension VerifiedChain {
-  /// Whether a certificate of the chain below its anchor is past its end, or has one that can't be read. `now`: seconds
-  /// since 1970.
-  public func hasEnded(at now: Int64) -> Bool {
-    ([leaf] + others.dropLast()).contains { $0.notAfter.seconds.map { $0 < now } ?? true }
-  }
-
   /// Makes a chain that was never verified, for fuzzing and for tests of code that describes a chain. Sources never
   /// call this (Tests/HouseTests).
   package init(unjudged leaf: Certificate, others: [Certificate] = []) { self.init(leaf: leaf, others: others) }

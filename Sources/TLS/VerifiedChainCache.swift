@@ -72,8 +72,8 @@ final class VerifiedChainCache: Sendable {
   var found: Int { state.withLock { $0.found } }
   var count: Int { state.withLock { $0.entries.count } }
 
-  /// `now`: seconds since 1970.
-  func find(_ key: Key, now: Int64) -> (chain: VerifiedChain, sent: SharedCertificates)? {
+  /// `now` and `end`: seconds since 1970.
+  func find(_ key: Key, now: Int64) -> (chain: VerifiedChain, sent: SharedCertificates, end: Int64)? {
     state.withLock { state in
       guard let entry = state.entries.find(key, at: 0)?.value else { return nil }
       guard now >= entry.verifiedAt, now < entry.end else {
@@ -81,7 +81,7 @@ final class VerifiedChainCache: Sendable {
         return nil
       }
       state.found += 1
-      return (entry.chain, entry.sent)
+      return (entry.chain, entry.sent, entry.end)
     }
   }
 

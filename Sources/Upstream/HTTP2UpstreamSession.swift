@@ -110,6 +110,9 @@ final class HTTP2UpstreamSession: UpstreamSession {
     hasOutput()
   }
 
+  /// As `retire`, also for a session without attempts, which closes.
+  func leave() { if isIdle { end() } else { retire() } }
+
   /// A stream heard nothing for `proxy_read_timeout`. Where no other stream did either, the connection is dead.
   func streamDidTimeOut(after timeout: Int) {
     if now &- heardAt >= UInt64(max(0, timeout)) { retire() }

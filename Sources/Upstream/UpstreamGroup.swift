@@ -212,9 +212,14 @@ public final class UpstreamGroup {
     switch trust.connection {
     case .http1: return isRetry ? nil : takeKept(server: server, trust: trust, place)
     case .http2:
-      return multiplexed.last {
+      while let candidate = multiplexed.last(where: {
         $0.hasRoom && (!isRetry || $0.isProven) && $0.serves(server, trust, local(place))
+      }) {
+        if candidate.isStillTrusted { return candidate }
+        // An upstream that isn't trusted any more gets no further request; the next handshake tells why.
+        candidate.leave()
       }
+      return nil
     case .tcp: return nil
     }
   }
@@ -228,8 +233,9 @@ public final class UpstreamGroup {
   private func takeKept(server: Int, trust: UpstreamTrust, _ place: ObjectIdentifier?) -> HTTP1UpstreamSession? {
     let place = local(place)
     while let candidate = idle.takeNewest(of: server, where: { $0.serves(server, trust, place) }) {
-      if !candidate.mayHaveInput { return candidate }
-      // Unexpected bytes have arrived, and the loop hasn't handled their event yet.
+      if !candidate.mayHaveInput, candidate.isStillTrusted { return candidate }
+      // Unexpected bytes have arrived, and the loop hasn't handled their event yet, or the upstream's certificate has
+      // ended.
       candidate.close()
     }
     return nil

@@ -1,3 +1,4 @@
+import Glibc
 public import TLS
 public import Transport
 
@@ -50,6 +51,25 @@ public class UpstreamSession: StreamOwner {
 
   /// Our address of the connection, for the error log. Asks the kernel.
   public final var localAddress: String { Sockets.localAddress(of: transport.descriptor)?.description ?? "" }
+
+  /// Whether TLS has judged the upstream.
+  public final var isJudged: Bool { tls != nil && trustOutcome != .none }
+
+  /// From when on the upstream is to be judged again, in seconds since 1970; `.max`: never.
+  public final var judgementEnd: Int64 { tls?.judgementEnd ?? .max }
+
+  /// The settings by which the upstream was judged; nil without TLS.
+  public final var settings: UpstreamTLSSettings? { tls?.upstreamSettings }
+
+  /// Judges the upstream again if need be. Returns why it is refused now. See `TLSStream.upstreamRefusal`.
+  public final func refusal(by context: UpstreamTLSContext?, at now: Int64) -> UpstreamRefusal? {
+    tls?.upstreamRefusal(by: context, at: now)
+  }
+
+  /// Whether another request may go over the session: the certificate of the upstream, and the lists by which it was
+  /// judged, have not ended since, or it is judged well again.
+  @inline(never)
+  final var isStillTrusted: Bool { tls?.isStillTrusted(at: Int64(time(nil))) ?? true }
 
   /// Whether the handshake resumed a TLS session.
   public final var isResumed: Bool { tls?.isResumed ?? false }

@@ -1,4 +1,5 @@
 import Crypto
+import Glibc
 import Synchronization
 import TestSupport
 import Testing
@@ -39,7 +40,10 @@ import Transport
       let known = goodCheck.judge(chain) { continuation.resume(returning: $0) }
       #expect(known == nil)
     }
-    #expect(verdict == .good)
+    guard case .good(let end) = verdict else { throw VerdictError("\(verdict)") }
+    // A connection is judged again when the answer expires.
+    #expect(end > Int64(time(nil)) && end < .max)
+    #expect(goodCheck.known(chain) == nil, "the cache is off")
     #expect(ended.withLock { $0 } == 0, "the answer came before any of the silent one's questions was given up")
   }
 
@@ -48,4 +52,9 @@ import Transport
     #expect(Set(addresses).count == 1)
     #expect(StatusResponder("http://a.test:81/x")?.address != addresses[0])
   }
+}
+
+private struct VerdictError: Error {
+  let text: String
+  init(_ text: String) { self.text = text }
 }

@@ -45,6 +45,8 @@ struct Meeting: Sendable {
   var isResumed = false
   /// Whether the server block that the open connection moved to lets the client in.
   var isMoved = false
+  /// When the server judges the client again, and the client the server.
+  var clientEnd = Int64.max, serverEnd = Int64.max
   /// The certificates that OpenSSL holds for the connection, the leaf first.
   var held: [Certificate] = []
   /// How the client judged the server.
@@ -113,6 +115,7 @@ private final class Pair {
       meeting.protocolName = server.protocolName
       meeting.applicationProtocol = server.applicationProtocol
       meeting.isResumed = server.isResumed
+      meeting.clientEnd = server.judgementEnd
       meeting.held = server.ssl.map { TLSStream.sent(by: $0) } ?? []
       Array("hello".utf8).withUnsafeBytes { server.write($0) }
       serverIsOver = true
@@ -154,6 +157,7 @@ private final class Pair {
     guard serverIsOver, clientIsOver, !isDone else { return }
     isDone = true
     meeting.trust = client.trustResult
+    meeting.serverEnd = client.judgementEnd
     client.close()
     server.close()
     done(meeting)

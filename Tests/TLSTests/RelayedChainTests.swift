@@ -63,7 +63,8 @@ import Testing
     builder.notAfter = now + 100
     let brief = try builder.signed(by: cast.clients.root, key: .generate())
     _ = judged(brief, by: block)
-    #expect(block.knownChain(digest, at: now)?.leaf == brief.certificate)
+    #expect(block.knownChain(digest, at: now)?.chain.leaf == brief.certificate)
+    #expect(block.knownChain(digest, at: now)?.end == now + 100)
     #expect(block.knownChain([UInt8](repeating: 8, count: 32), at: now) == nil)
     #expect(block.knownChain(digest, at: now + 101) == nil)
     #expect(block.knownChain(digest, at: now) == nil)

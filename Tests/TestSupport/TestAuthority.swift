@@ -19,11 +19,15 @@ package struct TestAuthority: Sendable {
       .signed(by: root, key: .generate())
   }
 
-  package func client(_ kind: ClientKind = .good, commonName: String = "alice") throws -> CertifiedKey {
+  /// `until`: the certificate's end, in seconds since 1970; nil: the builder's own.
+  package func client(
+    _ kind: ClientKind = .good, commonName: String = "alice", until end: Int64? = nil
+  ) throws -> CertifiedKey {
     var builder = CertificateBuilder(
       commonName: commonName, .leaf([kind == .serverAuthOnly ? .serverAuth : .clientAuth]),
       names: [.dns("\(commonName).example"), .email("\(commonName)@example.org")])
     builder.subject = [(.country, "SE"), (.organization, "Example + Sons")] + builder.subject
+    if let end { builder.notAfter = end }
     let now = Int64(time(nil))
     switch kind {
     case .good, .serverAuthOnly: return try builder.signed(by: root, key: .generate())

@@ -19,12 +19,14 @@ public final class WorkerCounters: Sendable {
   public let sessions = Counter<HandshakeKind>()
   public let keyExchanges = Counter<KeyExchange>()
   public let refusals = Counter<ClientRefusal>()
-  /// Requests in progress that were cut after a reload (`ssl_revoked_connections`).
+  /// Requests in progress that were cut because their client is refused by now (`ssl_revoked_connections`).
   public let revoked = Counter<RevokedRequest>()
   /// Requests that would have been refused (`ssl_verify_report_only`).
   public let reports = Counter<ClientRefusal>()
   /// One for each handshake with an upstream.
   public let upstreams = Counter<TrustOutcome>()
+  /// Requests in progress whose upstream is not trusted any more (`proxy_ssl_revoked_connections`), by the reason.
+  public let revokedUpstreams = Counter<TrustOutcome>()
   public let upstreamSessions = Counter<HandshakeKind>()
   public let upstreamKeyExchanges = Counter<KeyExchange>()
   /// What clients of HTTP/2 did too much of.

@@ -33,17 +33,25 @@ final class ClientSession: StreamOwner {
   private var isOpening = true
   /// nil unless the requests in progress have a grace after their client was refused.
   private var grace: OneShotTimer?
+  /// Why the requests in progress were judged last.
+  private var occasion = ReviewOccasion.reload
+  /// When the first judgement ends on which an exchange in progress rests beside that of the connection's client: of a
+  /// client whom a front has sent, and of upstreams. It may be that of an exchange which is over.
+  private var exchangesEnd = Int64.max
   let tls: TLSStream?
 
   /// `tls`: the transport again if it has TLS, otherwise nil.
   /// How many listeners have given the connection on (`pass`), 0 if a client connected to this one.
   let passes: Int
+  /// nil unless the transport has TLS that another listener has ended.
+  private let passed: PassedClient?
 
   init(
     worker: Worker, live: LiveGeneration, servers: VirtualServers, transport: ByteStream, tls: TLSStream?,
-    peer: SocketAddress, number: UInt64, passes: Int = 0
+    peer: SocketAddress, number: UInt64, passes: Int = 0, passed: PassedClient? = nil
   ) {
     self.passes = passes
+    self.passed = passed
     self.worker = worker
     self.live = live
     self.servers = servers
@@ -75,6 +83,59 @@ final class ClientSession: StreamOwner {
     transport.begin()
   }
 
+  // MARK: The end of an admission
+
+  /// From when on somebody whom the session rests on is to be judged again, in seconds since 1970; `.max`: never.
+  var judgementEnd: Int64 { min((tls ?? passed?.tls)?.judgementEnd ?? .max, exchangesEnd) }
+
+  /// How the client came in, for a listener to which the connection is passed on.
+  var passedClient: PassedClient? {
+    tls.map { PassedClient(tls: $0, listener: servers.settings.address) } ?? passed
+  }
+
+  /// An exchange rests on a judgement that ends then.
+  @inline(__always)
+  func note(end: Int64) {
+    guard end < exchangesEnd else { return }
+    exchangesEnd = end
+    worker.admissionEnds.note(end)
+  }
+
+  /// Judges again whatever has ended: the client, clients whom a front has sent, and upstreams.
+  func judgementDidEnd(at now: Int64) {
+    guard !isClosed, let fresh = worker.live else { return }
+    exchangesEnd = .max
+    guard isPassedOnStill(by: fresh, .end) else { return }
+    guard let connection, !connection.isIdle else { return move(to: fresh) }
+    review(by: fresh, on: .end)
+    // A request that comes later on this connection is refused, and HTTP/2 takes none.
+    if !isClosed, case .refused = admission { connection.retire() }
+  }
+
+  /// Judges the client that another listener has let in and passed on. Returns false if it is refused now, and the session
+  /// is over.
+  private func isPassedOnStill(by fresh: LiveGeneration, _ occasion: ReviewOccasion) -> Bool {
+    guard let passed else { return true }
+    self.occasion = occasion
+    let refusal = SessionReview.refusal(of: passed, by: fresh, self) { [weak self] in
+      if let refusal = $0 { self?.endPassed(refusal) } else { self?.worker.admissionEnds.note(passed.tls.judgementEnd) }
+    }
+    guard let refusal else {
+      worker.admissionEnds.note(passed.tls.judgementEnd)
+      return true
+    }
+    endPassed(refusal)
+    return false
+  }
+
+  private func endPassed(_ refusal: SessionReview.Refusal) {
+    guard !isClosed else { return }
+    for exchange in exchanges { revoke(exchange, refusal, isLate: true) }
+    if isClosed { return }
+    log(.info, "the connection was closed: \(refusal.reason)")
+    cut()
+  }
+
   /// Settles the server block and the admission for the coming requests.
   private func admit() {
     firstServer = servers.fallback
@@ -82,6 +143,7 @@ final class ClientSession: StreamOwner {
       firstServer = live.server(of: context) ?? firstServer
     }
     admission = Admission(tls)
+    if let tls { worker.admissionEnds.note(tls.judgementEnd) }
     if let rest = worker.shared.denials.rest(tls?.clientVerdict.certificate) {
       admission = .refused(.certificateError, reason: "the client's certificate is denied by the API for \(rest) s")
     }
@@ -91,6 +153,7 @@ final class ClientSession: StreamOwner {
 
   /// Begins a session over a transport that another listener has opened (`pass`).
   func beginOpened() {
+    if let passed { worker.admissionEnds.note(passed.tls.judgementEnd) }
     guard servers.settings.kind == .stream else { return streamDidOpen() }
     let tcp = TCPConnection(self)
     self.tcp = tcp
@@ -123,7 +186,7 @@ final class ClientSession: StreamOwner {
   var isOutdated: Bool { worker.live !== live }
 
   /// The generation that serves judges the client.
-  func reviewNow() { if let fresh = worker.live { review(by: fresh) } }
+  func reviewNow() { if let fresh = worker.live { review(by: fresh, on: .reload) } }
 
   // MARK: Transport events, until the handshake is over
 
@@ -256,15 +319,16 @@ final class ClientSession: StreamOwner {
   /// Moves the session to a new generation, which verifies the client again, or ends the session. A session with an
   /// exchange in progress stays, and ends with that exchange; the new generation judges its client too.
   func move(to fresh: LiveGeneration) {
-    guard !isClosed else { return }
+    guard !isClosed, isPassedOnStill(by: fresh, .reload) else { return }
     // It is judged at the end of its handshake, and ends with the session of the old generation's server block.
     if let tcp, tcp.isOpening { return }
     if let connection, !connection.isIdle {
-      review(by: fresh)
+      review(by: fresh, on: .reload)
       if !isClosed { connection.retire() }
       return
     }
     guard let successor = successor(in: fresh), tls?.move(to: successor) ?? true else {
+      if connection != nil { log(.info, "the idle connection was closed: its client is not admitted any more") }
       if let connection { connection.end() } else { close() }
       return
     }
@@ -278,7 +342,10 @@ final class ClientSession: StreamOwner {
     guard let connection else { return }
     admit()
     // A client without earlier requests gets a response with the reason; for other clients, the connection ends.
-    if case .refused = admission, requests > 0, !isFront { connection.end() }
+    if case .refused(_, let reason) = admission, requests > 0, !isFront {
+      log(.info, "the idle connection was closed: \(reason)\(facts.loggedClient)")
+      connection.end()
+    }
   }
 
   /// The listener of another generation with the address of the session's own.
@@ -305,24 +372,33 @@ final class ClientSession: StreamOwner {
 
   /// Cuts the requests in progress that the generation which serves would refuse (`ssl_revoked_connections`).
   /// `isLate`: their grace is over.
-  private func review(by fresh: LiveGeneration, isLate: Bool = false) {
+  private func review(by fresh: LiveGeneration, on occasion: ReviewOccasion, isLate: Bool = false) {
+    self.occasion = occasion
+    for exchange in exchanges { if let handler = exchange.handler { note(end: handler.judgeUpstream(by: fresh)) } }
     for exchange in exchanges {
       guard let relayed = exchange.relayed else { continue }
       // Its error page, as below.
       if case .refused = relayed.admission { continue }
       if let refusal = SessionReview.refusal(ofRelayed: exchange, relayed, self, by: fresh) {
         revoke(exchange, refusal, isLate: isLate)
+      } else {
+        note(end: exchange.facts.relayedEnd)
       }
     }
     if isClosed { return }
     // A client that was refused before gets its error page, and nothing else.
-    if case .refused = admission { return }
-    switch SessionReview(of: self, by: fresh, later: { [weak self] in self?.apply($0, isLate: false) }) {
-    case .kept: break
+    if case .refused = admission, !isLate { return }
+    switch SessionReview(of: self, by: fresh, later: { [weak self] in self?.responderDidAnswer($0) }) {
+    case .kept: if let tls { worker.admissionEnds.note(tls.judgementEnd) }
     case .refused(let refusal): apply(refusal, isLate: isLate)
     case .denied(let denied):
       for (exchange, refusal) in denied { revoke(exchange, refusal, isLate: isLate) }
     }
+  }
+
+  private func responderDidAnswer(_ refusal: SessionReview.Refusal?) {
+    if let refusal { return apply(refusal, isLate: false) }
+    if let tls, !isClosed { worker.admissionEnds.note(tls.judgementEnd) }
   }
 
   /// No request of the client may go on. Those that a front sends for others don't depend on its certificate if it is known
@@ -332,6 +408,13 @@ final class ClientSession: StreamOwner {
     let all = exchanges
     let own = all.filter { $0.relayed?.source != .frontByAddress }
     for exchange in own { revoke(exchange, refusal, isLate: isLate) }
+    if isClosed { return }
+    if refusal.cause == .certificate {
+      // Whatever the requests that have a grace still tell of their client, and the requests that come: the truth.
+      if let verdict = refusal.verdict { tls?.take(verdict) }
+      facts.forget()
+      admission = .refused(.certificateError, reason: refusal.reason)
+    }
     if own.count < all.count { return }
     if case .close = refusal.mode { cut() } else if isLate { cut() }
   }
@@ -349,14 +432,15 @@ final class ClientSession: StreamOwner {
     worker.counters.revoked.count(refusal.cause)
     worker.shared.clientFaults.logRefusal(
       of: exchange, refusal.cause == .rule ? .rule : .certificate, .notice,
-      "the \(!isRequest ? "connection" : isTunnel ? "tunnel" : "request") was cut after a reload: \(refusal.reason)")
+      "the \(!isRequest ? "connection" : isTunnel ? "tunnel" : "request") was cut\(occasion == .reload ? " after a reload" : ""): \(refusal.reason)"
+    )
     exchange.wasRevoked()
   }
 
   private func graceDidEnd() {
     grace = nil
     guard !isClosed, let fresh = worker.live else { return }
-    review(by: fresh, isLate: true)
+    review(by: fresh, on: occasion, isLate: true)
   }
 
   /// The worker drains: ends an idle connection. A client that has sent part of a request can complete it.

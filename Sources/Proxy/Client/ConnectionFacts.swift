@@ -37,6 +37,8 @@ final class ConnectionFacts {
   let tls: TLSStream?
   /// Whom a trusted front has sent the request for; nil: the connection's peer is the client.
   let relayed: RelayedClient?
+  /// From when on the client whom a front has sent is to be judged again, in seconds since 1970; `.max`: never.
+  var relayedEnd = Int64.max
   private var authorization = AuthorizationCache()
   private let transport: ByteStream
   /// The values that were used, one after another, and each by its place.
@@ -65,6 +67,7 @@ final class ConnectionFacts {
     transport = connection.transport
     rehearsedLocal = connection.rehearsedLocal
     self.relayed = relayed
+    relayedEnd = relayed.judgementEnd
   }
 
   /// The local address; nil after the connection is closed. Each call asks the kernel, because few templates need it.

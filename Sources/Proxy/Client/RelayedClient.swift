@@ -23,12 +23,15 @@ struct RelayedClient {
   let reportsOnly: Bool
   /// Those by which another configuration can judge the client: leaf first. Empty: the client has none.
   let certificates: [Certificate]
+  /// From when on a request in progress is to be judged again, in seconds since 1970; `.max`: never.
+  let judgementEnd: Int64
 
   /// A client that was judged by `context`.
   init(
     from source: Source, _ verdict: ClientVerdict, showing certificates: [Certificate] = [],
-    by context: ServerTLSContext
+    by context: ServerTLSContext, until end: Int64 = .max
   ) {
+    judgementEnd = end
     self.source = source
     self.verdict = verdict
     self.certificates = certificates
@@ -44,6 +47,7 @@ struct RelayedClient {
     certificates = []
     admission = .refused(.certificateError, reason: reason)
     isUnreadable = true
+    judgementEnd = .max
     reportsOnly = false
   }
 }

@@ -6,14 +6,30 @@ import Patterns
 import TLS
 import Transport
 
-/// Why a request in progress was cut after a reload.
+/// Why a client is judged again while a request of it is in progress.
+enum ReviewOccasion {
+  /// Another generation serves.
+  case reload
+  /// What the client was judged by has ended: a certificate, a CRL, an answer of a responder.
+  case end
+}
+
+/// Why a request in progress was cut, which a new request of its client would be refused for.
 public enum RevokedRequest: String, CaseIterable, Sendable {
-  /// The client's certificate doesn't verify any more: it was revoked, or its CA was removed.
+  /// The client's certificate doesn't verify any more: it was revoked or has ended, its CA was removed, or a CRL of its
+  /// CA has ended.
   case certificate
   /// `ssl_client_allow` and `ssl_client_deny`, or the client policy of the Host's server block.
   case rule
   /// No `listen` of the new configuration leads to a server block with the name that the client's handshake asked for.
   case listener
+}
+
+/// How a client came in whose connection a listener of `stream` with TLS has passed to another listener (`pass`). The
+/// listener that serves it knows of no TLS, and that of `stream` of no request: what was verified there still has its end.
+struct PassedClient {
+  let tls: TLSStream
+  let listener: ListenAddress
 }
 
 /// What the configuration that was loaded last decides on a client whose requests are in progress. A tunnel, an event
@@ -24,6 +40,8 @@ enum SessionReview {
     /// For the error log.
     let reason: String
     let mode: RevokedConnections
+    /// What is known of the client from now on; nil: what was known before.
+    var verdict: ClientVerdict?
   }
 
   case kept
@@ -33,8 +51,9 @@ enum SessionReview {
   case denied([(exchange: Exchange, refusal: Refusal)])
 
   /// Judges by the listener with the session's address. If there is none any more, another listener judges that has a
-  /// server block with the name of the handshake. `later` gets a refusal that a responder of `ssl_ocsp` decides.
-  init(of session: ClientSession, by fresh: LiveGeneration, later: @escaping (Refusal) -> Void) {
+  /// server block with the name of the handshake. `later` gets what a responder of `ssl_ocsp` decides; nil: it lets the
+  /// client in.
+  init(of session: ClientSession, by fresh: LiveGeneration, later: @escaping (Refusal?) -> Void) {
     guard let tls = session.tls else {
       // Without TLS, nothing was verified that a reload could take back.
       self = .kept
@@ -42,47 +61,82 @@ enum SessionReview {
     }
     let kind = session.servers.settings.kind
     let others = fresh.listeners.lazy.filter { $0.settings.kind == kind }
+    let former = session.firstServer.context
     guard let servers = session.successor(in: fresh) ?? others.first(where: { $0.has(tls.serverName) }) else {
-      let mode = session.firstServer.settings.tls?.revokedConnections ?? .close
-      self = .refused(
-        Refusal(cause: .listener, reason: "no \"listen\" leads to the client's server block any more", mode: mode))
+      self = .refused(Self.noListener(former))
       return
     }
-    func refusal(_ reason: String, _ context: ServerTLSContext?) -> Refusal {
-      Refusal(cause: .certificate, reason: reason, mode: context?.settings.revokedConnections ?? .close)
-    }
-    let context: ServerTLSContext, verdict: ClientVerdict
-    switch tls.review(
-      by: servers,
-      refused: { later(refusal("client SSL certificate verify error: (\($0))", session.firstServer.context)) })
-    {
-    case .refused(let reason):
-      self = .refused(refusal(reason, session.firstServer.context))
-      return
-    case .unchanged(let same):
-      if same.settings.rejection != .reportOnly, case .verified(let chain) = tls.clientVerdict,
-        chain.hasEnded(at: Int64(time(nil)))
-      {
-        self = .refused(
-          refusal("client SSL certificate verify error: (10:certificate has expired)", session.firstServer.context))
-        return
+    switch Self.judge(tls, by: servers, former, later) {
+    case .refused(let refusal): self = .refused(refusal)
+    case .admitted(let context, let verdict):
+      let client = ClientRules.Client(verdict)
+      let denied = session.exchanges.filter { !$0.isRelayed }.compactMap { exchange in
+        Self.denial(of: exchange, client, context, servers).map { (exchange, $0) }
       }
-      (context, verdict) = (same, tls.clientVerdict)
+      self = denied.isEmpty ? .kept : .denied(denied)
+    }
+  }
+
+  private static func noListener(_ former: ServerTLSContext?) -> Refusal {
+    Refusal(
+      cause: .listener, reason: "no \"listen\" leads to the client's server block any more",
+      mode: former?.settings.revokedConnections ?? .close)
+  }
+
+  private enum Finding {
+    case admitted(ServerTLSContext, ClientVerdict)
+    case refused(Refusal)
+  }
+
+  /// Judges the client of a handshake by the server block that its name selects now. `former`: the block that the
+  /// connection belongs to.
+  private static func judge(
+    _ tls: TLSStream, by servers: VirtualServers, _ former: ServerTLSContext?, _ later: @escaping (Refusal?) -> Void
+  ) -> Finding {
+    func refusal(_ reason: String, _ context: ServerTLSContext?, _ verdict: ClientVerdict? = nil) -> Refusal {
+      Refusal(
+        cause: .certificate, reason: reason, mode: context?.settings.revokedConnections ?? .close, verdict: verdict)
+    }
+    let review = tls.review(
+      by: servers,
+      answered: { reason in
+        later(reason.map { refusal("client SSL certificate verify error: (\($0))", former) })
+      })
+    switch review {
+    case .refused(let reason): return .refused(refusal(reason, former))
+    case .unchanged(let same): return .admitted(same, tls.clientVerdict)
     case .denied(let reason, let judge):
-      self = .refused(Refusal(cause: .rule, reason: reason, mode: judge.settings.revokedConnections))
-      return
+      return .refused(Refusal(cause: .rule, reason: reason, mode: judge.settings.revokedConnections))
     case .judged(let anew, let judge):
       if case .refused(_, let reason) = Admission(of: anew, by: judge) {
-        self = .refused(refusal(reason, judge))
-        return
+        return .refused(refusal(reason, judge, anew))
       }
-      (context, verdict) = (judge, anew)
+      return .admitted(judge, anew)
     }
-    let client = ClientRules.Client(verdict)
-    let denied = session.exchanges.filter { !$0.isRelayed }.compactMap { exchange in
-      Self.denial(of: exchange, client, context, servers).map { (exchange, $0) }
+  }
+
+  /// Why a client may not go on that came in by a listener of `stream` with TLS, which has passed its connection on
+  /// (`pass`); nil if it may. That listener's server block judges it: the listener that serves it asks nothing.
+  static func refusal(
+    of passed: PassedClient, by fresh: LiveGeneration, _ session: ClientSession, later: @escaping (Refusal?) -> Void
+  ) -> Refusal? {
+    let former = passed.tls.serverContext
+    guard
+      let servers = fresh.listeners.first(where: {
+        $0.settings.address == passed.listener && $0.settings.kind == .stream && $0.settings.isTLS
+      })
+    else { return noListener(former) }
+    switch judge(passed.tls, by: servers, former, later) {
+    case .refused(let refusal): return refusal
+    case .admitted(let context, let verdict):
+      guard let server = servers.server(of: context) else { return noListener(former) }
+      guard server.settings.clientPolicy?.rejection != .reportOnly, let rules = server.root.clientRules,
+        case .denied(let place, let reason) = rules.judge(
+          ClientRules.Client(verdict), scratch: session.worker.patternScratch)
+      else { return nil }
+      return Refusal(
+        cause: .rule, reason: ClientRules.message(place, reason), mode: context.settings.revokedConnections)
     }
-    self = denied.isEmpty ? .kept : .denied(denied)
   }
 
   /// The refusal of the request of an exchange, by its Host and its path after rewriting; nil if it may go on. What can't
@@ -140,9 +194,10 @@ enum SessionReview {
     }
   }
 
-  /// Why the request of a client whom a front has sent may not go on; nil if it may. `fresh` judges the client's
-  /// certificate by the server block of the request's Host, and whether the front's word counts there at all. Whether the
-  /// certificate of the front still verifies is a question about its session.
+  /// Why the request of a client whom a front has sent may not go on; nil if it may, and the exchange then has the time
+  /// until which it may. `fresh` judges the client's certificate by the server block of the request's Host, and whether
+  /// the front's word counts there at all. Whether the certificate of the front still verifies is a question about its
+  /// session.
   static func refusal(
     ofRelayed exchange: Exchange, _ relayed: RelayedClient, _ session: ClientSession, by fresh: LiveGeneration
   ) -> Refusal? {
@@ -163,7 +218,8 @@ enum SessionReview {
     guard search.believes(relayed.source, session) else {
       return refusal(.rule, "its server block does not take this front's word any more", server)
     }
-    let verdict = context.judge(relayed.certificates, at: Int64(time(nil)))
+    let now = Int64(time(nil)), verdict = context.judge(relayed.certificates, at: now)
+    exchange.facts.relayedEnd = context.judgementEnd(of: verdict, sent: relayed.certificates, at: now)
     if case .refused(_, let reason) = Admission(of: verdict, by: context) {
       return refusal(.certificate, reason, server)
     }

@@ -55,6 +55,11 @@ class ContentHandler {
   /// Clears the handler, because the exchange has ended or continues with another handler.
   func recycle() {}
 
+  /// Judges the upstream of an exchange in progress again, if its judgement is over, or if the generation that serves has
+  /// other trust anchors or revocation lists. Returns when it is to be judged next, in seconds since 1970; `.max`: never,
+  /// or there is none.
+  func judgeUpstream(by fresh: LiveGeneration) -> Int64 { .max }
+
   // MARK: Variables of the handler's own
 
   func append(_ variable: SimpleVariable, to output: inout ByteBuffer) {}

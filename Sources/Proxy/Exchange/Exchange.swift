@@ -331,7 +331,10 @@ final class Exchange {
   }
   func setClient(_ address: SocketAddress) { variables.client = address }
   /// The request's client is not that of the connection.
-  func setClient(_ relayed: RelayedClient) { relayedFacts = ConnectionFacts(of: session.facts, for: relayed) }
+  func setClient(_ relayed: RelayedClient) {
+    relayedFacts = ConnectionFacts(of: session.facts, for: relayed)
+    session.note(end: relayed.judgementEnd)
+  }
 
   /// Keeps what a regular expression captured of `subject`.
   func take(_ captures: Captures, of subject: [UInt8], slots: [NamedCapture]) {

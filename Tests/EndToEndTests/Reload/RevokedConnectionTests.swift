@@ -132,9 +132,9 @@ import Testing
       }
     }
 
-    func list(revoking: [IdentityFiles], number: Int) throws {
+    func list(revoking: [IdentityFiles], number: Int, until end: Int64 = Int64(time(nil)) + 86_400) throws {
       var builder = RevocationListBuilder(revoking: revoking.map(\.certified.certificate), number: number)
-      builder.nextUpdate = Int64(time(nil)) + 86_400
+      builder.nextUpdate = end
       let path = try scene.write("crl.new", text: builder.pem(signedBy: cast.authority.root))
       rename(path, scene.path("crl.pem"))
     }
@@ -327,6 +327,89 @@ import Testing
       return try wire.isClosedByPeer()
     }
     #expect(isEnded)
+  }
+
+  // MARK: The end of an admission
+
+  /// What a client's admission rests on, and ends.
+  enum End: CaseIterable, Sendable {
+    case certificate, list
+    var reason: String {
+      switch self {
+      case .certificate: "(10:certificate has expired"
+      case .list: "(12:CRL has expired"
+      }
+    }
+  }
+
+  @Test(
+    arguments: End.allCases,
+    .enabled(if: access(ClockJump.library, R_OK) == 0, "libfaketime is not installed"),
+    .disabled(if: Sanitizer.isUsed, "a sanitizer does not run beside a preloaded library"))
+  func `a client loses its connections and whatever is in progress when its admission ends, without a reload`(
+    end: End
+  ) async throws {
+    let scene = try Scene.ofTest(), front = try Front(scene), now = Int64(time(nil))
+    let bob = try scene.identity("short", front.cast.authority.client(commonName: "bob", until: now + 86_400))
+    try front.list(revoking: [], number: 1, until: now + (end == .list ? 86_400 : 30 * 86_400))
+    let daemon = try await Sallyport.start(
+      scene, front.text("ssl_client_deny cn=eve;"), environment: ClockJump.environment(scene))
+    let kept =
+      end == .list
+      ? [] : try await offPool { try Kind.allCases.map { try Client($0, scene, front.port, front.cast.alice) } }
+    let lost = try await offPool { try Kind.allCases.map { try Client($0, scene, front.port, bob) } }
+    let idle = try await offPool {
+      let wire = try OpenSSLClient(scene, port: front.port, name: "localhost", identity: bob, []).wire
+      try wire.write("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
+      #expect(try wire.response().status == 200)
+      return wire
+    }
+    try scene.write("clock", text: "+2d\n")
+    for client in lost {
+      let isCut = try await offPool { try client.isCut() }
+      #expect(isCut, "\(client.kind)")
+    }
+    #expect(try await offPool { try idle.readToEnd().isEmpty })
+    try await daemon.logged("the tunnel was cut: client SSL certificate verify error: \(end.reason)")
+    try await daemon.logged("the request was cut: ", "CN=bob")
+    try await daemon.logged("the idle connection was closed: ", end.reason)
+    front.more.raise()
+    for client in kept {
+      let goesOn = try await offPool { try client.goesOn() }
+      #expect(goesOn, "\(client.kind)")
+    }
+    guard end == .certificate else { return }
+    let page = try PrometheusPage(
+      await scene.curl(
+        front.cast.to(front.port) + front.cast.alice.curl + ["https://localhost:\(front.port)/metrics"]
+      ).text)
+    #expect(
+      page.value("sallyport_client_requests_cut_total", ["reason": "certificate"]) == Double(Kind.allCases.count))
+  }
+
+  @Test(
+    .enabled(if: access(ClockJump.library, R_OK) == 0, "libfaketime is not installed"),
+    .disabled(if: Sanitizer.isUsed, "a sanitizer does not run beside a preloaded library"))
+  func `a newer list extends the admission of requests in progress, and its end ends them`() async throws {
+    let scene = try Scene.ofTest(), front = try Front(scene), now = Int64(time(nil))
+    try front.list(revoking: [], number: 1, until: now + 86_400)
+    let daemon = try await Sallyport.start(scene, front.text(), environment: ClockJump.environment(scene))
+    let tunnel = try await offPool { try Client(.tunnel, scene, front.port, front.cast.alice) }
+    try front.list(revoking: [], number: 2, until: now + 3 * 86_400)
+    daemon.signal(SIGHUP)
+    try await daemon.logged("reconfigured: generation 2")
+    try scene.write("clock", text: "+2d\n")
+    // Bob's handshake shows that the daemon has seen the new time.
+    let late = try scene.identity("late", front.cast.authority.client(commonName: "late", until: now + 86_400))
+    try await until("the clock to be seen") {
+      try await scene.curl(front.cast.to(front.port) + late.curl + ["https://localhost:\(front.port)/metrics"]).status
+        == 400
+    }
+    #expect(try await offPool { try tunnel.goesOn() })
+    try scene.write("clock", text: "+4d\n")
+    let isCut = try await offPool { try tunnel.isCut() }
+    #expect(isCut)
+    try await daemon.logged("the tunnel was cut: client SSL certificate verify error: (12:CRL has expired")
   }
 
   @Test func `many kept connections of one client outlive many revocation lists`() async throws {

@@ -207,8 +207,12 @@ struct MetricsPage {
       workers.map(\.refusals))
     page.tally(
       "sallyport_client_requests_cut_total",
-      "Requests in progress that were cut after a reload, which refuses their client (ssl_revoked_connections).",
+      "Requests in progress that were cut because their client is refused by now: after a reload, or because its certificate or a revocation list has ended (ssl_revoked_connections).",
       label: "reason", workers.map(\.revoked))
+    page.tally(
+      "sallyport_upstream_requests_untrusted_total",
+      "Requests in progress whose upstream is not trusted any more (proxy_ssl_revoked_connections).",
+      label: "reason", workers.map(\.revokedUpstreams))
     page.tally(
       "sallyport_client_reports_total", "Requests let in whose client would be refused (ssl_verify_report_only).",
       label: "reason", workers.map(\.reports))

@@ -237,7 +237,11 @@ final class UpstreamAttempt: AttemptObserver {
       records[records.count - 1].openedAt = now
       records[records.count - 1].trust = outcome
     }
-    handler?._withUnsafeGuaranteedRef { $0.attemptDidOpen(stream) }
+    let end = stream.session.judgementEnd
+    handler?._withUnsafeGuaranteedRef { handler in
+      if end != .max { handler.exchange?.session.note(end: end) }
+      handler.attemptDidOpen(stream)
+    }
   }
 
   override func attemptHead(_ head: ResponseHead) -> Bool {

@@ -1,5 +1,7 @@
 import Bytes
+import Glibc
 import HTTP
+import Observability
 import TLS
 import Transport
 import Upstream
@@ -58,6 +60,34 @@ class UpstreamHandler: ContentHandler {
 
   /// What stands before the address of a server in a line of the error log.
   func addressPrefix(_ scheme: UpstreamScheme) -> String { "\(scheme.rawValue)://" }
+
+  // MARK: The end of a judgement
+
+  /// Judges the upstream of the attempt in progress.
+  ///
+  /// A request that a refused upstream has got can't be taken back. So the exchange goes on and the log tells it, unless
+  /// `proxy_ssl_revoked_connections` cuts it.
+  final override func judgeUpstream(by fresh: LiveGeneration) -> Int64 {
+    guard let exchange, let session = attempt.stream?.session, let settings = session.settings, session.isJudged
+    else { return .max }
+    let context = fresh.generation.upstreamContexts[settings]
+    guard let refusal = session.refusal(by: context, at: Int64(time(nil))) else { return session.judgementEnd }
+    worker.counters.revokedUpstreams.count(refusal.outcome)
+    let isCut = settings.revokedUpstream == .close
+    exchange.tellOfRepeated(
+      .error,
+      "the upstream is not trusted any more, \(isCut ? "so its request in progress is cut" : "and its request in progress goes on"): \(refusal)"
+    )
+    if isCut { cut(exchange, refusal) }
+    return .max
+  }
+
+  private func cut(_ exchange: Exchange, _ refusal: UpstreamRefusal) {
+    if exchange.withStream({ $0.carriesRequests }) == false { return exchange.endSession(.upstreamBroke) }
+    guard exchange.progress.state == .waiting else { return exchange.end(.upstreamBroke) }
+    attempt.abandon()
+    attemptDidFail(.tls(refusal.description), onKept: false)
+  }
 
   // MARK: What the attempt tells
 

@@ -137,12 +137,16 @@ final class CertificateSearch {
     let digest = Digest.of(Self.framed(value) + (chain.map { Self.framed($0) } ?? []))
     let now = Int64(time(nil))
     if let known = context.knownChain(digest, at: now) {
-      return RelayedClient(from: source, .verified(known), showing: [known.leaf] + known.others, by: context)
+      return RelayedClient(
+        from: source, .verified(known.chain), showing: [known.chain.leaf] + known.chain.others, by: context,
+        until: known.end)
     }
     do throws(CertificateFieldError) {
       let certificates = try certificates(value, chain)
+      let verdict = context.judge(certificates, from: digest, at: now)
       return RelayedClient(
-        from: source, context.judge(certificates, from: digest, at: now), showing: certificates, by: context)
+        from: source, verdict, showing: certificates, by: context,
+        until: context.judgementEnd(of: verdict, sent: certificates, at: now))
     } catch {
       return unreadable(source, error.reason)
     }

@@ -1,5 +1,6 @@
 import Bytes
 import DequeModule
+import Glibc
 import HTTP
 import Observability
 import Redis
@@ -154,6 +155,8 @@ final class StoreClient: AttemptObserver {
 
   fileprivate func flush() {
     guard phase == .ready, !output.isEmpty else { return }
+    // The connection may outlive the store's certificate, or a list by which it was judged.
+    if let refusal = stream?.session.refusal(by: nil, at: Int64(time(nil))) { return lose(refusal.description) }
     stream?.send(body: output.readable)
     output.removeAll()
     // An idle client must not keep the buffer of a busy hour.

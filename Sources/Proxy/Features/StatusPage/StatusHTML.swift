@@ -163,7 +163,7 @@ struct StatusHTML {
     all += rows("Not completed", workers.map(\.handshakeCauses))
     all += rows("Certificate refused", workers.map(\.certificateFaults))
     all += rows("Request refused", workers.map(\.refusals))
-    all += rows("Request cut after a reload", workers.map(\.revoked))
+    all += rows("Request cut, client refused", workers.map(\.revoked))
     all += rows("Session", workers.map(\.sessions))
     all += keyExchanges("Key exchange", workers.map(\.keyExchanges))
     all += rows("Upstream's certificate", workers.map(\.upstreams))

@@ -88,7 +88,7 @@ private final class PassHandler: ContentHandler {
       return refuse(exchange, "the connection has passed \(Self.limit) listeners, the next would be \(address)")
     }
     let listener = live.listeners[index].settings
-    if session.tls == nil {
+    if session.passedClient == nil {
       // The bytes that were looked at are still in the socket.
       let copy = fcntl(session.transport.descriptor, F_DUPFD_CLOEXEC, 0)
       guard copy >= 0 else { return refuse(exchange, "\(SocketError("fcntl", errno))") }
@@ -100,10 +100,10 @@ private final class PassHandler: ContentHandler {
     guard !listener.isTLS, !listener.expectsProxyHeader, !tcp.hasPreread else {
       return refuse(exchange, "the connection has TLS already, and the listener \(address) awaits something else")
     }
-    let (transport, peer) = (session.transport, session.facts.peer)
+    let (transport, peer, client) = (session.transport, session.facts.peer, session.passedClient)
     tcp.leaveTransport()
     exchange.endSession(.passed)
-    worker.takeOver(transport, peer, listener: index, passes: session.passes + 1)
+    worker.takeOver(transport, peer, listener: index, passes: session.passes + 1, client)
   }
 
   private func refuse(_ exchange: Exchange, _ reason: String) {

@@ -69,7 +69,7 @@ enum ServerTLS: Feature {
       example: "ssl_verify_report_only on;", trust: .told),
     .value(
       "ssl_revoked_connections", httpLevels, .words(1...2, "close | drain [TIME]"), "close",
-      "What happens to the requests in progress of a client that a reload refuses: `close` cuts them with the reload, `drain` after a time (5s) in which a response can end. Both cut the client's tunnels with the reload.",
+      "What happens to the requests in progress of a client that is refused by now, after a reload or because its certificate or a revocation list has ended: `close` cuts them at once, `drain` after a time (5s) in which a response can end. Both cut the client's tunnels at once.",
       example: "ssl_revoked_connections drain 10s;"),
     .value(
       "ssl_verify_depth", levels, .number(0...100), "1", "The maximum length of a client's chain.",

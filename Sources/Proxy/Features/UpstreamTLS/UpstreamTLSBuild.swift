@@ -76,6 +76,7 @@ extension SettingsBuilder {
     tls.passwordFile = material(scope.value("proxy_ssl_password_file"))
     tls.sendsServerName = scope.flag("proxy_ssl_server_name") ?? false
     tls.reusesSessions = scope.flag("proxy_ssl_session_reuse") ?? true
+    tls.revokedUpstream = revokedUpstream(scope.value("proxy_ssl_revoked_connections"))
     tls.versions = versions(scope.value("proxy_ssl_protocols"))
     tls.ciphers = scope.text("proxy_ssl_ciphers")
     tls.curves = scope.text("proxy_ssl_ecdh_curve").flatMap { $0 == "auto" ? nil : $0 }
@@ -83,6 +84,15 @@ extension SettingsBuilder {
     tls.confCommands = confCommands(scope.list("proxy_ssl_conf_command"))
     tls.location = facts.pass.location
     return tls
+  }
+
+  private mutating func revokedUpstream(_ line: Directive?) -> RevokedUpstream {
+    guard let line else { return .keep }
+    if let value = RevokedUpstream(rawValue: line.text(0)) { return value }
+    error(
+      line.place(0), "invalid value \"\(line.text(0))\" in \"\(line.name)\" directive",
+      hint: "one of \(RevokedUpstream.allCases.map(\.rawValue).joined(separator: ", "))")
+    return .keep
   }
 
   /// The certificate that sallyport presents, if it depends on the request; nil if it is the same for all requests.

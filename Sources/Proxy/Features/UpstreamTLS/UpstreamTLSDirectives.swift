@@ -80,6 +80,10 @@ enum UpstreamTLS: Feature {
       "proxy_ssl_session_reuse", levels, .flag, "on", "Whether to resume sessions.",
       example: "proxy_ssl_session_reuse off;"),
     .value(
+      "proxy_ssl_revoked_connections", levels, .words(1...1, "keep | close"), "keep",
+      "What happens to requests and tunnels in progress when the certificate of their upstream ends or is revoked, or when a revocation list by which it was judged ends: `keep` lets them go on and logs each, `close` cuts them. A further request never goes to such an upstream.",
+      example: "proxy_ssl_revoked_connections close;"),
+    .value(
       "proxy_ssl_protocols", levels, .someOf(["TLSv1", "TLSv1.1", "TLSv1.2", "TLSv1.3"]), "TLSv1.2 TLSv1.3",
       "The TLS versions that can be negotiated.", example: "proxy_ssl_protocols TLSv1.3;"),
     .value(

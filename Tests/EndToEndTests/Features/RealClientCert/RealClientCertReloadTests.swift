@@ -39,9 +39,9 @@ import Testing
       try list([])
     }
 
-    func list(_ revoked: [CertifiedKey]) throws {
+    func list(_ revoked: [CertifiedKey], until end: Int64 = Int64(time(nil)) + 86_400) throws {
       var builder = RevocationListBuilder(revoking: revoked.map(\.certificate), number: revoked.count + 1)
-      builder.nextUpdate = Int64(time(nil)) + 86_400
+      builder.nextUpdate = end
       let path = try scene.write("crl.new", text: builder.pem(signedBy: cast.authority.root))
       rename(path, scene.path("crl.pem"))
     }
@@ -98,6 +98,24 @@ import Testing
     let status = change == .list ? 400 : 403
     #expect(try await scene.curl(FrontField.rfc9440.curl(part.bob) + curl).status == status)
     #expect(try await scene.curl(FrontField.rfc9440.curl(part.cast.alice.certified) + curl).status == 200)
+  }
+
+  @Test(
+    arguments: [false, true],
+    .enabled(if: access(ClockJump.library, R_OK) == 0, "libfaketime is not installed"),
+    .disabled(if: Sanitizer.isUsed, "a sanitizer does not run beside a preloaded library"))
+  func `a client whose certificate ends loses its tunnel, and the others keep theirs`(isPlain: Bool) async throws {
+    let scene = try Scene.ofTest(), part = try Part(scene), now = Int64(time(nil))
+    try part.list([], until: now + 30 * 86_400)
+    let daemon = try await Sallyport.start(scene, part.text(), environment: ClockJump.environment(scene))
+    let short = try part.cast.authority.client(commonName: "bob", until: now + 86_400)
+    let (kept, lost) = try await offPool {
+      (try part.tunnel(part.cast.alice.certified, isPlain: isPlain), try part.tunnel(short, isPlain: isPlain))
+    }
+    try scene.write("clock", text: "+2d\n")
+    #expect(try await offPool { try lost.readToEnd().isEmpty })
+    try await daemon.logged("the tunnel was cut: client SSL certificate verify error: (10:certificate has expired")
+    #expect(try await offPool { try part.echoes(kept) })
   }
 
   @Test func `a front whose own certificate is revoked loses the tunnels of its clients`() async throws {

@@ -1,3 +1,4 @@
+import Crypto
 import Foundation
 import Glibc
 import TestSupport
@@ -115,6 +116,49 @@ import Testing
     let stand = try await Stand(scene, listen: "ssl", "\(Cast.tls) pass STREAM;")
     #expect(
       try await scene.tlsClient(stand.front, TLSSteps("tls", "rest")) == "stream 127.0.0.1 \(stand.front)<end>")
+  }
+
+  @Test func `TLS that ended here passes two listeners`() async throws {
+    let scene = try Scene.ofTest(), middle = try scene.port()
+    let stand = try await Stand(
+      scene, listen: "ssl", "\(Cast.tls) pass 127.0.0.1:\(middle);",
+      stream: "server { listen 127.0.0.1:\(middle); pass WEB; }")
+    let result = try await scene.curl(
+      stand.cast.to(stand.front) + stand.cast.alice.curl + ["--http1.1", "https://localhost/"])
+    #expect(result.text == "web 127.0.0.1 \(stand.front) http", "\(result.errors)")
+  }
+
+  /// The listener that serves the connection asks for no certificate, so nobody else would judge its client again.
+  @Test func `a client that is revoked after its connection has passed loses it`() async throws {
+    let scene = try Scene.ofTest(), cast = try Cast(scene), (front, web) = try (scene.port(), scene.port())
+    let bob = try scene.identity("bob", cast.authority.client(commonName: "bob"))
+    func list(_ revoked: [IdentityFiles]) throws {
+      let list = RevocationListBuilder(revoking: revoked.map(\.certified.certificate), number: revoked.count + 1)
+      rename(try scene.write("crl.new", text: list.pem(signedBy: cast.authority.root)), scene.path("crl.pem"))
+    }
+    try list([])
+    let daemon = try await Sallyport.start(
+      scene,
+      streamConfiguration(
+        "server { listen 127.0.0.1:\(front) ssl; \(Cast.tls) ssl_crl crl.pem; pass 127.0.0.1:\(web); }",
+        http: "server { listen 127.0.0.1:\(web); location / { return 200 web; } }", workers: 1))
+    func ask(_ wire: Wire) throws -> Int {
+      try wire.write("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+      return try wire.response().status
+    }
+    let (kept, lost) = try await offPool {
+      let wires = (
+        try OpenSSLClient(scene, port: front, identity: cast.alice).wire,
+        try OpenSSLClient(scene, port: front, identity: bob).wire
+      )
+      #expect(try ask(wires.0) == 200 && ask(wires.1) == 200)
+      return wires
+    }
+    try list([bob])
+    daemon.signal(SIGHUP)
+    #expect(try await offPool { try lost.readToEnd().isEmpty })
+    #expect(try await offPool { try ask(kept) } == 200)
+    try await daemon.logged("the connection was closed: client SSL certificate verify error: (23:certificate revoked")
   }
 
   @Test func `TLS that ended here doesn't begin again`() async throws {
