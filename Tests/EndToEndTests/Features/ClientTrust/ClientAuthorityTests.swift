@@ -34,7 +34,7 @@ import Testing
     #expect(try write(scene, cast, others: 100) < 16_384)
     #expect(try await !scene.check(server(1)).everything.contains("bytes of each handshake"))
     let port = try scene.port()
-    #expect(try (60_000..<65_200).contains(write(scene, cast, others: 470)))
+    #expect(try (60_000..<65_200).contains(write(scene, cast, others: 430)))
     let many = try await scene.check(server(1))
     #expect(many.status == 0 && many.everything.contains("bytes of each handshake; clients of Java refuse more"))
     _ = try await Sallyport.start(scene, server(port))
