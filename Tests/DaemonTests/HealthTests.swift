@@ -33,6 +33,7 @@ import Transport
     answer.lists = [.init(update: 1, end: 2, issuer: "CN=a b"), .init(update: -3, end: nil, issuer: "CN=c")]
     answer.notice = .before(seconds: 5)
     answer.workloadProblem = (false, "the agent can't be followed")
+    answer.hasLostOpener = true
     return answer
   }
 

@@ -59,9 +59,6 @@ package struct HealthReport: Sendable, Hashable {
     self.process = process
     add(
       .process, .good, "\(process) of user \(user), sallyport \(answer.version), configuration \(answer.configuration)")
-    if answer.hasLostOpener {
-      add(.process, .warning, "the one that opens root's files has ended: restart, or replace the process (USR2)")
-    }
     add(.generation, answer.generation > 0 ? .good : .failed, "\(answer.generation)")
     let answering = answer.workers - answer.silent.count
     let silent = answer.silent.map { "\($0)" }.joined(separator: ", ")
@@ -74,8 +71,11 @@ package struct HealthReport: Sendable, Hashable {
     facts.append(HealthFact(subject: subject, state: state, text: text))
   }
 
-  /// The former generation serves on, and a restart would end it.
+  /// The former generation serves on, and a restart would end it. A reload may need what only root may open.
   mutating func judgeReload() {
+    if answer?.hasLostOpener ?? false {
+      add(.process, .warning, "the one that opens root's files has ended: restart, or replace the process (USR2)")
+    }
     if let refused = answer?.refusedReload { add(.reload, .warning, "the last one was refused: \(refused)") }
   }
 
