@@ -395,7 +395,8 @@ final class Supervisor {
       errorLog.notice("in effect again: \(unit.kind) \(unit.files.joined(separator: ", "))")
     }
     toldStale = stale
-    fleet.metrics.process.take(stale: stale, forbidden: current.files.forbidden)
+    fleet.metrics.process.take(
+      WatchedFiles(paths: current.files.paths, forbidden: current.files.forbidden, stale: stale))
   }
 
   /// For `systemctl status`; empty if every file is in effect.

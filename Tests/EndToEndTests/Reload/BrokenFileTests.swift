@@ -70,7 +70,7 @@ import Testing
     let metrics = try await stage.ask(stage.cast.alice, "/metrics").text
     #expect(
       metrics.split(separator: "\n").contains {
-        $0.hasPrefix("sallyport_file_stale{") && $0.contains("file=\"\(file)\"") && $0.hasSuffix(" 1")
+        $0.hasPrefix("sallyport_file_stale{") && $0.contains("/\(file)\"") && $0.hasSuffix(" 1")
       }, "\(metrics)")
     #expect(try await stage.ask(stage.cast.alice, "/status").text.contains("NOT in effect"))
 

@@ -28,6 +28,9 @@ struct MetricsPage {
     page.renewals(snapshot.renewals)
     if let spans = snapshot.spans { page.spans(spans.counts) }
     page.stores(snapshot)
+    page.gauge(
+      "sallyport_spiffe_faults", "Parts of the SPIFFE agent's last message that are not in effect.", [:],
+      Int64(snapshot.workload?.material?.faults.count ?? 0))
     if let workload = snapshot.workload { page.workload(workload) }
     return page.page.text
   }
@@ -40,7 +43,7 @@ struct MetricsPage {
       "sallyport_generation", "Configurations brought to life since the start; a reload counts one.", [:],
       Int64(snapshot.generation.number))
     reloads(snapshot.reloads)
-    files(snapshot)
+    files(snapshot.files)
     gauge("process_start_time_seconds", "When the process started, in seconds since 1970.", [:], snapshot.startedAt)
     let figures = snapshot.figures
     if let time = figures.cpuTime {
@@ -70,19 +73,19 @@ struct MetricsPage {
     }
   }
 
-  private mutating func files(_ snapshot: MetricsSnapshot) {
+  private mutating func files(_ files: WatchedFiles) {
+    let stale = Set(files.stale.filter { $0.state == .changed }.flatMap(\.paths))
+    let closed = Set(files.forbidden + files.stale.filter { $0.state == .unread }.flatMap(\.paths))
     page.family(
       "sallyport_file_stale", .gauge,
       "1 for a file that changed and can't be loaded: what it says now is not in effect.")
-    for file in Set(snapshot.stale.filter { $0.state == .changed }.flatMap(\.files)).sorted() {
-      page.sample("sallyport_file_stale", ["file": file], 1 as Int64)
-    }
+    let all = Set(files.paths).union(stale).union(closed).sorted()
+    for path in all { page.sample("sallyport_file_stale", ["file": path], (stale.contains(path) ? 1 : 0) as Int64) }
     page.family(
       "sallyport_file_unreadable", .gauge,
       "1 for a file that the process may not read or can't read again: its changes have no effect.")
-    let unread = snapshot.stale.filter { $0.state == .unread }.flatMap(\.files)
-    for file in Set(snapshot.forbidden + unread).sorted() {
-      page.sample("sallyport_file_unreadable", ["file": file], 1 as Int64)
+    for path in all {
+      page.sample("sallyport_file_unreadable", ["file": path], (closed.contains(path) ? 1 : 0) as Int64)
     }
   }
 
@@ -349,9 +352,6 @@ struct MetricsPage {
     counter(
       "sallyport_spiffe_stream_failures_total", "Streams from the SPIFFE agent that failed or could not begin.", [:],
       state.failures)
-    gauge(
-      "sallyport_spiffe_faults", "Parts of the SPIFFE agent's last message that are not in effect.", [:],
-      Int64(state.material?.faults.count ?? 0))
     page.family(
       "sallyport_spiffe_identity_end_timestamp_seconds", .gauge, "When an identity of the SPIFFE agent ends.")
     for svid in state.material?.svids ?? [] {

@@ -59,10 +59,7 @@ struct MetricsSnapshot {
   /// Of revocation lists, by URL.
   var fetches: [(url: String, history: FetchHistory)] = []
   var renewals: [ACMERenewalState] = []
-  /// The units of material without effect.
-  var stale: [StaleMaterial] = []
-  /// Files that the process may not read, so that their changes go unnoticed.
-  var forbidden: [String] = []
+  var files = WatchedFiles()
   /// nil: the configuration has no collector.
   var spans: (endpoint: String, counts: SpanExporter.Counts)?
   /// The stores of the configuration, each with its address.
@@ -84,7 +81,7 @@ extension MetricsSnapshot {
     figures = metrics.process.figures
     fetches = metrics.process.fetches.map { ($0.key, $0.value) }.sorted { $0.0 < $1.0 }
     renewals = metrics.process.renewals
-    (stale, forbidden) = metrics.process.files
+    files = metrics.process.files
     spans = metrics.process.spans
     let records = Dictionary(metrics.process.stores) { first, _ in first }
     stores = generation.http.sharedStores.compactMap { store in

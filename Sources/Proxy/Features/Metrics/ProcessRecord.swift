@@ -117,8 +117,7 @@ public final class ProcessRecord: Sendable {
     var workload: WorkloadIdentity?
     var spans: SpanExporter?
     var stores: StoreRecords?
-    var stale: [StaleMaterial] = []
-    var forbidden: [String] = []
+    var files = WatchedFiles()
   }
 
   private let state: Mutex<State>
@@ -142,11 +141,8 @@ public final class ProcessRecord: Sendable {
     }
   }
 
-  /// The units of material without effect, and the files that the process may not read.
-  var files: (stale: [StaleMaterial], forbidden: [String]) { state.withLock { ($0.stale, $0.forbidden) } }
-  public func take(stale: [StaleMaterial], forbidden: [String]) {
-    state.withLock { ($0.stale, $0.forbidden) = (stale, forbidden) }
-  }
+  var files: WatchedFiles { state.withLock { $0.files } }
+  public func take(_ files: WatchedFiles) { state.withLock { $0.files = files } }
 
   /// The certificates that the process renews by itself.
   public var renewals: [ACMERenewalState] { acme.withLock { $0 } }

@@ -21,6 +21,8 @@ public struct StaleMaterial: Sendable, Hashable {
   public let kind: String
   /// As the configuration names them.
   public let files: [String]
+  /// Those of them that have a path.
+  public let paths: [String]
   public let use: Use
   public let state: State
   public let place: SourceLocation?
@@ -28,10 +30,12 @@ public struct StaleMaterial: Sendable, Hashable {
   public let hint: String?
 
   package init(
-    kind: String, files: [String], use: Use, state: State, place: SourceLocation?, reason: String, hint: String?
+    kind: String, files: [String], paths: [String], use: Use, state: State, place: SourceLocation?, reason: String,
+    hint: String?
   ) {
     self.kind = kind
     self.files = files
+    self.paths = paths
     self.use = use
     self.state = state
     self.place = place
@@ -51,9 +55,23 @@ public struct StaleMaterial: Sendable, Hashable {
   }
 }
 
-/// What is told of a file that the process may not read.
-public enum FileWords {
-  public static func forbidden(_ path: String) -> String {
+/// How the files stand that the process loads again when they change.
+public struct WatchedFiles: Sendable {
+  /// All of them, by their paths.
+  public let paths: [String]
+  /// Those that the process may not read, so that their changes go unnoticed.
+  public let forbidden: [String]
+  /// The units without effect.
+  public let stale: [StaleMaterial]
+
+  public init(paths: [String] = [], forbidden: [String] = [], stale: [StaleMaterial] = []) {
+    self.paths = paths
+    self.forbidden = forbidden
+    self.stale = stale
+  }
+
+  /// For `health` and the status page.
+  public static func words(ofForbidden path: String) -> String {
     "\"\(path)\" may not be read by the user that serves: what was loaded serves on, and changes go unnoticed"
   }
 }

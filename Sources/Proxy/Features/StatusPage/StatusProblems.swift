@@ -32,10 +32,12 @@ extension StatusProblem {
           severity: .error,
           text: "The last reload was refused (\(StatusWords.time(refusal.at))): \(refusal.reason)"))
     }
-    found += snapshot.stale.map {
+    found += snapshot.files.stale.map {
       StatusProblem(severity: $0.state == .changed ? .error : .warning, text: "A file is \($0.words)")
     }
-    found += snapshot.forbidden.map { StatusProblem(severity: .warning, text: FileWords.forbidden($0)) }
+    found += snapshot.files.forbidden.map {
+      StatusProblem(severity: .warning, text: WatchedFiles.words(ofForbidden: $0))
+    }
     if let workload = snapshot.workload { found += identity(workload, now: snapshot.now) }
     found += renewals(snapshot) + certificates(snapshot) + notices(snapshot) + fetches(snapshot) + lists(snapshot)
     if let (endpoint, counts) = snapshot.spans, counts.failures > 0 {
