@@ -47,7 +47,7 @@ package struct Check {
       found + UnheededRevocations.warnings(settings.http) + material.diagnostics + unresolved
       + WorkloadEndpoint.faults(settings, severity: .warning) + WorkloadEndpoint.note(settings)
       + Self.kernelNotes(settings.main.sandbox, hasLandlock: Landlock.version != nil)
-    policy = EffectivePolicy(settings.http, material).lines
+    policy = EffectivePolicy(settings.http, material, resolution.groups).lines
   }
 
   /// What the kernel of this machine lacks. It may not be the machine that runs the configuration.

@@ -17,10 +17,13 @@ struct EffectivePolicy {
   private let material: KeyMaterial
   private(set) var lines: [String] = []
 
-  init(_ http: HTTPSettings, _ material: KeyMaterial) {
+  /// `resolved`: as `http.groups`.
+  init(_ http: HTTPSettings, _ material: KeyMaterial, _ resolved: [ResolvedGroup] = []) {
     self.http = http
     self.material = material
     for index in http.servers.indices { describe(server: index) }
+    let doors = UpstreamDoors(http, resolved).lines
+    if !doors.isEmpty { lines += doors + [""] }
   }
 
   /// The policy of one upstream alone.

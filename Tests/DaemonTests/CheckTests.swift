@@ -44,6 +44,58 @@ import Testing
     }
   }
 
+  @Test func `the policy names the doors to an upstream that need no certificate`() throws {
+    try withScene { scene in
+      try scene.serverFiles()
+      let tls = "ssl_certificate server.pem; ssl_certificate_key server.key; ssl_client_certificate ca.pem;"
+      func doors(_ servers: String, _ rest: String = "") throws -> [String] {
+        let path = try scene.write(
+          "test.conf",
+          text: "events {} http { upstream erp { server 127.0.0.1:9000; server 10.0.0.1:9000; } \(servers) } \(rest)")
+        let check = Check(path)
+        #expect(check.count(.error) == 0, "\(check.diagnostics)")
+        return check.policy.filter { $0.contains("without a certificate") || $0.contains("told who") }
+      }
+      let mutual = """
+        server { listen 127.0.0.1:8443 ssl; \(tls) ssl_verify_client on; location / { proxy_pass http://erp;
+          proxy_set_header X-Client-DN $ssl_client_s_dn; } }
+        """
+      func plain(_ lines: String, port: Int = 8080) -> String {
+        "server { listen 127.0.0.1:\(port); location / { \(lines) } }"
+      }
+      let told = "  it is told who a client is in X-Client-DN: no client's own field goes there"
+      #expect(try doors(mutual) == [])
+      #expect(try doors(plain("proxy_pass http://erp;")) == [])
+      #expect(
+        try doors(mutual + plain("proxy_pass http://erp;")) == [
+          "upstream erp is reached without a certificate by 127.0.0.1:8080", told,
+        ])
+      #expect(
+        try doors(mutual + plain("proxy_pass http://10.0.0.1:9000;")) == [
+          "upstream erp is reached without a certificate by 127.0.0.1:8080", told,
+          "upstream 10.0.0.1:9000 is reached without a certificate by 127.0.0.1:8080", told,
+        ])
+      #expect(try doors(mutual + plain("proxy_pass http://127.0.0.1:9001;")).count == 1)
+      #expect(
+        try doors(mutual + plain("proxy_pass http://$host;")) == [
+          "upstream erp is reached without a certificate by 127.0.0.1:8080 (if its variables name it)", told,
+        ])
+      let optional = """
+        server { listen 127.0.0.1:8443 ssl; server_name b.example; \(tls) ssl_verify_client optional;
+          location / { proxy_pass http://erp; } location /in/ { proxy_pass http://10.0.0.2; ssl_client_allow cn=a; } }
+        """
+      #expect(
+        try doors(mutual + optional) == [
+          "upstream erp is reached without a certificate by 127.0.0.1:8443 (b.example)", told,
+        ])
+      #expect(
+        try doors(mutual, "stream { server { listen 127.0.0.1:8081; proxy_pass 127.0.0.1:9000; } }") == [
+          "upstream erp is reached without a certificate by 127.0.0.1:8081 (stream)", told,
+          "upstream 127.0.0.1:9000 is reached without a certificate by 127.0.0.1:8081 (stream)", told,
+        ])
+    }
+  }
+
   @Test func `the policy says whose word about certificates is taken, and that the front has seen the proof`() throws {
     try withScene { scene in
       try scene.serverFiles()

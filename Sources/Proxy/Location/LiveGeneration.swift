@@ -15,8 +15,12 @@ struct LiveMakers {
   let stores: LiveStores
   /// Groups with `resolve`, by index.
   let followed: [Int: FollowedGroup]
-  /// The identity fields of the server block. Its locations remove such fields from clients' requests.
-  var identityNames: [[UInt8]] = []
+  /// By which fields server blocks tell upstreams who a client is.
+  let identityNames: IdentityNames
+  /// The index of the server block.
+  var server = 0
+  /// The fields of the server block that its locations remove from clients' requests for another reason.
+  var removedNames: [[UInt8]] = []
   /// Those of the server block.
   var conditionals = ConditionalLocations()
   /// nil but for `sallyport check --explain`.
@@ -98,12 +102,12 @@ final class LiveGeneration {
     self.stores = stores
     let makers = LiveMakers(
       generation: generation, shared: shared, groups: groups, balances: balances, accessLogs: LiveAccessLogs(writers),
-      resolvers: resolvers, stores: stores, followed: followed, trace: trace)
+      resolvers: resolvers, stores: stores, followed: followed,
+      identityNames: IdentityNames(generation.http, generation.groups), trace: trace)
     let servers = generation.http.servers.enumerated().map { index, settings in
       var makers = makers
-      makers.identityNames = IdentityNames.of(
-        settings.root, generation.http.computed, named: generation.http.slotNames)
-      makers.identityNames += settings.root[RealClientCert.self]?.fieldNames ?? []
+      makers.server = index
+      makers.removedNames = settings.root[RealClientCert.self]?.fieldNames ?? []
       makers.conditionals = ConditionalLocations()
       return LiveServer(
         settings: settings, context: generation.serverContexts[index],

@@ -110,6 +110,11 @@ package struct ClientAccess: LocationFeature {
     return ClientRules.message(place, reason)
   }
 
+  var entryRule: EntryRule? {
+    let lines = rules.deny.map { "deny \($0.spelling)" } + rules.allow.map { "allow \($0.spelling)" }
+    return EntryRule(text: "ssl_client \(lines.joined(separator: ", "))")
+  }
+
   var guardingDirective: String? { rules.allow.isEmpty ? nil : Self.allow }
 
   static func compare(_ old: Self?, _ new: Self?, _ names: ComparedNames, _ found: inout TrustChanges) {

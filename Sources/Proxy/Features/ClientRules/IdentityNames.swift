@@ -1,25 +1,96 @@
 import Identity
+package import Upstream
 
-/// The names of the fields by which a server tells upstreams who its client is: those of `client_identity`, and each that
-/// a `proxy_set_header` fills from a `$ssl_…` variable, also by way of `set`. A variable that the configuration defines
-/// under such a name counts, whatever its value comes from.
+/// The names of the fields by which server blocks tell upstreams who their client is: those of `client_identity`, and each
+/// that a `proxy_set_header` fills from a `$ssl_…` variable, also by way of `set`. A variable that the configuration defines
+/// under such a name counts, whatever its value comes from. So does `$remote_user` in a server block with `auth_basic`.
 ///
-/// The names apply to the whole server block. A location with its own `proxy_set_header` inherits none, and would
-/// forward a client's field under a name that the upstream trusts.
-enum IdentityNames {
-  /// `named`: the names of variables by slot.
-  static func of(
-    _ root: LocationSettings, _ computed: [Int: ComputedVariable], named: [Int: String]
-  ) -> [[UInt8]] {
-    let locations = root.withInner
-    let slots = slots(in: locations, computed, from: Set(named.filter { $0.value.hasPrefix("ssl_") }.keys))
-    var names: [[UInt8]] = []
-    for case let pass? in locations.map({ $0[ProxyPassSettings.self] }) {
-      if pass.clientIdentity != .off { names += IdentityFieldForm.names.map { Array($0.utf8) } }
-      names += pass.setFields.filter { saysClient($0.value, slots) }.map(\.name)
+/// An upstream believes such a field whoever wrote it. So a name is removed from clients' requests in two places:
+/// - in the whole server block that sets it, because a location with its own `proxy_set_header` inherits none;
+/// - in each other server block, wherever its requests can reach an upstream that the field is for.
+/// A `proxy_set_header` of the other block says the field anew, as everywhere.
+package struct IdentityNames {
+  /// By index in `HTTPSettings.servers`.
+  private var ofServers: [[[UInt8]]] = []
+  /// By the address of an upstream server.
+  private var told: [UpstreamAddress: [[UInt8]]] = [:]
+  /// Those that may go to any upstream: variables name it.
+  private var toldAnywhere: [[UInt8]] = []
+  private var all: [[UInt8]] = []
+  private let reaches: UpstreamReaches
+
+  package init(_ http: HTTPSettings, _ groups: [ResolvedGroup]) {
+    reaches = UpstreamReaches(http, groups)
+    let ssl = Set(http.slotNames.filter { $0.value.hasPrefix("ssl_") }.keys)
+    for server in http.servers {
+      var ofServer: [[UInt8]] = []
+      for (pass, names) in Self.told(by: server.root, http.computed, ssl) {
+        ofServer += names
+        switch reaches.reach(of: pass) {
+        case .any: toldAnywhere += names
+        case .servers(let addresses): for address in addresses { told[address, default: []] += names }
+        }
+      }
+      ofServers.append(Self.distinct(ofServer))
     }
+    all = Self.distinct(ofServers.flatMap { $0 })
+  }
+
+  /// The names that the requests of a location's clients may not bring to its upstream.
+  package func names(inServer index: Int, to pass: ProxyPassSettings) -> [[UInt8]] {
+    if all.isEmpty { return [] }
+    let own = ofServers.indices.contains(index) ? ofServers[index] : []
+    return Self.distinct(own + names(toldTo: reaches.reach(of: pass)))
+  }
+
+  /// The names by which any server block tells these upstream servers who a client is.
+  package func names(toldTo reach: UpstreamReach) -> [[UInt8]] {
+    switch reach {
+    case .any: all
+    case .servers(let addresses): Self.distinct(toldAnywhere + addresses.flatMap { told[$0] ?? [] })
+    }
+  }
+
+  private static func distinct(_ names: [[UInt8]]) -> [[UInt8]] {
     var seen: Set<[UInt8]> = []
     return names.filter { seen.insert($0).inserted }
+  }
+
+  /// What each `proxy_pass` of a server block tells; nothing of those that tell nothing. `ssl`: the slots of variables that
+  /// the configuration names `ssl_…`.
+  private static func told(
+    by root: LocationSettings, _ computed: [Int: ComputedVariable], _ ssl: Set<Int>
+  ) -> [(pass: ProxyPassSettings, names: [[UInt8]])] {
+    let locations = root.withNested
+    let passes = locations.compactMap { $0[ProxyPassSettings.self] }
+    guard passes.contains(where: { $0.clientIdentity != .off || !$0.setFields.isEmpty }) else { return [] }
+    let asks = locations.contains { $0[AuthBasic.self] != nil }
+    let slots = slots(in: locations, computed, from: ssl, asksPasswords: asks)
+    return passes.compactMap { pass in
+      var names = pass.clientIdentity == .off ? [] : IdentityFieldForm.names.map { Array($0.utf8) }
+      names += pass.setFields.filter { slots.sayClient($0.value) }.map(\.name)
+      return names.isEmpty ? nil : (pass, names)
+    }
+  }
+
+  /// The variables of a server block that say who the client is.
+  private struct Slots {
+    var found: Set<Int>
+    /// Whether `$remote_user` is somebody whose password was asked for.
+    let asksPasswords: Bool
+
+    func sayClient(_ template: Template) -> Bool {
+      template.uses {
+        switch $0 {
+        case .feature(let variable): variable.saysClient
+        case .simple(.remote_user): asksPasswords
+        case .simple(let variable): variable.rawValue.hasPrefix("ssl_")
+        case .slot(let slot), .settable(let slot, _): found.contains(slot)
+        case .capture, .escapedCapture: found.contains(positional)
+        default: false
+        }
+      }
+    }
   }
 
   /// The slot for what is captured by position: `$1`.
@@ -28,57 +99,41 @@ enum IdentityNames {
   /// The slots whose values come from `$ssl_…` variables, directly or through another slot: by `set`, by the captures of
   /// an `if`, or by `map`, `geo` and `split_clients`. `found`: those that are known to be such.
   private static func slots(
-    in locations: [LocationSettings], _ computed: [Int: ComputedVariable], from found: Set<Int>
-  ) -> Set<Int> {
-    var found = found
+    in locations: [LocationSettings], _ computed: [Int: ComputedVariable], from ssl: Set<Int>, asksPasswords: Bool
+  ) -> Slots {
+    var slots = Slots(found: ssl, asksPasswords: asksPasswords)
     // What the upstream of `auth_request` says of the client.
-    for location in locations { found.formUnion(location[AuthRequest.self]?.slots ?? []) }
+    for location in locations { slots.found.formUnion(location[AuthRequest.self]?.slots ?? []) }
     var count: Int
     repeat {
-      count = found.count
+      count = slots.found.count
       for step in locations.flatMap({ $0[Rewrite.self]?.steps.withInner ?? [] }) {
         switch step {
-        case .set(let slot, let template) where saysClient(template, found): found.insert(slot)
+        case .set(let slot, let template) where slots.sayClient(template): slots.found.insert(slot)
         case .if(let block):
-          guard case .matches(let subject, _, let captures) = block.condition, saysClient(subject, found) else { break }
-          found.insert(positional)
-          found.formUnion(captures.map(\.slot))
+          guard case .matches(let subject, _, let captures) = block.condition, slots.sayClient(subject) else { break }
+          slots.found.insert(positional)
+          slots.found.formUnion(captures.map(\.slot))
         default: break
         }
       }
       for (slot, variable) in computed {
         switch variable.source {
         case .map(let map):
-          if saysClient(map.subject, found) {
-            found.insert(slot)
-            if !map.patterns.isEmpty { found.insert(positional) }
-            found.formUnion(map.patterns.flatMap { $0.captures.map(\.slot) })
+          if slots.sayClient(map.subject) {
+            slots.found.insert(slot)
+            if !map.patterns.isEmpty { slots.found.insert(positional) }
+            slots.found.formUnion(map.patterns.flatMap { $0.captures.map(\.slot) })
           }
-          if map.values.contains(where: { saysClient($0, found) }) { found.insert(slot) }
-        case .geo(let geo): if let subject = geo.subject, saysClient(subject, found) { found.insert(slot) }
-        case .split(let split): if saysClient(split.subject, found) { found.insert(slot) }
-        case .keyval(let keyval): if saysClient(keyval.key, found) { found.insert(slot) }
+          if map.values.contains(where: { slots.sayClient($0) }) { slots.found.insert(slot) }
+        case .geo(let geo): if let subject = geo.subject, slots.sayClient(subject) { slots.found.insert(slot) }
+        case .split(let split): if slots.sayClient(split.subject) { slots.found.insert(slot) }
+        case .keyval(let keyval): if slots.sayClient(keyval.key) { slots.found.insert(slot) }
         }
       }
-    } while found.count > count
-    return found
+    } while slots.found.count > count
+    return slots
   }
-
-  private static func saysClient(_ template: Template, _ slots: Set<Int>) -> Bool {
-    template.uses {
-      switch $0 {
-      case .feature(let variable): variable.saysClient
-      case .simple(let variable): variable.rawValue.hasPrefix("ssl_")
-      case .slot(let slot), .settable(let slot, _): slots.contains(slot)
-      case .capture, .escapedCapture: slots.contains(positional)
-      default: false
-      }
-    }
-  }
-}
-
-extension LocationSettings {
-  fileprivate var withInner: [LocationSettings] { [self] + (locations + conditional).flatMap(\.withInner) }
 }
 
 extension [RewriteStep] {

@@ -150,7 +150,8 @@ final class LiveProxyPass: LiveContent {
     }
     self.setsEarlyData = replaced.contains(name: "Early-Data")
     self.setsOwnership = settings.setFields.contains { ConnectionOwnership.mayBeOfOneClient($0) }
-    for name in makers.identityNames { replaced.insert(name, withAliases: true) }
+    let removed = makers.removedNames + makers.identityNames.names(inServer: makers.server, to: settings)
+    for name in removed { replaced.insert(name, withAliases: true) }
     self.authentication = settings.authentication.map { [group] in LiveUpstreamAuth($0, settings, group, makers) }
     if authentication != nil { for name in LiveUpstreamAuth.ours { replaced.insert(name, withAliases: true) } }
     if envelope != nil {
