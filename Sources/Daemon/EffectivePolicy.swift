@@ -74,7 +74,20 @@ struct EffectivePolicy {
     for location in (server.root.locations + server.root.conditional).flatMap(\.withNested) {
       describe(location, in: server.root)
     }
+    describe(readingsIn: server)
     lines.append("")
+  }
+
+  /// Between which locations other readings of a path count.
+  private mutating func describe(readingsIn server: ServerSettings) {
+    func names(_ locations: [LocationSettings]) -> String {
+      locations.map(\.match.asWritten).joined(separator: ", ")
+    }
+    for pair in WatchedPaths.pairs(server.root) {
+      add(
+        1, "path readings",
+        "a path in \(names(pair.open)) that can be read as one in \(names(pair.guarded)) needs its admission, too")
+    }
   }
 
   /// What a server of `stream` does before TLS.

@@ -187,6 +187,10 @@ import Testing
       "allow 10.0.0.0/8; deny all;", "deny all; allow 10.0.0.0/8;", .other,
       "allow and deny come in another order: deny all, allow 10.0.0.0/8"
     ),
+    (
+      "path_readings parameters case;", "path_readings parameters;", .opens,
+      "other readings of a path are no longer judged: case (path_readings)"
+    ),
     ("auth_basic r; auth_basic_user_file users;", "", .opens, "no password is asked for any more"),
     ("auth_basic r;", "auth_basic r; satisfy any;", .opens, "an address or a password is enough (satisfy any)"),
     (

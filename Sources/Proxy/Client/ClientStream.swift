@@ -33,18 +33,27 @@ class ClientStream: EventTarget {
 
   deinit { exchangeRef?.release() }
 
-  /// Whether the stream is no client's, but that of a subrequest (`Subrequest`).
-  final let isSubrequest: Bool
+  /// Whose stream it is.
+  enum Role {
+    case client
+    /// A request that sallyport begins itself (`Subrequest`).
+    case subrequest
+    /// A question whether a location admits the client (`ReadingProbe`).
+    case reading
+  }
+  final let role: Role
+  /// Whether the stream is no client's.
+  final var isSubrequest: Bool { role != .client }
 
   init(_ session: ClientSession) {
     self.session = session
-    isSubrequest = false
+    role = .client
     super.init(loop: session.transport.loop)
   }
 
-  init(subrequestOf session: ClientSession) {
+  init(subrequestOf session: ClientSession, role: Role) {
     self.session = session
-    isSubrequest = true
+    self.role = role
     super.init(loop: session.transport.loop)
   }
 
@@ -52,6 +61,9 @@ class ClientStream: EventTarget {
   var live: LiveGeneration { session.live }
   /// The exchange of a subrequest ends. Its values can still be read. Returns whether the access log gets a line.
   func subrequestWillEnd(_ exchange: Exchange, _ reason: EndReason) -> Bool { true }
+
+  /// The phases of the exchange of a `ReadingProbe` have admitted the client.
+  func didAdmit() {}
 
   /// Whether the exchange has a request and a response; false for a session of `stream`.
   var carriesRequests: Bool { true }

@@ -156,11 +156,38 @@ final class Exchange {
     perform(cursor.next(counts, .all))
   }
 
+  /// Begins the exchange of a `ReadingProbe`: another exchange's request, in the location of another reading of its path.
+  func begin(_ stream: ClientStream, reading path: [UInt8], in found: LiveLocation, under main: Exchange) {
+    start(stream)
+    assume(main.server)
+    variables.inherit(main.variables, computed: stream.live.variables)
+    relayedFacts = main.relayedFacts
+    target.begin(.whole, isShownAsGet: main.target.isShownAsGet, at: path, main.target.redirectedArguments)
+    location = found
+    if case .regex(let pattern, let slots) = found.settings.match {
+      var captures = Captures()
+      if case .match = path.withUnsafeBytes({ pattern.match($0, scratch: worker.patternScratch, into: &captures) }) {
+        variables.take(captures, of: path, slots: slots)
+      }
+    }
+    perform(enter(found))
+  }
+
+  /// The location admits the client. Its content never begins.
+  private func endReading() {
+    withStream { $0.didAdmit() }
+    end(.complete)
+  }
+
   // MARK: Phases
 
   private var counts: PhaseCounts {
     let counts = PhaseCounts(server.rewrite, location.steps)
-    return isSubrequest ? counts.ofSubrequest : counts
+    return switch withStream({ $0.role }) {
+    case .client?, nil: counts
+    case .subrequest?: counts.ofSubrequest
+    case .reading?: counts.ofReading
+    }
   }
 
   private func step(_ phase: Phase, _ index: Int) -> PhaseStep {
@@ -176,7 +203,8 @@ final class Exchange {
         let outcome = step(phase, index).run(self)
         action = cursor.take(variables.isBroken ? failBroken(outcome) : outcome, counts, location.steps.satisfy)
       case .findLocation: action = findLocation()
-      case .startContent: return startContent()
+      case .startContent:
+        return withStream({ $0.role }) == .reading ? endReading() : startContent()
       case .fail(let failure):
         if failure.code == 401, cursor.phase == .access, DelayedDenial.begins(failure, of: self) { return }
         return fail(failure)
@@ -306,6 +334,8 @@ final class Exchange {
 
   // MARK: What steps and handlers settle
 
+  /// The locations of the path's other readings have admitted the client.
+  func noteAdmittedReadings() { target.hasAdmittedReadings = true }
   func noteRefusedPath() { target.note(refused: head, mergeSlashes: server.settings.head.mergesSlashes) }
   func set(_ slot: Int, _ value: [UInt8]) { variables.set(slot, value) }
   /// Whether a report of `ssl_verify_report_only` is the exchange's first.

@@ -127,6 +127,8 @@ struct ExchangeTarget: ~Copyable {
   var hasPassed = false
   /// Whether an error page was shown, and no further one may be (`recursive_error_pages off`).
   var endsErrorPages = false
+  /// Whether the locations of the path's other readings have admitted the client (`path_readings`).
+  var hasAdmittedReadings = false
   /// Whether a redirect has made the request a GET, which `$request_method` then says, as in nginx. In a subrequest: of the
   /// main request.
   private(set) var isShownAsGet = false
@@ -144,6 +146,7 @@ struct ExchangeTarget: ~Copyable {
       isShownAsGet = false
     }
     isChanged = false
+    hasAdmittedReadings = false
   }
 
   mutating func take(_ redirection: Redirection, isHead: Bool) {
@@ -157,6 +160,15 @@ struct ExchangeTarget: ~Copyable {
     self.isShownAsGet = isShownAsGet
     endsErrorPages = true
     redirect(to: path, .these(arguments))
+  }
+
+  /// The target of a `ReadingProbe` begins. The query is that of the main request. Error pages don't apply.
+  mutating func begin(_ redirection: Redirection, isShownAsGet: Bool, at path: [UInt8], _ arguments: [UInt8]?) {
+    self.redirection = redirection
+    self.isShownAsGet = isShownAsGet
+    endsErrorPages = true
+    redirect(to: path, .kept)
+    redirectedArguments = arguments
   }
 
   /// A location was found for the path.
@@ -173,6 +185,7 @@ struct ExchangeTarget: ~Copyable {
     isRewritten = true
     isInternal = true
     isChanged = !keepsLocation
+    hasAdmittedReadings = false
     if keepsLocation { hasLeftLocation = true }
   }
 
@@ -223,6 +236,7 @@ struct ExchangeTarget: ~Copyable {
     isRewritten = true
     isInternal = true
     hasLeftLocation = false
+    hasAdmittedReadings = false
     isChanged = false
   }
 }

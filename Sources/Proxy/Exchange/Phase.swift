@@ -53,26 +53,41 @@ struct PhaseCounts: Equatable {
   var rewrite = 0
   var preaccess = 0
   var access = 0
+  var postAccess = 0
   var precontent = 0
 
-  init(serverRewrite: Int = 0, rewrite: Int = 0, preaccess: Int = 0, access: Int = 0, precontent: Int = 0) {
+  init(
+    serverRewrite: Int = 0, rewrite: Int = 0, preaccess: Int = 0, access: Int = 0, postAccess: Int = 0,
+    precontent: Int = 0
+  ) {
     self.serverRewrite = serverRewrite
     self.rewrite = rewrite
     self.preaccess = preaccess
     self.access = access
+    self.postAccess = postAccess
     self.precontent = precontent
   }
 
   init(_ server: [PhaseStep], _ steps: PhaseSteps) {
     self.init(
       serverRewrite: server.count, rewrite: steps.rewrite.count, preaccess: steps.preaccess.count,
-      access: steps.access.count, precontent: steps.precontent.count)
+      access: steps.access.count, postAccess: steps.postAccess.count, precontent: steps.precontent.count)
   }
 
   /// Those of a subrequest: as in nginx, who may send the main request was judged for that.
   var ofSubrequest: PhaseCounts {
     var counts = self
     counts.access = 0
+    counts.postAccess = 0
+    return counts
+  }
+
+  /// Those of a `ReadingProbe`: what says who may enter.
+  var ofReading: PhaseCounts {
+    var counts = self
+    counts.preaccess = 0
+    counts.postAccess = 0
+    counts.precontent = 0
     return counts
   }
 
@@ -82,8 +97,9 @@ struct PhaseCounts: Equatable {
     case .rewrite: rewrite
     case .preaccess: preaccess
     case .access: access
+    case .postAccess: postAccess
     case .precontent: precontent
-    case .findLocation, .postRewrite, .postAccess, .content: 0
+    case .findLocation, .postRewrite, .content: 0
     }
   }
 }
@@ -206,6 +222,8 @@ struct PhaseSteps {
   var rewrite: [PhaseStep] = []
   var preaccess: [PhaseStep] = []
   var access: [PhaseStep] = []
+  /// Behind `satisfy`: no step of the access phase overrides them.
+  var postAccess: [PhaseStep] = []
   var precontent: [PhaseStep] = []
   var satisfy = Satisfy.all
 
@@ -216,11 +234,14 @@ struct PhaseSteps {
       case .rewrite: rewrite
       case .preaccess: preaccess
       case .access: access
+      case .postAccess: postAccess
       case .precontent: precontent
-      case .serverRewrite, .findLocation, .postRewrite, .postAccess, .content: [PhaseStep]()
+      case .serverRewrite, .findLocation, .postRewrite, .content: [PhaseStep]()
       }
     return steps.indices.contains(index) ? steps[index] : PhaseStep()
   }
 
-  var isEmpty: Bool { rewrite.isEmpty && preaccess.isEmpty && access.isEmpty && precontent.isEmpty }
+  var isEmpty: Bool {
+    rewrite.isEmpty && preaccess.isEmpty && access.isEmpty && postAccess.isEmpty && precontent.isEmpty
+  }
 }

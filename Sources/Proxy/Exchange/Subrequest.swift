@@ -22,10 +22,10 @@ class Subrequest: ClientStream {
   /// not read to its end: its head has decided.
   static let bodyLimit = 64 * 1024
 
-  init(under main: Exchange) {
+  init(under main: Exchange, role: Role = .subrequest) {
     let session = main.session
     generation = main.stream?.live ?? session.live
-    super.init(subrequestOf: session)
+    super.init(subrequestOf: session, role: role)
     requestNumber = main.stream?.requestNumber ?? 0
     isPipelined = main.stream?.isPipelined ?? false
   }

@@ -67,6 +67,7 @@ package final class ExplainTrace: Sendable {
     var traced = steps
     traced.preaccess = tracing(steps.preaccess, [])
     traced.access = tracing(steps.access, [])
+    traced.postAccess = tracing(steps.postAccess, [])
     traced.precontent = tracing(steps.precontent, [])
     return traced
   }

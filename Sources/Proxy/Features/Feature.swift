@@ -40,6 +40,8 @@ protocol LocationFeature: Feature, Sendable {
   static func guardingLine(_ scope: Scope) -> GuardingLine?
   /// The directive that keeps clients out of the location; nil: none does.
   var guardingDirective: String? { get }
+  /// What the feature says of who may enter the location, for `path_readings`; nil: nothing.
+  var entryRule: EntryRule? { get }
   /// Lines of the policy that `check` prints, each with its label.
   var policy: [(label: String, text: String)] { get }
   /// Says what a change means for who gets in and where requests go, for `check --diff`. nil: the feature is not there.
@@ -51,6 +53,7 @@ extension LocationFeature {
   var conditional: [LocationSettings] { [] }
   static func guardingLine(_ scope: Scope) -> GuardingLine? { nil }
   var guardingDirective: String? { nil }
+  var entryRule: EntryRule? { nil }
   var policy: [(label: String, text: String)] { [] }
   static func compare(_ old: Self?, _ new: Self?, _ names: ComparedNames, _ found: inout TrustChanges) {}
 }
@@ -100,6 +103,7 @@ enum Features {
     Rewrite.self,
     Referers.self, LimitExcept.self, TraceContext.self, OpenTelemetry.self, LimitReq.self, LimitConn.self,
     Access.self, SatisfyAny.self, AuthBasic.self, AuthDelay.self, AuthRequest.self,
+    PathReadingRules.self,
     Signatures.self, FileSettings.self, Mirror.self, LogSubrequest.self,
     MessageEnvelopes.self, ProxyPassSettings.self, GRPC.self, StreamProxy.self, StreamReturn.self, StreamPass.self,
     UpstreamTLS.self, ProxyAuth.self,

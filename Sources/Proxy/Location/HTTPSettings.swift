@@ -21,6 +21,8 @@ public final class ServerSettings: Sendable {
   public let stream: StreamServerSettings?
   /// What stands outside locations, and the locations as its `locations`.
   public let root: LocationSettings
+  /// nil: all locations admit the same clients, so that it doesn't matter how an upstream reads a path.
+  package let watchedPaths: WatchedPaths?
   public let location: SourceLocation
 
   public init(
@@ -37,6 +39,7 @@ public final class ServerSettings: Sendable {
     self.head = head
     self.http2 = http2
     self.root = root
+    self.watchedPaths = stream == nil ? WatchedPaths(root) : nil
     self.location = location
   }
 }

@@ -21,6 +21,8 @@ struct LiveMakers {
   var server = 0
   /// The fields of the server block that its locations remove from clients' requests for another reason.
   var removedNames: [[UInt8]] = []
+  /// nil: no other reading of a path leads to a location that is guarded better.
+  var watchedPaths: WatchedPaths?
   /// Those of the server block.
   var conditionals = ConditionalLocations()
   /// nil but for `sallyport check --explain`.
@@ -108,6 +110,7 @@ final class LiveGeneration {
       var makers = makers
       makers.server = index
       makers.removedNames = settings.root[RealClientCert.self]?.fieldNames ?? []
+      makers.watchedPaths = settings.watchedPaths
       makers.conditionals = ConditionalLocations()
       return LiveServer(
         settings: settings, context: generation.serverContexts[index],

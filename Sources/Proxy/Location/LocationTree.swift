@@ -6,6 +6,7 @@ import Patterns
 /// An exact match wins; else the longest prefix is remembered, its own inner locations are asked, and the regular
 /// expressions of the level are tried in order unless the prefix said `^~`.
 final class LocationTree {
+  let all: [LiveLocation]
   private let exact: [(path: [UInt8], location: LiveLocation)]
   /// Longest first.
   private let prefixes: [(path: [UInt8], location: LiveLocation, isFinal: Bool)]
@@ -28,6 +29,7 @@ final class LocationTree {
       case .named(let name): named[name] = location
       }
     }
+    self.all = locations
     self.exact = exact
     self.prefixes = prefixes.sorted { $0.path.count > $1.path.count }
     self.slashed = prefixes.compactMap { path, location, _ in

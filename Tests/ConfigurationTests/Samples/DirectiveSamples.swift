@@ -88,6 +88,7 @@ extension DirectiveSample {
     "large_client_header_buffers": .init("large_client_header_buffers 2 4k;"),
     "ignore_invalid_headers": .init("ignore_invalid_headers off;"),
     "underscores_in_headers": .init("underscores_in_headers on;"),
+    "path_readings": .init("path_readings parameters decode;"),
     "merge_slashes": .init("merge_slashes off;"),
     "http2": .init("http2 on;"),
     "http2_max_concurrent_streams": .init("http2_max_concurrent_streams 7;"),

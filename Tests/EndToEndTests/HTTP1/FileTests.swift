@@ -154,6 +154,45 @@ import Testing
     try await twin.compareInOneSecond(NginxTwin.get("/fields/r.txt", "If-None-Match: \(tag)"))
   }
 
+  /// With nginx, the lengths of the location's prefix and of the path were taken from each other where both directives
+  /// stood in one location, so that a path which had changed led outside.
+  @Test func `alias with try_files: no name and no path that has changed leads beside the alias`() async throws {
+    let scene = try Scene.ofTest(), www = try Self.site(scene)
+    let port = try scene.port()
+    _ = try await Sallyport.start(
+      scene,
+      EndToEndTests.configuration(
+        """
+        server { listen 127.0.0.1:\(port); root \(www);
+          location /plain { alias \(www)/i; try_files $uri $uri/ =404; }
+          location /named/ { alias \(www)/i/; try_files $arg_p =404; }
+          location /a-long-prefix/ { alias \(www)/i/; rewrite ^ /x break; try_files $uri /one.txt =404; }
+          location /a-long-name/ { alias \(www)/i/; try_files /one.txt =404; error_page 404 /x; }
+          location /back/ { alias \(www)/i/; try_files $uri /plain-secret/x; }
+          location = /short { alias \(www)/i/one.txt; try_files "" =404; }
+        }
+        """))
+    func answer(_ path: String) async throws -> (status: String, text: String) {
+      try await scene.talk(port) { wire in
+        try wire.write("GET \(path) HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")
+        let text = String(decoding: try wire.readToEnd(), as: UTF8.self)
+        return (String(text.dropFirst(9).prefix(3)), text)
+      }
+    }
+    for path in [
+      "/plain-secret/x", "/plain/../i-secret/x", "/plain%2d%73ecret/x", "/named/?p=-secret/x",
+      "/named/?p=/../i-secret/x",
+      "/named/?p=../i-secret/x", "/named/?p=/named/../i-secret/x", "/named/?p=", "/a-long-prefix/one.txt",
+      "/a-long-prefix/", "/back/none", "/back/-secret/x",
+    ] {
+      let (status, text) = try await answer(path)
+      #expect(["400", "403", "404", "500"].contains(status), "\(path): \(status)")
+      #expect(!text.contains("secret\n") && !text.hasSuffix("secret") && !text.contains("root:"), "\(path): \(text)")
+    }
+    #expect(try await answer("/plain/one.txt").text.hasSuffix("one"))
+    #expect(try await answer("/a-long-name/none").text.hasSuffix("one"))
+  }
+
   /// `alias` is joined to what follows the location's prefix: with nginx, `/i../` leaves the folder.
   @Test func `CVE-2026-27654: no path leaves root or alias, by dots, by a name that goes on, or by a link`()
     async throws

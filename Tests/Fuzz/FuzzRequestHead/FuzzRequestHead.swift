@@ -56,6 +56,14 @@ public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
     } else {
       require(path.isEmpty)
     }
+    let sent = ReadPath.raw(known[whole.target.path])
+    let possible = PathReadings.all.possible(for: sent)
+    for reading in possible.readings(of: sent, mergesSlashes: merges) ?? [] {
+      require(reading.first == 0x2F && reading.count <= Int(whole.target.path.count) + 1)
+    }
+    for reading in PathReadings([]).readings(of: sent, mergesSlashes: merges) ?? [] where !path.isEmpty {
+      require(reading.elementsEqual(path.readable))
+    }
   }
   return 0
 }

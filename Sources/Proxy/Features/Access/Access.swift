@@ -62,6 +62,11 @@ package struct Access: LocationFeature {
     }
   }
 
+  var entryRule: EntryRule? {
+    EntryRule(
+      text: rules.map(\.asWritten).joined(separator: ", "), effect: rules.contains { !$0.allows } ? .judges : .none)
+  }
+
   var guardingDirective: String? { rules.contains { !$0.allows } ? Self.deny : nil }
 
   static func compare(_ old: Self?, _ new: Self?, _ names: ComparedNames, _ found: inout TrustChanges) {
@@ -104,6 +109,8 @@ struct SatisfyAny: LocationFeature {
   }
 
   func compile(_ parts: inout LocationParts, _ makers: LiveMakers) { parts.steps.satisfy = .any }
+
+  var entryRule: EntryRule? { EntryRule(text: "satisfy any", effect: .none) }
 
   static func compare(_ old: Self?, _ new: Self?, _ names: ComparedNames, _ found: inout TrustChanges) {
     found.flag(

@@ -80,6 +80,8 @@ package struct AuthBasic: LocationFeature {
 
   var guardingDirective: String? { Self.name }
 
+  var entryRule: EntryRule? { isForContent ? nil : EntryRule(text: "auth_basic \(source.asWritten)") }
+
   var policy: [(label: String, text: String)] {
     if isForContent { return [] }
     return [("password", users.map { "of \($0)" } ?? "of the file that the request names")]

@@ -71,6 +71,8 @@ struct AuthRequest: LocationFeature {
 
   var guardingDirective: String? { Self.name }
 
+  var entryRule: EntryRule? { EntryRule(text: "auth_request \(String(decoding: path, as: UTF8.self))") }
+
   static func compare(_ old: Self?, _ new: Self?, _ names: ComparedNames, _ found: inout TrustChanges) {
     func path(_ settings: Self?) -> String? { settings.map { String(decoding: $0.path, as: UTF8.self) } }
     switch (path(old), path(new)) {

@@ -52,6 +52,11 @@ struct LimitExcept: LocationFeature {
     parts.blocks.append(LocationBlock(settings: location) { limit.location = $0 })
   }
 
+  var entryRule: EntryRule? {
+    let inner = EntryRules(of: location)
+    return EntryRule(text: "limit_except \(words) {\(inner.text)}", effect: inner.canRefuse ? .judges : .none)
+  }
+
   static func compare(_ old: Self?, _ new: Self?, _ names: ComparedNames, _ found: inout TrustChanges) {
     let (before, after) = (old?.words, new?.words)
     if before == after { return }

@@ -105,6 +105,22 @@ struct Rewrite: LocationFeature {
     steps.compactMap { if case .if(let block) = $0 { block.location } else { nil } }
   }
 
+  /// A `return` with a status of 4xx keeps clients out.
+  var entryRule: EntryRule? {
+    func refusals(_ steps: [RewriteStep], _ condition: String) -> [String] {
+      steps.flatMap { step -> [String] in
+        switch step {
+        case .return(let response) where (400..<500).contains(response.status):
+          ["return \(response.status)\(condition)"]
+        case .if(let block): refusals(block.steps, "\(condition) if \(ObjectIdentifier(block))")
+        default: []
+        }
+      }
+    }
+    let texts = refusals(steps, "")
+    return texts.isEmpty ? nil : EntryRule(text: texts.joined(separator: ", "))
+  }
+
   // MARK: Effect
 
   func compile(_ parts: inout LocationParts, _ makers: LiveMakers) {

@@ -107,6 +107,8 @@ package struct Signatures: LocationFeature {
 
   var guardingDirective: String? { Self.name }
 
+  var entryRule: EntryRule? { EntryRule(text: "message_signature \(verification)", effect: .refusesOthers) }
+
   static func compare(_ old: Self?, _ new: Self?, _ names: ComparedNames, _ found: inout TrustChanges) {
     guard let old = old?.verification, let new = new?.verification else {
       return found.flag(

@@ -68,11 +68,13 @@ import Testing
   @Test(arguments: [
     ("http://127.0.0.1:9001", ""), ("http://10.0.0.2:9000", ""), ("http://erp.test:9000", ""),
     // The block says itself whose word it takes.
-    ("http://127.0.0.1:9000",
+    (
+      "http://127.0.0.1:9000",
       """
       proxy_set_header X-Client-DN $http_x_client_dn; proxy_set_header x_client_verify $http_x_client_verify;
       proxy_set_header Client-Cert $http_client_cert;
-      """),
+      """
+    ),
   ])
   func `stay for another upstream, and in a block that sets them itself`(target: String, lines: String) throws {
     let server = """

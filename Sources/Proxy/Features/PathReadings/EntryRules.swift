@@ -1,0 +1,107 @@
+import Patterns
+
+/// What a feature says of who may enter a location. Equal texts admit the same clients.
+struct EntryRule: Sendable, Hashable {
+  enum Effect: Sendable, Hashable {
+    /// It keeps nobody out by itself, and changes what others do: `satisfy`.
+    case none
+    case judges
+    /// It can't be asked about another request than the one that comes: a signature is valid once.
+    case refusesOthers
+  }
+
+  var text: String
+  var effect: Effect = .judges
+}
+
+/// Who may enter one location.
+package struct EntryRules: Sendable, Hashable {
+  let rules: [EntryRule]
+
+  init(of location: LocationSettings) {
+    var rules = location.features.compactMap(\.entryRule)
+    if location.isInternal { rules.append(EntryRule(text: "internal")) }
+    self.rules = rules
+  }
+
+  /// Whether they can keep somebody out.
+  package var canRefuse: Bool { rules.contains { $0.effect != .none } }
+  var refusesOthers: Bool { rules.contains { $0.effect == .refusesOthers } }
+  /// For a rule about rules: equal texts admit the same clients.
+  var text: String { rules.map(\.text).joined(separator: "; ") }
+}
+
+/// The locations of a server block whose entry rules differ. nil for the others: there, another reading of a path leads
+/// nowhere that is guarded better.
+package final class WatchedPaths: Sendable {
+  private let rules: [ObjectIdentifier: EntryRules]
+  /// Whether a path without capitals can have a location by case alone: a location has capitals.
+  let hasCapitals: Bool
+
+  init?(_ root: LocationSettings) {
+    let locations = root.withNested
+    guard locations.contains(where: { $0[PathReadingRules.self].map { !$0.readings.isEmpty } ?? false }) else {
+      return nil
+    }
+    let rules = locations.map { EntryRules(of: $0) }
+    guard Set(rules).count > 1, rules.contains(where: \.canRefuse) else { return nil }
+    self.rules = Dictionary(
+      zip(locations, rules).map { (ObjectIdentifier($0), $1) }, uniquingKeysWith: { first, _ in first })
+    hasCapitals = locations.contains { Self.hasCapitals($0.match) }
+  }
+
+  func rules(of location: LocationSettings) -> EntryRules? { rules[ObjectIdentifier(location)] }
+
+  private static func hasCapitals(_ match: LocationMatch) -> Bool {
+    func any(_ text: some Sequence<UInt8>) -> Bool { text.contains { $0 &- 65 < 26 } }
+    switch match {
+    case .prefix(let path), .prefixNoRegex(let path), .exact(let path): return any(path)
+    case .named: return false
+    case .regex(let pattern, _):
+      if pattern.isCaseless { return false }
+      // A letter behind a backslash is a class of bytes, or it begins a code, which may be that of a capital.
+      var text = Array(pattern.pattern.utf8)[...]
+      while let byte = text.popFirst() {
+        if byte == 0x5C {
+          guard let next = text.popFirst(), !"xopPcN0".utf8.contains(next) else { return true }
+        } else if any([byte]) || byte == 0x5B && text.first == 0x3A {
+          return true
+        }
+      }
+      return false
+    }
+  }
+
+  // MARK: Words
+
+  /// For the policy that `check` prints: the locations that are guarded, each with those whose paths can be read as one of
+  /// its own.
+  package static func pairs(_ root: LocationSettings) -> [(guarded: [LocationSettings], open: [LocationSettings])] {
+    guard let watched = WatchedPaths(root) else { return [] }
+    var level: [LocationSettings] = []
+    func collect(_ location: LocationSettings) {
+      for inner in location.locations {
+        if case .named = inner.match { continue }
+        level.append(inner)
+        collect(inner)
+      }
+    }
+    collect(root)
+    var groups: [(rules: EntryRules, guarded: [LocationSettings])] = []
+    for location in level {
+      guard let rules = watched.rules(of: location), rules.canRefuse else { continue }
+      if let index = groups.firstIndex(where: { $0.rules == rules }) {
+        groups[index].guarded.append(location)
+      } else {
+        groups.append((rules, [location]))
+      }
+    }
+    return groups.compactMap { group in
+      let open = level.filter { location in
+        let reads = location[PathReadingRules.self].map { !$0.readings.isEmpty } ?? false
+        return reads && watched.rules(of: location) != group.rules
+      }
+      return open.isEmpty ? nil : (group.guarded, open)
+    }
+  }
+}

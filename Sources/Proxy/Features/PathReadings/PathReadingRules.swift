@@ -1,0 +1,77 @@
+package import HTTP
+import Language
+import Observability
+
+/// path_readings, which nginx does not have: a request is admitted only if every reading of its path is.
+///
+/// An upstream can read a path in another way than the proxy, and so find behind an open location what a strict one guards:
+/// `/admin;x/` is `/admin/` to Tomcat. In a server block whose locations differ in who may enter, the other readings of a
+/// path are looked up, too, and the locations that they lead to must admit the client (docs/decisions/0043-path-readings.md).
+///
+/// The folder is the whole feature: the directive here, which locations differ in `EntryRules`, the search for the location of
+/// a reading in `ReadingTree`, what happens to a request in `PathReadingStep`, and how a location is asked in `ReadingProbe`.
+package struct PathReadingRules: LocationFeature {
+  /// The readings that count for requests in the location; none with `off`.
+  package let readings: PathReadings
+
+  // MARK: Directives
+
+  static let chapter = Chapter.http
+  private static let name = "path_readings"
+  /// In the order of the manual.
+  private static let words: [(word: String, reading: PathReadings)] = [
+    ("parameters", .parameters), ("backslash", .backslash), ("case", .case), ("dots", .dots), ("decode", .decode),
+    ("slashes", .slashes), ("literal", .literal),
+  ]
+
+  static let directives: [DirectiveEntry] = [
+    .value(
+      name, .everyHTTP, .words(1...words.count, "off | READING …"), words.map(\.word).joined(separator: " "),
+      "How upstreams may read a path otherwise: without `;` and what follows it in a segment (`parameters`), with"
+        + " backslashes as slashes (`backslash`), without regard to case (`case`), without dots and blanks at the end of"
+        + " segments (`dots`), decoded once more (`decode`), with several slashes as one or as empty segments (`slashes`),"
+        + " or with segments of dots as they are (`literal`). A request is refused with 403 if the location of another"
+        + " reading would refuse it. This costs nothing where all locations of a server admit the same clients.",
+      example: "path_readings parameters decode;", trust: .told)
+  ]
+
+  static func read(_ level: Level, _ builder: inout SettingsBuilder) -> PathReadingRules? {
+    guard let line = level.scope.value(name) else { return PathReadingRules(readings: .all) }
+    if line.arguments.count == 1, line.text(0) == "off" { return PathReadingRules(readings: []) }
+    var readings: PathReadings = []
+    for word in line.arguments {
+      guard let known = words.first(where: { $0.word == word.text }) else {
+        builder.error(
+          word.location, "invalid value \"\(word.text)\" in \"\(name)\" directive",
+          hint: "off alone, or any of \(words.map(\.word).joined(separator: ", "))")
+        continue
+      }
+      readings.formUnion(known.reading)
+    }
+    return PathReadingRules(readings: readings)
+  }
+
+  // MARK: Effect
+
+  func compile(_ parts: inout LocationParts, _ makers: LiveMakers) {
+    guard let watched = makers.watchedPaths, !readings.isEmpty else { return }
+    parts.steps.postAccess.append(PathReadingStep(readings, watched))
+  }
+
+  /// As the directive spells them.
+  package var spelling: String {
+    let names = Self.words.filter { readings.contains($0.reading) }.map(\.word)
+    return names.isEmpty ? "off" : names.joined(separator: " ")
+  }
+
+  static func compare(_ old: Self?, _ new: Self?, _ names: ComparedNames, _ found: inout TrustChanges) {
+    func words(_ rules: Self?) -> Set<String> {
+      Set(Self.words.filter { (rules?.readings ?? .all).contains($0.reading) }.map(\.word))
+    }
+    found.guards(words(old), words(new)) {
+      "other readings of a path are judged, too: \($0) (path_readings)"
+    } removed: {
+      "other readings of a path are no longer judged: \($0) (path_readings)"
+    }
+  }
+}
