@@ -25,6 +25,8 @@ public enum RedisFault: Error, Equatable, Sendable, CustomStringConvertible {
   case replica
   /// A reply that no command asked for.
   case unasked
+  /// A reply that the command doesn't have: whatever comes after it may answer something else.
+  case other
 
   public var description: String {
     switch self {
@@ -34,6 +36,7 @@ public enum RedisFault: Error, Equatable, Sendable, CustomStringConvertible {
     case .sentinel: "it is a Sentinel, which holds no data: name the server that it watches"
     case .replica: "it is a replica, which takes no writes"
     case .unasked: "it sent a reply that nothing asked for"
+    case .other: "it sent a reply that answers something else"
     }
   }
 }

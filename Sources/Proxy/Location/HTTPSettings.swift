@@ -89,6 +89,13 @@ extension ListenAddress {
   }
 }
 
+extension [ListenerSettings] {
+  /// The listener with this address, or with the same port on every address of its family.
+  func index(of address: ListenAddress) -> Int? {
+    firstIndex { $0.address == address } ?? firstIndex { $0.address.covers(address) }
+  }
+}
+
 /// Options of the socket: those of the one `listen` that sets any, as nginx demands.
 public struct ListenOptions: Sendable, Hashable {
   /// nil is the system's choice (511 in nginx, ours the same).

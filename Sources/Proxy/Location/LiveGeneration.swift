@@ -145,10 +145,7 @@ final class LiveGeneration {
   func server(of context: ServerTLSContext) -> LiveServer? { serversOfContexts[ObjectIdentifier(context)] }
 
   /// The listener with this address, or with the same port on every address of its family.
-  func listenerIndex(at address: ListenAddress) -> Int? {
-    listeners.firstIndex { $0.settings.address == address }
-      ?? listeners.firstIndex { $0.settings.address.covers(address) }
-  }
+  func listenerIndex(at address: ListenAddress) -> Int? { generation.http.listeners.index(of: address) }
 
   /// The groups that targets with variables name, and those that are made for them.
   func dynamicGroups(of kind: TrafficKind) -> DynamicGroups { kind == .http ? dynamicGroups : streamGroups }

@@ -7,10 +7,23 @@ import Observability
 /// The folder is the whole feature: the directive here, what a path names in `APIPath`, what it shows in `APIView`, and
 /// what happens to a request in `APIHandler`.
 struct API: ContentFeature {
-  /// Whether requests may change something.
-  let mayWrite: Bool
+  /// What requests may do, and what keeps strangers out.
+  enum Access: Sendable, Hashable {
+    case read
+    /// They may change something. Rules keep strangers out; whoever comes by a unix socket must be root or the user that
+    /// serves, too.
+    case writeByRules
+    /// They may change something. Nothing but the server's unix sockets keeps strangers out, so a client that has come by
+    /// anything else may not even look.
+    case writeBySocket
+  }
+
+  let access: Access
   /// What stands before the API's own path.
   let prefix: [UInt8]
+
+  /// Whether requests may change something.
+  var mayWrite: Bool { access != .read }
 
   static let chapter = Chapter.http
   private static let name = "api"
@@ -21,7 +34,8 @@ struct API: ContentFeature {
       "Serves nginx Plus's API, version 9, below the location's path: upstream groups and their servers, connections,"
         + " handshakes, workers. With `write=on`, a PATCH changes a server of a group with `zone`; the location must keep"
         + " strangers out: by a client certificate, a password, `allow` and `deny`, or a unix socket, whose other end must be root"
-        + " or the user that serves.",
+        + " or the user that serves. A connection that came to the socket by `pass`, or that sallyport made itself"
+        + " (`proxy_pass`), is not of that user.",
       example: "api;", trust: .told)
   ]
 
@@ -30,16 +44,16 @@ struct API: ContentFeature {
   static func read(_ level: Level, _ builder: inout SettingsBuilder) -> API? {
     guard let line = line(in: level.scope) else { return nil }
     builder.refuseSecondContent(at: line, level.scope)
-    let mayWrite: Bool
+    let access: Access
     switch line.arguments.first?.text {
-    case nil, "write=off": mayWrite = false
-    case "write=on": mayWrite = true
+    case nil, "write=off": access = .read
+    case "write=on": access = isGuardedByRules(level.scope) ? .writeByRules : .writeBySocket
     case let word?:
       builder.error(line.place(0), "invalid parameter \"\(word)\" in \"\(name)\"", hint: "write=on or write=off")
       return nil
     }
-    if mayWrite { builder.hasWritableAPI = true }
-    if mayWrite, !isGuarded(level.scope) {
+    if access != .read { builder.hasWritableAPI = true }
+    if access == .writeBySocket, !isReachedBySocketsOnly(level.scope) {
       builder.error(
         line.location, "\"api write=on\" where nothing keeps strangers out: anybody could change servers",
         hint:
@@ -47,7 +61,7 @@ struct API: ContentFeature {
       )
     }
     switch level.match {
-    case .prefix(let path), .prefixNoRegex(let path), .exact(let path): return API(mayWrite: mayWrite, prefix: path)
+    case .prefix(let path), .prefixNoRegex(let path), .exact(let path): return API(access: access, prefix: path)
     case .regex, .named:
       builder.error(
         line.location, "\"api\" in a location of another kind than a prefix", hint: "location /api/ { api; }")
@@ -55,12 +69,19 @@ struct API: ContentFeature {
     }
   }
 
-  /// Whether something at this level keeps clients out, or only this machine's users come in.
-  private static func isGuarded(_ scope: Scope) -> Bool {
-    if Features.ofHTTPLocation.contains(where: { $0.guardingLine(scope) != nil }) { return true }
-    if scope.demandsCertificate { return true }
+  /// Whether something at this level keeps clients out.
+  private static func isGuardedByRules(_ scope: Scope) -> Bool {
+    Features.ofHTTPLocation.contains { $0.guardingLine(scope) != nil } || scope.demandsCertificate
+  }
+
+  private static func isReachedBySocketsOnly(_ scope: Scope) -> Bool {
     let listens = scope.list("listen")
     return !listens.isEmpty && listens.allSatisfy { $0.text(0).hasPrefix("unix:") }
+  }
+
+  /// Whether a server has an API that only its sockets guard.
+  static func isGuardedBySocket(_ server: ServerSettings) -> Bool {
+    server.root.withNested.contains { $0[API.self]?.access == .writeBySocket }
   }
 
   func compile(_ parts: inout LocationParts, _ makers: LiveMakers) { parts.content = APIContent(self) }

@@ -47,25 +47,42 @@ private final class APIHandler: ContentHandler {
 
   /// Refuses a browser that a page of another origin has sent, and users of this machine who may not use the API.
   private func admit(_ exchange: Exchange) throws(APIFault) {
+    // All lines of each: no browser sends two, and a front that looks at one of two must not decide for us.
+    let (origins, sites) = (values("Origin", exchange), values("Sec-Fetch-Site", exchange))
     // Whoever controls a name can have it lead here, and then its pages are of this origin (DNS rebinding).
-    let isOfPage = value("Origin", exchange) != nil || value("Sec-Fetch-Site", exchange).map { $0 != "none" } ?? false
-    if isOfPage, !exchange.namesServer { throw .crossOrigin }
-    if let site = value("Sec-Fetch-Site", exchange), site != "same-origin", site != "none" { throw .crossOrigin }
-    if let origin = value("Origin", exchange) {
-      let host = origin.firstRange(of: "://").map { String(origin[$0.upperBound...]) } ?? origin
-      guard host == value("Host", exchange) else { throw .crossOrigin }
+    if !origins.isEmpty || sites.contains(where: { $0 != "none" }), !exchange.namesServer { throw .crossOrigin }
+    guard sites.count <= 1, sites.allSatisfy({ $0 == "same-origin" || $0 == "none" }) else { throw .crossOrigin }
+    if !origins.isEmpty {
+      // An origin is a scheme, a host and a port (RFC 6454 §4): a page in clear is of another than one by TLS.
+      var scheme = ByteBuffer()
+      exchange.append(.simple(.scheme), to: &scheme)
+      guard let host = values("Host", exchange).first, origins == ["\(scheme.readable.text)://\(host)"] else {
+        throw .crossOrigin
+      }
     }
-    let session = exchange.session
-    // The connection's own peer, whatever a header says of the client.
-    guard session.facts.peer.port == nil, content.settings.mayWrite else { return }
-    guard let user = AbstractSocket.peer(of: session.transport.descriptor)?.user, user == 0 || user == geteuid() else {
-      throw .stranger
+    try admitPeer(exchange)
+  }
+
+  /// Judges by the first peer of the connection, whatever a header says of the client and whichever listener it was passed to.
+  private func admitPeer(_ exchange: Exchange) throws(APIFault) {
+    let session = exchange.session, isLocal = session.facts.peer.port == nil
+    let isOurUser: Bool = {
+      guard isLocal, let peer = AbstractSocket.peer(of: session.transport.descriptor) else { return false }
+      // This process asks for somebody else.
+      if content.settings.access == .writeBySocket, peer.process == getpid() { return false }
+      return peer.user == 0 || peer.user == geteuid()
+    }()
+    switch content.settings.access {
+    case .read: break
+    case .writeByRules: if isLocal, !isOurUser { throw .stranger }
+    case .writeBySocket: if !isOurUser { throw .stranger }
     }
   }
 
-  private func value(_ name: String, _ exchange: Exchange) -> String? {
-    let bytes = exchange.head.bytes.readable
-    return Array(name.utf8).withUnsafeBytes { exchange.head.value(named: $0) }.map { bytes[$0].text }
+  /// The values of all lines of a field.
+  private func values(_ name: String, _ exchange: Exchange) -> [String] {
+    let bytes = exchange.head.bytes.readable, name = name.lowercased()
+    return exchange.head.fields.filter { bytes[$0.name].text.lowercased() == name }.map { bytes[$0.value].text }
   }
 
   private func path(_ exchange: Exchange) -> APIPath {
@@ -193,8 +210,8 @@ private final class APIHandler: ContentHandler {
     guard let store = exchange.session.live.stores[use.store], store.fault == nil else { throw .store }
     store.ask(
       .keyvalChange, keys: [SharedKeyval.key(of: settings)], change.words,
-      then: StoreWait.answer(exchange) { [self, change] exchange, answer in
-        guard let outcome = SharedKeyvalChange.outcome(answer) else { return refuse(.store, exchange) }
+      then: StoreWait.answer(exchange, change.outcome) { [self, change] exchange, answer in
+        guard case .success(let outcome) = answer else { return refuse(.store, exchange) }
         if let fault = APIFault(outcome) { return refuse(fault, exchange) }
         zone.apply(change, now: exchange.worker.loop.now)
         let key = change.kind == .clear ? "all keys" : "the key \"\(LogEscape.text(change.key))\""

@@ -129,7 +129,8 @@ package struct APIFault: Error, Equatable {
   static let crossOrigin = APIFault(
     status: 403, code: "CrossOrigin", text: "a page of another origin may not use the API")
   static let stranger = APIFault(
-    status: 403, code: "Forbidden", text: "the user at the other end of the socket may not use the API")
+    status: 403, code: "Forbidden",
+    text: "anybody but root and the user that serves, at the other end of the socket, may not use the API")
   static func body(_ text: String) -> APIFault { APIFault(status: 400, code: "UpstreamConfFormatError", text: text) }
 }
 

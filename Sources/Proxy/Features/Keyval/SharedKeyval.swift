@@ -44,18 +44,20 @@ final class SharedKeyval {
   private func ask() {
     guard !isAsking else { return }
     isAsking = true
-    store.ask(.keyvalRead, keys: [key], [known]) { [weak self] answer in
-      guard let self else { return }
-      isAsking = false
-      guard case .success(let reply) = answer, let state = SharedPairs(reply) else { return }
-      switch state {
-      case .same: break
-      case .none: seed()
-      case .pairs(let count, let pairs):
-        known = count
-        zone.replace(pairs, now: loop.now)
-      }
-    }
+    store.ask(
+      .keyvalRead, keys: [key], [known],
+      then: StoreClient.reading(SharedPairs.init) { [weak self] answer in
+        guard let self else { return }
+        isAsking = false
+        guard case .success(let state) = answer else { return }
+        switch state {
+        case .same: break
+        case .none: seed()
+        case .pairs(let count, let pairs):
+          known = count
+          zone.replace(pairs, now: loop.now)
+        }
+      })
   }
 
   /// A store that came back empty gets the pairs of the first that asks.
@@ -66,7 +68,7 @@ final class SharedKeyval {
       let life = pair.end.map { Array("\($0 &- loop.now)".utf8) } ?? []
       return [key, life, pair.value]
     }
-    store.ask(.keyvalSeed, keys: [key], words) { _ in }
+    store.ask(.keyvalSeed, keys: [key], words) { _ in true }
   }
 }
 
@@ -84,26 +86,27 @@ enum SharedPairs: Equatable {
     let life: Int?
   }
 
-  /// nil: it can't be read.
+  /// nil: it is none that the script has.
   init?(_ reply: RedisReply) {
     guard case .list(let parts) = reply, case .number(let kind)? = parts.first else { return nil }
     switch (kind, parts.count) {
     case (0, 1): self = .none
     case (1, 1): self = .same
     case (2, 4):
-      guard case .text(let count) = parts[1], case .number(let now) = parts[2], case .list(let fields) = parts[3],
-        fields.count % 2 == 0
+      guard case .text(let count) = parts[1], !count.isEmpty, count.allSatisfy({ $0 &- 0x30 < 10 }),
+        case .number(let now) = parts[2], now >= 0, case .list(let fields) = parts[3], fields.count % 2 == 0
       else { return nil }
       var pairs: [Pair] = []
       for index in stride(from: 0, to: fields.count, by: 2) {
         guard case .text(let key) = fields[index], case .text(let kept) = fields[index + 1] else { return nil }
         if key.isEmpty { continue }
-        guard let colon = kept.firstIndex(of: 0x3A), let end = Int64(String(decoding: kept[..<colon], as: UTF8.self))
+        guard let colon = kept.firstIndex(of: 0x3A), let end = Int64(String(decoding: kept[..<colon], as: UTF8.self)),
+          end >= 0
         else { return nil }
-        let left = end.subtractingReportingOverflow(now)
-        if end != 0, left.overflow || left.partialValue <= 0 { continue }
+        // Both are not negative, so the difference can't overflow.
+        if end != 0, end <= now { continue }
         pairs.append(
-          Pair(key: key, value: Array(kept[(colon + 1)...]), life: end == 0 ? nil : Int(clamping: left.partialValue)))
+          Pair(key: key, value: Array(kept[(colon + 1)...]), life: end == 0 ? nil : Int(clamping: end - now)))
       }
       self = .pairs(count: count, pairs.sorted { $0.key.lexicographicallyPrecedes($1.key) })
     default: return nil
@@ -125,13 +128,13 @@ struct SharedKeyvalChange {
     [Array(kind.rawValue.utf8), key, value, life.map { Array("\(max(1, $0))".utf8) } ?? []]
   }
 
-  /// What a store has answered; nil: nothing that can be read.
-  static func outcome(_ answer: StoreClient.Answer) -> KeyvalZone.Change? {
-    guard case .success(.text(let text)) = answer else { return nil }
-    return switch String(decoding: text, as: UTF8.self) {
-    case "done": .done
-    case "exists": .exists
-    case "absent": .absent
+  /// What a reply says; nil: it is none that the script has for this change.
+  func outcome(_ reply: RedisReply) -> KeyvalZone.Change? {
+    guard case .text(let text) = reply else { return nil }
+    return switch (String(decoding: text, as: UTF8.self), kind) {
+    case ("done", _): .done
+    case ("exists", .add): .exists
+    case ("absent", .set), ("absent", .remove): .absent
     default: nil
     }
   }

@@ -85,21 +85,18 @@ final class RequestLimit: PhaseStep {
     }
     if asked.isEmpty { return judge(exchange, own, Longest()) }
     if store.fault != nil { return withoutStore(exchange, asked) }
-    StoreWait.ask(store, .rates, keys, arguments, exchange) { [self] exchange, answer in
-      guard case .success(.list(let items)) = answer, items.count >= 2, case .number(let refusing) = items[0] else {
-        return withoutStore(exchange, asked)
+    let bursts = asked.map(\.burst)
+    StoreWait.ask(store, .rates, keys, arguments, exchange) {
+      RateAnswer($0, bursts: bursts)
+    } _: { [self] exchange, answer in
+      switch answer {
+      case .failure: return withoutStore(exchange, asked)
+      case .success(.refused(let index, let excess)): return refuse(exchange, asked[index], excess: excess)
+      case .success(.allowed(let excesses)):
+        var longest = Longest()
+        for (line, excess) in zip(asked, excesses) { longest.consider(line, excess) }
+        return judge(exchange, own, longest)
       }
-      let excesses = items.dropFirst().map {
-        if case .number(let excess) = $0 { Int(clamping: excess) } else { Int.max }
-      }
-      if refusing > 0 {
-        let line = asked.indices.contains(Int(clamping: refusing - 1)) ? asked[Int(clamping: refusing - 1)] : asked[0]
-        return refuse(exchange, line, excess: excesses[0])
-      }
-      guard excesses.count == asked.count else { return withoutStore(exchange, asked) }
-      var longest = Longest()
-      for (line, excess) in zip(asked, excesses) { longest.consider(line, excess) }
-      return judge(exchange, own, longest)
     }
     return .wait
   }
@@ -179,10 +176,11 @@ final class RequestLimit: PhaseStep {
     return .wait
   }
 
-  /// `0.500`
+  /// `0.500`. An excess is never negative; if one were, it would be none.
   private static func text(_ excess: Int) -> String {
-    let rest = String(excess % 1000)
-    return "\(excess / 1000).\(String(repeating: "0", count: 3 - rest.utf8.count))\(rest)"
+    let excess = max(0, excess)
+    let digits = String(excess % 1000 + 1000).dropFirst()
+    return "\(excess / 1000).\(digits)"
   }
 }
 

@@ -21,13 +21,18 @@ struct StoreFault: Error, Equatable {
 /// can't be reached is down: whatever waits has its fault at once, and so has what is asked until the store is reached
 /// again, so that no request waits for it more than once. Tries to reach it follow each other at growing distances.
 final class StoreClient: AttemptObserver {
-  typealias Answer = Result<RedisReply, StoreFault>
+  typealias Answer<Value> = Result<Value, StoreFault>
+  /// Takes what came of a question: a reply, or why none comes. Returns false if the reply is none that the question has.
+  /// It has then done nothing, and is called once more, with the fault.
+  typealias Taker = (Answer<RedisReply>) -> Bool
 
   private enum Phase { case idle, opening, ready, down, closed }
 
   private struct Question {
     let deadline: UInt64
-    let then: (Answer) -> Void
+    let take: Taker
+
+    func fail(_ fault: StoreFault) { _ = take(.failure(fault)) }
   }
 
   /// Asked before the first connection is ready.
@@ -94,8 +99,23 @@ final class StoreClient: AttemptObserver {
     }
   }
 
+  /// A taker that reads the reply. `read`: nil for what is no reply to the question.
+  static func reading<Value>(
+    _ read: @escaping (RedisReply) -> Value?, _ then: @escaping (Answer<Value>) -> Void
+  ) -> Taker {
+    { answer in
+      switch answer {
+      case .success(let reply):
+        guard let value = read(reply) else { return false }
+        then(.success(value))
+      case .failure(let fault): then(.failure(fault))
+      }
+      return true
+    }
+  }
+
   /// Runs a script. `then` gets the answer later, never within this call.
-  func ask(_ script: StoreScript, keys: [[UInt8]], _ arguments: [[UInt8]], then: @escaping (Answer) -> Void) {
+  func ask(_ script: StoreScript, keys: [[UInt8]], _ arguments: [[UInt8]], then: @escaping Taker) {
     // Without a closure for the command, which only the time before the first connection needs.
     if phase == .ready, begin(then) {
       session.append(script: script.rawValue, keys: keys, arguments, to: &output)
@@ -106,7 +126,7 @@ final class StoreClient: AttemptObserver {
 
   /// `arguments`: made when the question goes out.
   func ask(
-    _ script: StoreScript, keys: [[UInt8]], arguments: @escaping () -> [[UInt8]], then: @escaping (Answer) -> Void
+    _ script: StoreScript, keys: [[UInt8]], arguments: @escaping () -> [[UInt8]], then: @escaping Taker
   ) {
     if phase == .ready { return ask(script, keys: keys, arguments(), then: then) }
     askLater({ $1.append(script: script.rawValue, keys: keys, arguments(), to: &$0) }, then)
@@ -114,8 +134,8 @@ final class StoreClient: AttemptObserver {
 
   var isReady: Bool { phase == .ready }
 
-  /// Has the store remember a key for so many milliseconds, unless it knows it. The answer is `none` if it does.
-  func remember(_ key: [UInt8], milliseconds: UInt64, then: @escaping (Answer) -> Void) {
+  /// Has the store remember a key for so many milliseconds, unless it knows it (`NoveltyAnswer`).
+  func remember(_ key: [UInt8], milliseconds: UInt64, then: @escaping Taker) {
     let words = ["SET", "", "1", "NX", "PX", "\(max(1, milliseconds))"].map { $0.isEmpty ? key : Array($0.utf8) }
     if phase == .ready, begin(then) { return RedisCommand.append(words, to: &output) }
     askLater({ output, _ in RedisCommand.append(words, to: &output) }, then)
@@ -123,14 +143,14 @@ final class StoreClient: AttemptObserver {
 
   /// Sends a command whose answer nobody waits for; without a connection it is not sent.
   func send(_ words: [[UInt8]]) {
-    if phase == .ready, begin({ _ in }) { RedisCommand.append(words, to: &output) }
+    if phase == .ready, begin({ _ in true }) { RedisCommand.append(words, to: &output) }
   }
 
   /// Notes a question whose command the caller appends now; the connection is ready. Returns false if too much is asked
   /// already.
-  private func begin(_ then: @escaping (Answer) -> Void) -> Bool {
+  private func begin(_ take: @escaping Taker) -> Bool {
     guard asked.count < Self.mostQuestions else { return false }
-    asked.append(Question(deadline: loop.now &+ UInt64(settings.timeout), then: then))
+    asked.append(Question(deadline: loop.now &+ UInt64(settings.timeout), take: take))
     session.expect()
     loop.again(flusher)
     if watch == nil { watchDeadlines() }
@@ -138,16 +158,16 @@ final class StoreClient: AttemptObserver {
   }
 
   private func askLater(
-    _ append: @escaping (inout ByteBuffer, RedisSession) -> Void, _ then: @escaping (Answer) -> Void
+    _ append: @escaping (inout ByteBuffer, RedisSession) -> Void, _ take: @escaping Taker
   ) {
     guard phase != .ready, waiting.count < Self.mostQuestions, fault == nil else {
       let fault = fault ?? StoreFault(reason: "too much is asked already")
       record.didNotAnswer(1, fault.reason)
       // Never within this call.
-      let box = LoopBox(then)
-      return loop.post { box.value(.failure(fault)) }
+      let box = LoopBox(take)
+      return loop.post { _ = box.value(.failure(fault)) }
     }
-    let question = Question(deadline: loop.now &+ UInt64(settings.timeout), then: then)
+    let question = Question(deadline: loop.now &+ UInt64(settings.timeout), take: take)
     waiting.append(Waiting(question: question, append: append))
     if phase == .idle { open() }
     watchDeadlines()
@@ -210,11 +230,16 @@ final class StoreClient: AttemptObserver {
       record.didRefuse(refusal.description)
       let fault = StoreFault(reason: refusal.description)
       if refusal.isOfConnection { lose(refusal.description) } else { tell(.error, describe(refusal.description)) }
-      question.then(.failure(fault))
+      question.fail(fault)
     case .reply(let reply):
       guard let question = asked.popFirst() else { return lose(RedisFault.unasked.description) }
+      guard question.take(.success(reply)) else {
+        let fault = StoreFault(reason: RedisFault.other.description)
+        // First of all: who asked may ask again, and must find that nothing can be asked.
+        lose(fault.reason, unanswered: 1)
+        return question.fail(fault)
+      }
       answered += 1
-      question.then(.success(reply))
     }
   }
 
@@ -257,7 +282,8 @@ final class StoreClient: AttemptObserver {
   }
 
   /// The connection is of no use: everything that waits has its fault, and another connection follows later.
-  private func lose(_ reason: String) {
+  /// `unanswered`: questions that have no answer and are no longer among those that wait.
+  private func lose(_ reason: String, unanswered: Int = 0) {
     guard phase == .opening || phase == .ready else { return }
     record.didLose(wasReady: phase == .ready, reason)
     phase = .down
@@ -271,7 +297,7 @@ final class StoreClient: AttemptObserver {
       self?.retry = nil
       self?.open()
     }
-    failAll(StoreFault(reason: reason))
+    failAll(StoreFault(reason: reason), unanswered: unanswered)
   }
 
   private func drop() {
@@ -279,14 +305,14 @@ final class StoreClient: AttemptObserver {
     if let tcp = stream as? TCPUpstreamStream { tcp.end(.orderly) } else { stream.abandon() }
   }
 
-  private func failAll(_ fault: StoreFault) {
+  private func failAll(_ fault: StoreFault, unanswered: Int = 0) {
     watch?.cancel()
     watch = nil
-    let questions = asked.map(\.then) + waiting.map(\.question.then)
+    let questions = Array(asked) + waiting.map(\.question)
     asked.removeAll()
     waiting.removeAll()
-    if !questions.isEmpty { record.didNotAnswer(questions.count, fault.reason) }
-    for then in questions { then(.failure(fault)) }
+    if questions.count + unanswered > 0 { record.didNotAnswer(questions.count + unanswered, fault.reason) }
+    for question in questions { question.fail(fault) }
   }
 
   // MARK: Time
@@ -315,7 +341,7 @@ final class StoreClient: AttemptObserver {
       waiting.removeFirst()
       let fault = StoreFault(reason: "it is not reached yet")
       record.didNotAnswer(1, fault.reason)
-      first.question.then(.failure(fault))
+      first.question.fail(fault)
     }
   }
 

@@ -40,11 +40,11 @@ enum StoreGuesses {
     let arguments = [attempt.name, Array("\(limit.count)".utf8), Array("\(overflow ? Int64.max / 4 : micros)".utf8)]
     store.ask(
       .attempt, keys: names, arguments,
-      then: StoreWait.answer(exchange) { exchange, answer in
+      then: StoreWait.answer(exchange, AttemptAnswer.init) { exchange, answer in
         switch answer {
-        case .success(.number(0)): next(exchange, .admitted(attempt))
-        case .success(.number(let wait)): next(exchange, .tooMany(wait: wait))
-        case .success, .failure: next(exchange, failing == .local ? .admitted(nil) : .unanswered)
+        case .success(.admitted): next(exchange, .admitted(attempt))
+        case .success(.tooMany(let wait)): next(exchange, .tooMany(wait: wait))
+        case .failure: next(exchange, failing == .local ? .admitted(nil) : .unanswered)
         }
       })
     StoreWait.leave(exchange)

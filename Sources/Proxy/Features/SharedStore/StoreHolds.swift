@@ -44,18 +44,22 @@ final class StoreHolds {
     let words = ["\(limit)", Self.living, "\(Self.keyLife)"].map { Array($0.utf8) }
     // The name is that of the connection on which the question goes out.
     guard let store else { return then(.unanswered) }
-    store.ask(.take, keys: [key], arguments: { [weak self] in [self?.name ?? []] + words }) { [weak self] answer in
-      guard let self, case .success(.number(let isCounted)) = answer else { return then(.unanswered) }
-      guard isCounted == 1 else { return then(.refused) }
-      held[key, default: 0] += 1
-      then(.counted)
+    let taker = StoreClient.reading(TakeAnswer.init) { [weak self] answer in
+      switch (self, answer) {
+      case (nil, _), (_, .failure): then(.unanswered)
+      case (_, .success(.full)): then(.refused)
+      case (let holds?, .success(.counted)):
+        holds.held[key, default: 0] += 1
+        then(.counted)
+      }
     }
+    store.ask(.take, keys: [key], arguments: { [weak self] in [self?.name ?? []] + words }, then: taker)
   }
 
   func release(_ key: [UInt8]) {
     guard let count = held[key] else { return }
     held[key] = count > 1 ? count - 1 : nil
-    if let store, store.isReady { store.ask(.release, keys: [key], [name]) { _ in } }
+    if let store, store.isReady { store.ask(.release, keys: [key], [name]) { _ in true } }
   }
 
   /// The client ends: its counts are worth nothing any more.

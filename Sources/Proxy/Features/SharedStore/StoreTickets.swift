@@ -21,6 +21,8 @@ final class StoreTickets {
   private static let rotation = 12 * 3600
   private static let life = 24 * 3600
   private static let settling: Int64 = 120
+  /// As the script returns.
+  private static let mostKeys = 16
   private static let key = Array("\(StoreKey.prefix)tickets".utf8)
   /// Milliseconds.
   private static let interval = 60_000
@@ -57,26 +59,30 @@ final class StoreTickets {
     let arguments = [
       Array(Hex.encode(offer, .lower).utf8), Array("\(Self.rotation)".utf8), Array("\(Self.life)".utf8),
     ]
-    store.ask(.tickets, keys: [Self.key], arguments) { [weak self] answer in
-      guard let self, case .success(let reply) = answer, let keys = Self.keys(reply) else { return }
-      ring.replace(keys)
-      knownAt = loop.now
-    }
+    store.ask(
+      .tickets, keys: [Self.key], arguments,
+      then: StoreClient.reading(Self.keys) { [weak self] answer in
+        guard let self, case .success(let keys) = answer else { return }
+        ring.replace(keys)
+        knownAt = loop.now
+      })
   }
 
-  /// The keys of an answer, the one that seals first; nil: it can't be read, or has none.
+  /// The keys of an answer, the one that seals first; nil: it is none that the script has. A key that is too old to be kept
+  /// opens nothing here, whatever the store says.
   static func keys(_ reply: RedisReply) -> [TicketKey]? {
-    guard case .list(let parts) = reply, parts.count == 2, case .number(let now) = parts[0],
-      case .list(let items) = parts[1]
+    guard case .list(let parts) = reply, parts.count == 2, case .number(let now) = parts[0], now >= 0,
+      case .list(let items) = parts[1], items.count <= mostKeys
     else { return nil }
     var keys: [(age: Int64, key: TicketKey)] = []
     for item in items {
       guard case .text(let bytes) = item, let colon = bytes.firstIndex(of: 0x3A),
-        let made = Int64(String(decoding: bytes[..<colon], as: UTF8.self)),
+        let made = Int64(String(decoding: bytes[..<colon], as: UTF8.self)), made >= 0,
         let octets = try? Hex.decode(String(decoding: bytes[(colon + 1)...], as: UTF8.self)), octets.count == 80,
         let key = TicketKey(SecretBytes(octets))
       else { return nil }
-      keys.append((now.subtractingReportingOverflow(made).partialValue, key))
+      // Both are not negative, so the difference can't overflow.
+      if now - made <= Int64(life) { keys.append((now - made, key)) }
     }
     guard !keys.isEmpty else { return nil }
     let sealing = keys.firstIndex { $0.age >= settling } ?? keys.count - 1

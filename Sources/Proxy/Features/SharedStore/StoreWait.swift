@@ -4,11 +4,12 @@ import Redis
 enum StoreWait {
   /// Asks in a step, which returns `wait` after this, and resumes the exchange with the outcome of `next`, unless it has ended
   /// or gone on elsewhere meanwhile.
-  static func ask(
+  /// `read`: nil for what is no reply to the script.
+  static func ask<Value>(
     _ store: StoreClient, _ script: StoreScript, _ keys: [[UInt8]], _ arguments: [[UInt8]], _ exchange: Exchange,
-    _ next: @escaping (Exchange, StoreClient.Answer) -> StepOutcome
+    _ read: @escaping (RedisReply) -> Value?, _ next: @escaping (Exchange, StoreClient.Answer<Value>) -> StepOutcome
   ) {
-    store.ask(script, keys: keys, arguments, then: answer(exchange) { $0.resume(next($0, $1)) })
+    store.ask(script, keys: keys, arguments, then: answer(exchange, read) { $0.resume(next($0, $1)) })
     leave(exchange)
   }
 
@@ -20,11 +21,11 @@ enum StoreWait {
   ) {
     store.remember(
       key, milliseconds: milliseconds,
-      then: answer(exchange) { exchange, answer in
+      then: answer(exchange, NoveltyAnswer.init) { exchange, answer in
         switch answer {
-        case .success(.text): next(exchange, .new)
-        case .success(RedisReply.none): next(exchange, .seen)
-        case .success, .failure: next(exchange, .unanswered)
+        case .success(.new): next(exchange, .new)
+        case .success(.seen): next(exchange, .seen)
+        case .failure: next(exchange, .unanswered)
         }
       })
     leave(exchange)
@@ -33,11 +34,13 @@ enum StoreWait {
   /// What a store says of a key that it should remember.
   enum Novelty { case new, seen, unanswered }
 
-  static func answer(
-    _ exchange: Exchange, _ next: @escaping (Exchange, StoreClient.Answer) -> Void
-  ) -> (StoreClient.Answer) -> Void {
+  /// A taker for an exchange, which gets nothing once it has ended or gone on elsewhere.
+  static func answer<Value>(
+    _ exchange: Exchange, _ read: @escaping (RedisReply) -> Value?,
+    _ next: @escaping (Exchange, StoreClient.Answer<Value>) -> Void
+  ) -> StoreClient.Taker {
     let serial = exchange.serial
-    return { answer in
+    return StoreClient.reading(read) { answer in
       if serial == exchange.serial { next(exchange, answer) }
     }
   }

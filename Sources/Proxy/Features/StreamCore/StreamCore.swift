@@ -130,6 +130,7 @@ extension SettingsBuilder {
           alsoPlain: speakingPlain.contains(first + index)))
     }
     diagnostics += ServerNameRule.conflicts(Array(own), servers)
+    diagnostics += StreamPass.leadToAPI(listeners.listeners, servers)
     endBlock()
   }
 

@@ -8,6 +8,7 @@ import Transport
 /// that one had accepted it.
 struct StreamPass: ContentFeature {
   private let target: Template
+  @NotCompared private var location: SourceLocation
 
   static let chapter = Chapter.stream
   static let kinds: Set<TrafficKind> = [.stream]
@@ -16,7 +17,8 @@ struct StreamPass: ContentFeature {
     .local(
       "pass", .streamServer, .words(1...1, "ADDRESS:PORT | unix:PATH"),
       "Gives the connection to another `listen` of this configuration, of `http` too, as if that one had accepted it: by the"
-        + " name in a ClientHello, one port can serve HTTP and others. It can have variables.",
+        + " name in a ClientHello, one port can serve HTTP and others. It can have variables. The client stays who it was at"
+        + " the first listener: a unix socket that it passes to makes it no user of this machine.",
       example: "pass 127.0.0.1:8443;", trust: .told)
   ]
 
@@ -30,7 +32,39 @@ struct StreamPass: ContentFeature {
         line.place(0), "invalid address \"\(line.text(0))\" in \"pass\" directive",
         hint: "an address of another listen: 127.0.0.1:8443, [::1]:8443 or unix:PATH")
     }
-    return StreamPass(target: template)
+    return StreamPass(target: template, location: line.location)
+  }
+
+  /// Refuses lines that lead clients of TCP to an API that nothing but its unix sockets guards: it would answer 403 to all of
+  /// them. What a line with variables leads to is known only to the connection, and then the API refuses it.
+  static func leadToAPI(_ listeners: [ListenerSettings], _ servers: [ServerSettings]) -> [Diagnostic] {
+    var found: [Diagnostic] = []
+    // A socket of systemd may be one of TCP.
+    var open = listeners.indices.filter { listeners[$0].kind == .stream && !listeners[$0].address.isUnixSocket }
+    var seen = Set(open)
+    while let index = open.popLast() {
+      for server in listeners[index].servers where servers.indices.contains(server) {
+        guard let pass = servers[server].root[StreamPass.self], let text = pass.target.constant,
+          let target = ListenAddress(passing: text).flatMap({ listeners.index(of: $0) })
+        else { continue }
+        switch listeners[target].kind {
+        case .stream: if seen.insert(target).inserted { open.append(target) }
+        case .http:
+          let guarded = listeners[target].servers.first {
+            servers.indices.contains($0) && API.isGuardedBySocket(servers[$0])
+          }
+          guard let guarded else { continue }
+          found.append(
+            Diagnostic(
+              .error, at: pass.location,
+              "\"pass\" leads clients of TCP to an \"api write=on\" that only the socket \(listeners[target].address) guards",
+              hint:
+                "auth_basic, allow and deny, or a certificate at the API of the server at \(servers[guarded].location)")
+          )
+        }
+      }
+    }
+    return found
   }
 
   func compile(_ parts: inout LocationParts, _ makers: LiveMakers) { parts.content = PassedConnection(target.compiled) }
@@ -44,6 +78,8 @@ struct StreamPass: ContentFeature {
 }
 
 extension ListenAddress {
+  fileprivate var isUnixSocket: Bool { if case .socket(.unix) = self { true } else { false } }
+
   fileprivate init?(passing text: [UInt8]) {
     let text = String(decoding: text, as: UTF8.self)
     guard let addresses = try? SettingsBuilder.listenAddresses(text, defaultPort: nil), addresses.count == 1,

@@ -190,6 +190,75 @@ private enum StreamlessUpstream {
     #expect(stranger.text.contains("may not use the API"))
   }
 
+  @Test func `no way from TCP leads to an API that only its socket guards`() async throws {
+    let scene = try Scene.ofTest(), cast = try Cast(scene), upstream = try ScriptedUpstream.echo(scene)
+    let ports = try (0..<4).map { _ in try scene.port() }, socket = scene.path("api.sock")
+    _ = try await Sallyport.start(
+      scene,
+      streamConfiguration(
+        """
+        map $remote_addr $to { default unix:\(socket); }
+        server { listen 127.0.0.1:\(ports[0]); pass $to; }
+        server { listen 127.0.0.1:\(ports[1]) ssl; \(Cast.tls) ssl_verify_client off; pass $to; }
+        server { listen 127.0.0.1:\(ports[2]); proxy_pass unix:\(socket); }
+        """,
+        http: """
+          upstream app { zone app 64k; server 127.0.0.1:\(upstream.port); }
+          server { listen unix:\(socket); location /api/ { api write=on; } location /read/ { api; } }
+          server { listen 127.0.0.1:\(ports[3]); location / { proxy_pass http://unix:\(socket); } }
+          """))
+    let path = "/api/9/http/upstreams/app/servers/0", patch = ["-X", "PATCH", "-d", #"{"down":true}"#]
+    func ask(_ base: String, _ path: String, _ words: [String] = []) async throws -> CurlResult {
+      try await scene.curl(words + cast.to(ports[1]) + ["\(base)\(path)"])
+    }
+    let doors = [0, 2, 3].map { "http://127.0.0.1:\(ports[$0])" } + ["https://localhost"]
+    for door in doors {
+      for words in [[], patch] {
+        let answer = try await ask(door, path, words)
+        #expect(answer.status == 403 && answer.text.contains("may not use the API"), "\(door): \(answer.text)")
+      }
+      // What changes nothing shows itself to everybody whom the location lets in.
+      #expect(try await ask(door, "/read/9/nginx").status == 200)
+    }
+    let own = try await scene.curl(["--unix-socket", socket, "http://localhost\(path)"] + patch)
+    #expect(own.status == 200, "\(own.text)")
+  }
+
+  @Test func `a page's origin has a scheme, and a second line of it is none`() async throws {
+    let scene = try Scene.ofTest(), cast = try Cast(scene), port = try scene.port(), plain = try scene.port()
+    let server = "location /api/ { api write=on; allow 127.0.0.1; deny all; }"
+    _ = try await Sallyport.start(
+      scene,
+      configuration(
+        """
+        server { listen 127.0.0.1:\(port) ssl; server_name localhost; \(Cast.tls) ssl_verify_client off; \(server) }
+        server { listen 127.0.0.1:\(plain); server_name localhost; \(server) }
+        """))
+    func secure(_ fields: String...) async throws -> Int {
+      try await scene.curl(
+        cast.to(port) + fields.flatMap { ["-H", $0] } + ["-H", "Host: localhost", "https://localhost/api/9/nginx"]
+      ).status
+    }
+    func clear(_ fields: String...) async throws -> Int {
+      try await scene.curl(
+        fields.flatMap { ["-H", $0] } + ["-H", "Host: localhost", "http://127.0.0.1:\(plain)/api/9/nginx"]
+      ).status
+    }
+    #expect(try await secure("Origin: https://localhost", "Sec-Fetch-Site: same-origin") == 200)
+    #expect(try await clear("Origin: http://localhost", "Sec-Fetch-Site: same-origin") == 200)
+    #expect(try await secure("Origin: http://localhost") == 403)
+    #expect(try await clear("Origin: https://localhost") == 403)
+    for origin in [
+      "localhost", "ftp://localhost", "null", "https://localhost:443", "https://localhost/", "https://LOCALHOST",
+    ] {
+      #expect(try await secure("Origin: \(origin)") == 403, "\(origin)")
+    }
+    #expect(try await secure("Origin: https://localhost", "Origin: https://evil.test") == 403)
+    #expect(try await secure("Origin: https://localhost", "origin: https://localhost") == 403)
+    #expect(try await secure("Sec-Fetch-Site: same-origin", "Sec-Fetch-Site: cross-site") == 403)
+    #expect(try await secure("Sec-Fetch-Site: none", "Sec-Fetch-Site: none") == 403)
+  }
+
   @Test func `changes under load lose no request`() async throws {
     let api = try await APIScene(Scene.ofTest())
     let ids = [try await api.id(0), try await api.id(1)]

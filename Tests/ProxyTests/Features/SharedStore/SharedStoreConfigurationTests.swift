@@ -134,12 +134,21 @@ import Upstream
     #expect(firstLetters(keys(Self.entry(990, "a"))) == ["a"])
   }
 
+  @Test func `a key that is too old opens nothing, whatever the store says`() {
+    func keys(_ entries: RedisReply...) -> RedisReply { .list([.number(100_000), .list(entries)]) }
+    #expect(
+      firstLetters(keys(Self.entry(99_000, "a"), Self.entry(13_600, "b"), Self.entry(13_599, "c"))) == ["a", "b"])
+    #expect(firstLetters(keys(Self.entry(13_599, "c"))) == nil)
+  }
+
   @Test func `an answer that can't be read changes nothing`() {
     for reply: RedisReply in [
       .none, .number(1), .list([]), .list([.number(1), .list([])]), .list([.number(1), .list([.number(2)])]),
       .list([.number(1), .list([.text(Array("x".utf8))])]),
       .list([.number(1), .list([Self.entry(1, "a", count: 158)])]),
       .list([.number(1), .list([Self.entry(1, "g")])]), .list([.number(1), .list([Self.entry(1, "a"), .none])]),
+      .list([.number(-1), .list([Self.entry(1, "a")])]), .list([.number(1), .list([Self.entry(-1, "a")])]),
+      .list([.number(1), .list([RedisReply](repeating: Self.entry(1, "a"), count: 17))]),
     ] {
       #expect(StoreTickets.keys(reply) == nil)
     }

@@ -50,6 +50,45 @@ import Testing
     #expect(!client.hasEnd && client.session.isClosed && rig.live.clients == 1)
   }
 
+  /// `stream`: servers that pass. The API is at unix:/run/api.sock.
+  private func besideAPI(_ stream: String, api: String = "api write=on;") -> LoadedText {
+    LoadedText(
+      """
+      stream { \(stream) }
+      http { server { listen unix:/run/api.sock; location /api/ { \(api) } }
+        server { listen unix:/run/other.sock; location /api/ { api; } } }
+      """)
+  }
+
+  @Test(arguments: [
+    "server { listen 81; pass unix:/run/api.sock; }",
+    "server { listen 81; listen unix:/run/a.sock; pass unix:/run/api.sock; }",
+    "server { listen systemd:a; pass unix:/run/api.sock; }",
+    "server { listen 81; pass unix:/run/a.sock; } server { listen unix:/run/a.sock; pass unix:/run/api.sock; }",
+    "server { listen 82; pass 127.0.0.1:81; } server { listen 127.0.0.1:81; pass unix:/run/api.sock; }",
+  ])
+  func `a way from TCP to an API that only its socket guards is refused`(stream: String) {
+    let errors = besideAPI(stream).errors
+    #expect(
+      !errors.isEmpty && errors.allSatisfy { $0.contains("that only the socket unix:/run/api.sock guards") },
+      "\(errors)")
+  }
+
+  @Test(arguments: [
+    "server { listen unix:/run/a.sock; pass unix:/run/api.sock; }", "server { listen 81; pass unix:/run/other.sock; }",
+    "map $remote_addr $to { default unix:/run/api.sock; } server { listen 81; pass $to; }",
+    "server { listen unix:/run/a.sock; pass unix:/run/b.sock; } server { listen unix:/run/b.sock; pass unix:/run/a.sock; }",
+  ])
+  func `a way from a socket, or to no such API, is not`(stream: String) { #expect(besideAPI(stream).errors.isEmpty) }
+
+  @Test func `an API with rules of its own may be passed to`() {
+    let rules = "auth_basic x; auth_basic_user_file u; api write=on;"
+    #expect(besideAPI("server { listen 81; pass unix:/run/api.sock; }", api: rules).errors.isEmpty)
+    #expect(
+      besideAPI("server { listen 81; pass unix:/run/api.sock; }", api: "allow 10.0.0.1; deny all; api write=on;").errors
+        .isEmpty)
+  }
+
   @Test(arguments: ["a:1", "127.0.0.1", "127.0.0.1:1-2", "0", "http://127.0.0.1:1"])
   func `what is no address of a listener is refused`(text: String) {
     let errors = LoadedText.streamServer("pass \(text);").errors
