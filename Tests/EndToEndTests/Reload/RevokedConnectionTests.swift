@@ -343,9 +343,9 @@ import Testing
   }
 
   @Test(
-    arguments: End.allCases,
     .enabled(if: access(ClockJump.library, R_OK) == 0, "libfaketime is not installed"),
-    .disabled(if: Sanitizer.isUsed, "a sanitizer does not run beside a preloaded library"))
+    .disabled(if: Sanitizer.isUsed, "a sanitizer does not run beside a preloaded library"),
+    arguments: End.allCases)
   func `a client loses its connections and whatever is in progress when its admission ends, without a reload`(
     end: End
   ) async throws {

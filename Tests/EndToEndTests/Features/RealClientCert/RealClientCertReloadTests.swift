@@ -101,9 +101,9 @@ import Testing
   }
 
   @Test(
-    arguments: [false, true],
     .enabled(if: access(ClockJump.library, R_OK) == 0, "libfaketime is not installed"),
-    .disabled(if: Sanitizer.isUsed, "a sanitizer does not run beside a preloaded library"))
+    .disabled(if: Sanitizer.isUsed, "a sanitizer does not run beside a preloaded library"),
+    arguments: [false, true])
   func `a client whose certificate ends loses its tunnel, and the others keep theirs`(isPlain: Bool) async throws {
     let scene = try Scene.ofTest(), part = try Part(scene), now = Int64(time(nil))
     try part.list([], until: now + 30 * 86_400)

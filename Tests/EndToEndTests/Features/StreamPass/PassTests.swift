@@ -142,7 +142,7 @@ import Testing
       streamConfiguration(
         "server { listen 127.0.0.1:\(front) ssl; \(Cast.tls) ssl_crl crl.pem; pass 127.0.0.1:\(web); }",
         http: "server { listen 127.0.0.1:\(web); location / { return 200 web; } }", workers: 1))
-    func ask(_ wire: Wire) throws -> Int {
+    @Sendable func ask(_ wire: Wire) throws -> Int {
       try wire.write("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
       return try wire.response().status
     }
