@@ -3,7 +3,8 @@ import COpenSSL
 
 /// The address of an OCSP responder: a parsed http URL.
 public struct StatusResponder: Sendable, Hashable, CustomStringConvertible {
-  let host: String
+  /// Without brackets.
+  package let host: String
   let port: String
   let path: String
   public let description: String
@@ -12,6 +13,7 @@ public struct StatusResponder: Sendable, Hashable, CustomStringConvertible {
   private static let sizeLimit = 64 * 1024
   /// The seconds that a response may take.
   package static let standardTimeLimit: Int32 = 10
+  private static let mostAddresses = 4
   /// The largest length in octets of the URL of a GET request (RFC 5019 §5). A longer request goes in the body of a
   /// POST.
   static let urlLimit = 255
@@ -42,12 +44,14 @@ public struct StatusResponder: Sendable, Hashable, CustomStringConvertible {
     if self.host.isEmpty { return nil }
   }
 
+  package var portNumber: UInt16? { UInt16(port) }
+
   /// Sends the request and verifies the response. Blocks for up to `timeLimit` seconds, so never call it on an event
-  /// loop.
+  /// loop. `addresses`: the only ones to connect to, as IP addresses; nil: whatever the system says that the host has.
   package func ask(
-    _ question: OCSPRequest, now: Int64, timeLimit: Int32 = standardTimeLimit
+    _ question: OCSPRequest, now: Int64, at addresses: [String]? = nil, timeLimit: Int32 = standardTimeLimit
   ) throws(OCSPError) -> (answer: StatusAnswer, der: [UInt8]) {
-    let response = try fetch(try question.request(), timeLimit)
+    let response = try fetch(try question.request(), at: addresses, timeLimit)
     return (try question.judge(response, now: now), response)
   }
 
@@ -72,7 +76,24 @@ public struct StatusResponder: Sendable, Hashable, CustomStringConvertible {
     return "http://\(authority)\(path)".utf8.count <= Self.urlLimit ? path : nil
   }
 
-  private func fetch(_ request: [UInt8], _ timeLimit: Int32) throws(OCSPError) -> [UInt8] {
+  /// Connects to the first of the addresses that takes a connection. The caller frees it.
+  private func connect(_ addresses: [String], _ timeLimit: Int32) throws(OCSPError) -> OpaquePointer {
+    var error = OpenSSLError.drain()
+    let tried = addresses.prefix(Self.mostAddresses)
+    for address in tried {
+      let connection = BIO_new_connect("\(address.contains(":") ? "[\(address)]" : address):\(port)")
+      let share = max(1, timeLimit / Int32(clamping: tried.count))
+      if let connection, BIO_do_connect_retry(connection, share, -1) == 1 { return connection }
+      error = OpenSSLError.drain()
+      BIO_free_all(connection)
+    }
+    throw OCSPError("\(description): no answer: \(error)", isTimeout: error.isTimeout)
+  }
+
+  private func fetch(_ request: [UInt8], at addresses: [String]?, _ timeLimit: Int32) throws(OCSPError) -> [UInt8] {
+    var connection: OpaquePointer?
+    if let addresses { connection = try connect(addresses, timeLimit) }
+    defer { BIO_free_all(connection) }
     let getPath = getPath(request)
     var body: OpaquePointer?
     if getPath == nil {
@@ -81,9 +102,10 @@ public struct StatusResponder: Sendable, Hashable, CustomStringConvertible {
     }
     defer { BIO_free(body) }
     // Ignores the environment's proxy: only the responder may see which client is asked about. Without a body OpenSSL
-    // sends a GET. A redirect is a fault.
+    // sends a GET. A redirect is a fault. OpenSSL wants no word on proxies beside a connection.
+    let (proxy, noProxy): (String?, String?) = connection == nil ? ("", host) : (nil, nil)
     let answer = OSSL_HTTP_transfer(
-      nil, host, port, getPath ?? path, 0, "", host, nil, nil, nil, nil, 0, nil,
+      nil, host, port, getPath ?? path, 0, proxy, noProxy, connection, nil, nil, nil, 0, nil,
       body == nil ? nil : "application/ocsp-request", body, "application/ocsp-response", 1, Self.sizeLimit, timeLimit, 0
     )
     guard let answer else {

@@ -65,7 +65,9 @@ final class StapleRefresh {
       return latest
     }
     do throws(OCSPError) {
-      let (answer, der) = try responder.ask(staple.question, now: now)
+      let addresses =
+        try staple.responder == nil ? responder.addressesForCertificate(elseBy: "ssl_stapling_responder") : nil
+      let (answer, der) = try responder.ask(staple.question, now: now, at: addresses)
       guard answer.status == .good else {
         log.error("OCSP for \(subject): the responder says \(answer.status): not stapled")
         return soonest

@@ -126,7 +126,7 @@ final class ClientStatusCheck: Sendable {
       return asked[question] == nil
     }
     guard isFirst else { return }
-    client.ask(responder, question) { [self] in answer(question, $0) }
+    client.ask(responder, question, isNamed: settings.responder == nil) { [self] in answer(question, $0) }
   }
 
   private func answer(_ question: OCSPRequest, _ outcome: Result<StatusAnswer, OCSPError>) {

@@ -13,26 +13,30 @@ package final class OCSPClient: Sendable {
 
   package init(pool: BlockingPool) { self.pool = pool }
 
-  /// Calls `completion` from another thread, or at once when too many requests are pending.
+  /// Calls `completion` from another thread, or at once when too many requests are pending. `isNamed`: by the certificate in
+  /// question, and not by the operator.
   func ask(
-    _ responder: StatusResponder, _ question: OCSPRequest,
+    _ responder: StatusResponder, _ question: OCSPRequest, isNamed: Bool,
     _ completion: @escaping @Sendable (Result<StatusAnswer, OCSPError>) -> Void
   ) {
     // The pool groups requests by address, whatever the path: a silent host is silent for all paths.
     let outcome = pool.run(.clientStatus, for: responder.address) { [self] in
-      completion(Result { () throws(OCSPError) in try answer(of: responder, to: question) })
+      completion(Result { () throws(OCSPError) in try answer(of: responder, to: question, isNamed: isNamed) })
     }
     if !outcome.isTaken { completion(.failure(OCSPError("too many OCSP requests are pending"))) }
   }
 
-  private func answer(of responder: StatusResponder, to question: OCSPRequest) throws(OCSPError) -> StatusAnswer {
+  private func answer(
+    of responder: StatusResponder, to question: OCSPRequest, isNamed: Bool
+  ) throws(OCSPError) -> StatusAnswer {
     let address = responder.address
     let admission = silence.withLock { $0.admit(address, at: Microseconds.now) }
     if admission == .refused { throw OCSPError("\(responder) did not answer in time a moment ago") }
     var ending = ResponderSilence.Ending.heard
     defer { silence.withLock { $0.ended(address, admission, ending, at: Microseconds.now) } }
     do throws(OCSPError) {
-      return try responder.ask(question, now: Int64(time(nil))).answer
+      let addresses = try isNamed ? responder.addressesForCertificate(elseBy: "ssl_ocsp_responder") : nil
+      return try responder.ask(question, now: Int64(time(nil)), at: addresses).answer
     } catch {
       if error.isTimeout { ending = .timedOut }
       throw error

@@ -214,24 +214,3 @@ extension Substring {
     return rest
   }
 }
-
-extension SocketAddress {
-  /// Whether the address is this machine, its link, or no single host. What a certificate names is not fetched from
-  /// there: such addresses have services that trust whoever reaches them, such as the metadata of a cloud's machine.
-  var isLocal: Bool {
-    switch self {
-    case .unix: true
-    case .ipv4(let address, _): Self.isLocal(address)
-    case .ipv6(let high, let low, _):
-      // ::, ::1 and all of ::/64 but what embeds an address of IPv4; 64:ff9b::/96 embeds one too.
-      high == 0 && low >> 32 != 0xFFFF
-        || (high == 0 || high == 0x0064_FF9B_0000_0000) && Self.isLocal(UInt32(truncatingIfNeeded: low))
-        || high >> 54 == 0x3FA || high >> 56 == 0xFF
-    }
-  }
-
-  private static func isLocal(_ address: UInt32) -> Bool {
-    let first = address >> 24
-    return first == 0 || first == 127 || first >= 224 || address >> 16 == 0xA9FE
-  }
-}

@@ -106,7 +106,7 @@ final class RevocationRefresh {
 
   private nonisolated static func fetch(_ source: FetchedSource) -> Outcome {
     var download = ListDownload(url: source.url, tag: source.held.isEmpty ? nil : source.tag)
-    if source.isLearned, source.fetch.points == .anywhere { download.admits = { !$0.isLocal } }
+    if source.isLearned, source.fetch.points == .anywhere { download.admits = { !$0.isNear } }
     do throws(FetchedList.Fault) {
       switch try download.run() {
       case .unchanged(let freshFor): return .unchanged(freshFor: freshFor)

@@ -123,7 +123,8 @@ enum ServerTLS: Feature {
       "Where sallyport keeps OCSP responses about clients.", example: "ssl_ocsp_cache shared:ocsp:1m;"),
     .value(
       "ssl_ocsp_responder", levels, .words(1...1, "URL"), "",
-      "The OCSP responder to ask, instead of the one that a certificate names.",
+      "The OCSP responder to ask, instead of the one that a certificate names. It may be anywhere; one that a certificate"
+        + " names is asked at no address of this machine or its link.",
       example: "ssl_ocsp_responder http://ocsp.example/;"),
     .value(
       "ssl_stapling", levels, .flag, "off", "Whether to staple the OCSP response for the server's own certificate.",
@@ -134,7 +135,8 @@ enum ServerTLS: Feature {
       example: "ssl_stapling_file server.ocsp;"),
     .value(
       "ssl_stapling_responder", levels, .words(1...1, "URL"), "",
-      "The OCSP responder to ask, instead of the one that the server's certificate names.",
+      "The OCSP responder to ask, instead of the one that the server's certificate names. It may be anywhere; one that a"
+        + " certificate names is asked at no address of this machine or its link.",
       example: "ssl_stapling_responder http://ocsp.example/;"),
     .inert("ssl_stapling_verify", levels, because: "a response is always verified before it is stapled"),
     .value(

@@ -79,6 +79,41 @@ import Testing
     #expect(try await ask(scene, cast, chainPort, carol).status == 400)
   }
 
+  @Test(.ofHTTP1) func `a certificate makes the server ask no address of its own; the operator may name one`()
+    async throws
+  {
+    let scene = try Scene.ofTest(), cast = try Cast(scene), asked = try ScriptedUpstream(scene) { _, _ in }
+    _ = try scene.identity("root", cast.authority.root)
+    func carol(_ host: String, _ port: UInt16) async throws -> [String] {
+      try scene.write(
+        "extensions", text: "extendedKeyUsage=clientAuth\nauthorityInfoAccess=OCSP;URI:http://\(host):\(port)/\n")
+      try await scene.succeed(
+        "openssl", "req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", "/CN=carol",
+        "-keyout",
+        "carol.key", "-out", "carol.csr")
+      try await scene.succeed(
+        "openssl", "x509", "-req", "-in", "carol.csr", "-CA", "root.pem", "-CAkey", "root.key", "-days", "1",
+        "-extfile",
+        "extensions", "-out", "carol.pem")
+      return ["--cert", scene.path("carol.pem"), "--key", scene.path("carol.key")]
+    }
+    let (daemon, port) = try await daemon(scene, "ssl_ocsp leaf;")
+    for host in ["127.0.0.1", "localhost", "[::1]", "[::ffff:127.0.0.1]", "169.254.169.254"] {
+      let refused = try await scene.curl(
+        cast.to(port) + (try await carol(host, asked.port)) + ["https://localhost/"])
+      #expect(refused.status == 400, "\(host)")
+    }
+    try await daemon.logged("is an address of this machine or its link", "ssl_ocsp_responder")
+    #expect(asked.connections == 0)
+    let words = try await carol("127.0.0.1", asked.port)
+    let certificate = try #require(Certificate.loadAll(MaterialReference(path: scene.path("carol.pem"))).first)
+    let responder = try await OCSPResponder(scene, cast.authority.root, [(certificate, .good)])
+    daemon.process.stop()
+    unlink(scene.path("sallyport.pid"))
+    let (_, other) = try await self.daemon(scene, "ssl_ocsp leaf; ssl_ocsp_responder \(responder.url);")
+    #expect(try await scene.curl(cast.to(other) + words + ["https://localhost/"]).status == 200)
+  }
+
   @Test func `an answer that somebody else signed is none`() async throws {
     let scene = try Scene.ofTest(), cast = try Cast(scene)
     let stranger = try CertificateBuilder(commonName: "Stranger", .leaf([.ocspSigning])).selfSigned(key: .generate())
