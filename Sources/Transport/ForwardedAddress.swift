@@ -68,10 +68,4 @@ extension SocketAddress {
     guard dots == 3, digits > 0 else { return nil }
     return address << 8 | octet
   }
-
-  /// `::ffff:a.b.c.d` as the IPv4 address that it stands for; other addresses as they are.
-  public var unmapped: SocketAddress {
-    guard case .ipv6(let high, let low, let port) = self, high == 0, low >> 32 == 0xFFFF else { return self }
-    return .ipv4(address: UInt32(truncatingIfNeeded: low), port: port)
-  }
 }

@@ -44,6 +44,67 @@ import Testing
     #expect(frames.failure == "Protocol error")
   }
 
+  /// Heads of streams in this order; nil: the connection goes on.
+  private func failure(_ streams: [UInt8]) -> String? {
+    let frames = HTTP2Frames()
+    #expect(frames.start(.server, HTTP2Announcement()))
+    var bytes = Array("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".utf8) + Self.frame(4)
+    for stream in streams { bytes += Self.frame(1, stream: stream, flags: 5, [0x82, 0x84, 0x86, 0x41, 1, 0x68]) }
+    _ = bytes.withUnsafeBytes { frames.receive($0) }
+    _ = frames.pull { _ in true }
+    return frames.failure
+  }
+
+  @Test func `a stream that was passed over can't begin any more`() {
+    for streams: [UInt8] in [[5, 3], [5, 1], [1, 5, 3], [1, 3, 9, 11, 5], [1, 3, 9, 11, 7], [3, 5, 1]] {
+      #expect(failure(streams) == "Protocol error", "\(streams)")
+    }
+    for streams: [UInt8] in [[1, 3, 5, 7], [5, 9, 101], [1, 3]] { #expect(failure(streams) == nil, "\(streams)") }
+  }
+
+  @Test func `however many streams are passed over, nobody is refused wrongly, and the newest are known`() {
+    let odd = stride(from: UInt8(1), through: 253, by: 4)
+    #expect(failure(Array(odd)) == nil)
+    #expect(failure(Array(odd) + [251]) == "Protocol error")
+    #expect(failure(Array(odd) + [3]) == nil, "forgiven")
+  }
+
+  /// A stream's response never ends, so that the stream stays.
+  private final class Holding: HTTP2Frames {
+    var reset: UInt32?, broken: String?
+    override func resetDidGo(code: UInt32) { reset = code }
+    override func connectionDidBreak(reason: String) { broken = reason }
+  }
+
+  private static let largest: [UInt8] = [0x7F, 0xFF, 0xFF, 0xFF]
+  private static let overflows: [([[UInt8]], String)] = [
+    ([frame(8, largest)], "FLOW_CONTROL_ERROR"),
+    ([frame(8, stream: 1, largest)], "reset"), ([frame(8, stream: 1, largest), frame(8, stream: 1, largest)], "reset"),
+    ([frame(4, [0, 4] + largest), frame(8, stream: 1, [0, 0, 0, 1])], "reset"),
+    ([frame(8, stream: 1, [0x7F, 0xFF, 0, 0]), frame(4, [0, 4] + largest)], "reset"),
+    ([frame(4, [0, 4, 0x80, 0, 0, 0])], "FLOW_CONTROL_ERROR"),
+    ([frame(4, [0, 4, 0xFF, 0xFF, 0xFF, 0xFF])], "FLOW_CONTROL_ERROR"),
+    ([frame(4, [0, 4, 0, 0, 0, 0]), frame(8, stream: 1, largest), frame(4, [0, 4] + largest)], "reset"),
+  ]
+
+  /// nginx, autumn 2026: the sum of a window's size and an increment overflowed.
+  @Test(arguments: overflows)
+  func `a window that would overflow ends its stream or the connection, however it grows`(sent: [[UInt8]], end: String)
+  {
+    let frames = Holding()
+    #expect(frames.start(.server, HTTP2Announcement()))
+    let bytes =
+      Array("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".utf8) + Self.frame(4)
+      + Self.frame(1, stream: 1, flags: 5, [0x82, 0x84, 0x86, 0x41, 1, 0x68]) + sent.flatMap { $0 }
+    _ = bytes.withUnsafeBytes { frames.receive($0) }
+    _ = frames.pull { _ in true }
+    if end == "reset" {
+      #expect(frames.reset == HTTP2ErrorCode.flowControlError.rawValue && frames.broken == nil)
+    } else {
+      #expect(frames.broken == end, "\(frames.broken ?? "")")
+    }
+  }
+
   private final class Counting: HTTP2Frames {
     var kinds: [HTTP2FrameKind] = [], lengths: [Int] = []
     override func frameDidBegin(_ frame: HTTP2FrameHeader) -> Bool {

@@ -78,6 +78,7 @@ open class HTTP2Frames {
   public final var bounds = HTTP2Bounds()
   private var streamWindow: Int32 = 0
   private var scan = HTTP2FrameScan(preface: 0)
+  private var opened: HTTP2OpenedStreams?
 
   public init() {}
 
@@ -124,7 +125,10 @@ open class HTTP2Frames {
     }
     session = made
     streamWindow = announcement.streamWindow
-    if role == .server { scan = HTTP2FrameScan(preface: HTTP2FrameScan.clientPreface) }
+    if role == .server {
+      scan = HTTP2FrameScan(preface: HTTP2FrameScan.clientPreface)
+      opened = HTTP2OpenedStreams()
+    }
     var settings = [
       Self.setting(NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, announcement.concurrentStreams),
       Self.setting(NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, UInt32(max(0, announcement.streamWindow))),
@@ -168,6 +172,9 @@ open class HTTP2Frames {
   private func begin(_ header: HTTP2FrameScan.Header) -> Bool {
     // libnghttp2 checks no PRIORITY when it ignores priorities (RFC 9113 §6.3).
     if header.type == NGHTTP2_PRIORITY.rawValue, header.stream == 0 { return false }
+    // libnghttp2 ignores a head on every stream that is over, as it might be trailers behind our reset. A stream that never
+    // began has none (RFC 9113 §5.1.1).
+    if header.type == NGHTTP2_HEADERS.rawValue, opened?.takes(header.stream) == false { return false }
     // Padding is no data (RFC 9113 §6.1).
     let isPadded = header.flags & NGHTTP2_FLAG_PADDED.rawValue != 0
     return frameDidBegin(

@@ -15,10 +15,8 @@ struct HandshakeTurns {
 
     /// nil: a client of a unix socket, which no limit of an address concerns.
     init?(_ address: SocketAddress) {
-      switch address {
+      switch address.unmapped {
       case .ipv4(let address, _): self = .ipv4(address)
-      // An IPv4 client of a socket with `ipv6only=off` (RFC 4291 §2.5.5.2).
-      case .ipv6(0, let low, _) where low >> 32 == 0xFFFF: self = .ipv4(UInt32(truncatingIfNeeded: low))
       case .ipv6(let high, _, _): self = .ipv6(high)
       case .unix: return nil
       }

@@ -61,8 +61,14 @@ extension ClientSession {
     exchange.log(.notice, "report only: \(reason)\(exchange.facts.loggedClient)")
   }
 
-  /// Returns the response to an exchange that was not admitted, and logs and counts the refusal.
-  func refusal(of exchange: Exchange) -> ErrorResponse {
+  /// The server block whose pages and logs a refusal has, for a request to another one: that which has judged the client,
+  /// as in nginx. `error_page` of the other one leads to locations that are for clients whom it has admitted.
+  func judge(of exchange: Exchange, at server: LiveServer) -> LiveServer {
+    exchange.isRelayed && !isRelayedAdmitted(exchange) ? server : firstServer
+  }
+
+  /// Returns the response to an exchange that `server` did not admit, and logs and counts the refusal.
+  func refusal(of exchange: Exchange, at server: LiveServer) -> ErrorResponse {
     let refusals = worker.counters.refusals
     let log = worker.shared.clientFaults
     switch exchange.admission {
@@ -75,7 +81,7 @@ extension ClientSession {
       return .certificateError
     case .granted, .reported:
       refusals.count(.misdirected)
-      guard exchange.isRelayed || admits(at: exchange.server) else {
+      guard exchange.isRelayed || admits(at: server) else {
         log.logRefusal(
           of: exchange, .misdirected, .notice,
           "client attempted to request the server name different from the one that was negotiated")

@@ -280,7 +280,7 @@ final class ClientSession: StreamOwner {
 
   /// Whether the request's own client is admitted. The server block of the request has judged it, whatever block the
   /// handshake has chosen.
-  private func isRelayedAdmitted(_ exchange: Exchange) -> Bool {
+  func isRelayedAdmitted(_ exchange: Exchange) -> Bool {
     switch exchange.admission {
     case .granted, .reported: true
     case .undecided, .refused: false

@@ -124,8 +124,8 @@ final class Exchange {
     if self.server !== server { assume(server) }
     if let search = server.certificateSearch { search.apply(to: self, session, at: server) }
     if !session.admits(self, at: server) {
-      assume(server)
-      return fail(session.refusal(of: self))
+      assume(session.judge(of: self, at: server))
+      return fail(session.refusal(of: self, at: server))
     }
     if case .reported = admission { session.report(self) }
     let path = head.bytes.readable[head.target.path]

@@ -161,22 +161,36 @@ extension Exchange {
   /// As in nginx, `error_page` can name another page for a redirect of a location. A page that is no redirect itself keeps
   /// the Location.
   func redirect(status code: Int, to target: [UInt8]) {
+    let address = AbsoluteLocation.address(target, self)
+    guard address.withUnsafeBytes(FieldValue.isValid) else { return refuseRedirect() }
     if let page = errorPage(for: code) {
       if case .redirect = page.target {
       } else {
-        account.internalRequests.carry(location: AbsoluteLocation.address(target, self))
+        account.internalRequests.carry(location: address)
       }
       return show(page, for: ErrorResponse(code))
     }
     var page = ByteBuffer()
     StandardPage.writePage(ErrorResponse(code), tokens: location.settings.redirects.serverTokens, to: &page)
-    answer(status: code, type: "text/html", location: AbsoluteLocation.address(target, self), body: page.readable)
+    answer(status: code, type: "text/html", location: address, body: page.readable)
+  }
+
+  /// A variable in the address of a redirect has a control character. Only a request can bring one, so the client is at fault.
+  private func refuseRedirect() {
+    log(.info, "client sent control characters that the address of a redirect would have")
+    overrideStatus(nil)
+    // The address of an error page may have the same variable.
+    if case .redirect? = errorPage(for: 400)?.target {
+      stream?.closeAfterResponse()
+      return answerPage(status: 400)
+    }
+    fail(ErrorResponse(400))
   }
 
   /// Sets an extra field of sallyport's own response, such as a challenge or `Retry-After`; it replaces an earlier one.
   func setOwnField(_ name: StaticString, _ value: UnsafeRawBufferPointer) {
     let fields = FieldBlock([(name.withUTF8Buffer { Array($0) }, Array(value))])
-    if fields.isEmpty { log(.error, "\(name) left out: its value has control characters") }
+    if fields.isEmpty { log(.info, "\(name) left out: its value has control characters") }
     setOwnFields(fields)
   }
 
@@ -212,9 +226,7 @@ extension Exchange {
       }
       outgoing.body = head.method == .head ? .none(announced: UInt64(page.count)) : .length(UInt64(page.count))
     }
-    if let target, !target.withUnsafeBytes({ outgoing.add("Location", $0) }) {
-      log(.error, "Location left out: the address to redirect to has control characters")
-    }
+    if let target { _ = target.withUnsafeBytes { outgoing.add("Location", $0) } }
     if let ownFields = progress.ownFields { outgoing.add(ownFields) }
     var present = FieldNameSet()
     if !account.internalRequests.keepsType(over: type) { present.insert(.contentType) }
@@ -308,7 +320,7 @@ extension Exchange {
 
   /// The request for the upstream can't be built: a template made a bad one, or a variable could not be computed.
   func failUnsendable() {
-    log(.error, "the request for the upstream would not be a valid one")
+    log(variables.isBroken ? .error : .info, "the request for the upstream would not be a valid one")
     let code = variables.isBroken ? 500 : 400
     setBroken(false)
     fail(ErrorResponse(code))

@@ -63,7 +63,7 @@ extension FrameCase {
       [.continuation(1, block)]),
     .init("5.1.1", "an even stream", .connectionError([.protocolError]), [.get(2)]),
     .init(
-      "5.1.1", "a stream below one that was used", .tolerated([.protocolError, .streamClosed]), before: [.get(1)],
+      "5.1.1", "a stream below one that was used", .connectionError([.protocolError]), before: [.get(1)],
       [.get(5, "/held"), .get(3, "/held")]),
     .init(
       "5.1.2", "more streams than were allowed", .streamError([.protocolError, .refusedStream]),

@@ -1,4 +1,3 @@
-import Language
 public import Observability
 import Transport
 
@@ -37,23 +36,14 @@ extension AccessRule.Source {
 
   /// An IP address, or ADDRESS/BITS, and whether bits outside the network are set; nil for other text.
   static func parse(_ text: String) -> (source: AccessRule.Source, hasHostBits: Bool)? {
-    let parts = text.split(separator: "/", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
-    let length = parts.count > 1 ? Quantity.number(parts[1]) : nil
-    let isWhole = parts.count == 1
-    switch SocketAddress(literal: parts[0], port: 0) {
-    case .ipv4(let address, _)?:
-      guard let length = isWhole ? 32 : length, (0...32).contains(length) else { return nil }
-      let mask = length == 0 ? 0 : UInt32.max << (32 - UInt32(length))
-      return (.ipv4(network: address & mask, mask: mask), address & ~mask != 0)
-    case .ipv6(let high, let low, _)?:
-      guard let length = isWhole ? 128 : length, (0...128).contains(length) else { return nil }
-      let highMask = length == 0 ? 0 : UInt64.max << UInt64(64 - min(64, length))
-      let lowMask = length <= 64 ? 0 : UInt64.max << UInt64(128 - length)
-      return (
-        .ipv6(high: high & highMask, low: low & lowMask, prefixLength: length),
-        high & ~highMask != 0 || low & ~lowMask != 0
-      )
-    case .unix?, nil: return nil
+    AddressRange.parse(text).map { (AccessRule.Source(network: $0.range), !$0.isExact) }
+  }
+
+  /// Whether it is of IPv4 addresses, among others.
+  var hasIPv4: Bool {
+    switch self {
+    case .all, .ipv4: true
+    case .unix, .ipv6: false
     }
   }
 }

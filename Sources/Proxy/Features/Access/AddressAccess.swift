@@ -21,7 +21,7 @@ final class AddressAccess: PhaseStep {
   override var words: String { "allow and deny" }
 
   override func rehearse(_ exchange: Exchange, _ trace: ExplainTrace) -> StepOutcome {
-    let rule = rules.first { Self.matches(exchange.clientAddress, $0.source) }
+    let rule = Self.rule(for: exchange.clientAddress, rules)
     let address = exchange.clientAddress.host
     trace.add(
       "rule",
@@ -30,19 +30,25 @@ final class AddressAccess: PhaseStep {
   }
 
   /// nil if no rule matches.
-  static func decision(for peer: SocketAddress, _ rules: [AccessRule]) -> Bool? {
-    rules.first { matches(peer, $0.source) }?.allows
+  static func decision(for peer: SocketAddress, _ rules: [AccessRule]) -> Bool? { rule(for: peer, rules)?.allows }
+
+  /// As in nginx, rules of IPv6 count for an IPv4 client of a dual-stack socket (`::ffff:a.b.c.d`) only where none is of IPv4:
+  /// `deny ::/0` alone denies it, and `allow ::/0; deny all` does not allow it.
+  private static func rule(for peer: SocketAddress, _ rules: [AccessRule]) -> AccessRule? {
+    let address = peer.unmapped
+    if let rule = rules.first(where: { matches(address, $0.source) }) { return rule }
+    if address == peer || rules.contains(where: \.source.hasIPv4) { return nil }
+    return rules.first { isIn(peer, $0.source) }
   }
 
-  static func matches(_ peer: SocketAddress, _ source: AccessRule.Source) -> Bool {
+  /// Whether a client's address is in a network.
+  static func matches(_ peer: SocketAddress, _ source: AccessRule.Source) -> Bool { isIn(peer.unmapped, source) }
+
+  private static func isIn(_ peer: SocketAddress, _ source: AccessRule.Source) -> Bool {
     switch (source, peer) {
     case (.all, _): return true
     case (.unix, .unix): return true
     case (.ipv4(let network, let mask), .ipv4(let address, _)): return address & mask == network
-    case (.ipv4(let network, let mask), .ipv6(let high, let low, _)):
-      // A client of a dual-stack socket: ::ffff:a.b.c.d.
-      guard high == 0, low >> 32 == 0xFFFF else { return false }
-      return UInt32(truncatingIfNeeded: low) & mask == network
     case (.ipv6(let high, let low, let length), .ipv6(let peerHigh, let peerLow, _)):
       let highMask = length >= 64 ? UInt64.max : length == 0 ? 0 : ~(UInt64.max >> UInt64(length))
       let lowMask = length <= 64 ? 0 : length >= 128 ? UInt64.max : ~(UInt64.max >> UInt64(length - 64))

@@ -27,7 +27,7 @@ public struct AddressRange: Sendable, Hashable {
   public static func isIPv4(_ number: UInt128) -> Bool { number >> 32 == 0xFFFF }
 
   /// Parses an address, or a network as `10.0.0.0/8`. `isExact` is false if bits beyond the mask are set; they don't
-  /// count.
+  /// count. `::ffff:10.0.0.0/104` is that IPv4 network.
   public static func parse(_ text: String) -> (range: AddressRange, isExact: Bool)? {
     let parts = text.split(separator: "/", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
     guard let literal = parts.first, let address = SocketAddress(literal: literal, port: 0),
@@ -43,7 +43,8 @@ public struct AddressRange: Sendable, Hashable {
       length = given
     }
     let host: UInt128 = width == length ? 0 : UInt128.max >> UInt128(128 - (width - length))
-    let range = AddressRange(first: number & ~host, last: number | host, isIPv4: isIPv4)
+    let isMapped = length >= 96 && Self.isIPv4(number)
+    let range = AddressRange(first: number & ~host, last: number | host, isIPv4: isIPv4 || isMapped)
     return (range, number & host == 0)
   }
 

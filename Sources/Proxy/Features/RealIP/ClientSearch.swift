@@ -18,10 +18,7 @@ struct ForwardedWalk {
   }
 
   /// Whether the word of the address so far is taken.
-  var isTrusted: Bool {
-    let address = address.unmapped
-    return trusted.contains { AddressAccess.matches(address, $0) }
-  }
+  var isTrusted: Bool { trusted.contains { AddressAccess.matches(address, $0) } }
 
   /// Takes one line of the list, from its right end, and returns whether the line before it counts too.
   mutating func take(_ line: UnsafeRawBufferPointer) -> Bool {
@@ -60,7 +57,7 @@ final class ClientSearch {
     trusted =
       settings.trusted
       + settings.hosts.flatMap { resolved[$0.name] ?? [] }.compactMap { address in
-        switch address {
+        switch address.unmapped {
         case .ipv4(let address, _): .ipv4(network: address, mask: .max)
         case .ipv6(let high, let low, _): .ipv6(high: high, low: low, prefixLength: 128)
         case .unix: nil

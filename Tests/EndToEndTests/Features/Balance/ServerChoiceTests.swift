@@ -94,6 +94,69 @@ import Testing
     #expect(known.status == 200 && known.text == "strict b.strict.test\n")
   }
 
+  @Test func `the pages of a refusal are those of the block that judged the client, as in nginx`() async throws {
+    let scene = try Scene.ofTest(), cast = try Cast(scene, serverNames: ["localhost", "open.test", "strict.test"])
+    let port = try scene.port()
+    func server(_ name: String, _ tls: String) -> String {
+      """
+      server { listen 127.0.0.1:\(port) ssl; server_name \(name).test;
+        ssl_certificate server.pem; ssl_certificate_key server.key; \(tls) error_page 421 495 496 /page;
+        location / { return 200 "in \(name)\\n"; }
+        location = /page { add_header X-Page \(name) always; return 200 "page of \(name), $http_x_word\\n"; } }
+      """
+    }
+    _ = try await Sallyport.start(
+      scene,
+      configuration(server("open", "") + server("strict", "ssl_client_certificate ca.pem; ssl_verify_client on;")))
+    let stranger = try scene.identity("eve", TestAuthority("Other").client(commonName: "eve"))
+    let cases: [(sni: String, host: String, who: IdentityFiles?, status: Int, text: String)] = [
+      ("open.test", "strict.test", nil, 421, "page of open, "),
+      ("open.test", "strict.test", cast.alice, 421, "page of open, "),
+      ("strict.test", "open.test", cast.alice, 421, "page of strict, "),
+      ("strict.test", "open.test", nil, 400, "page of strict, "),
+      ("strict.test", "strict.test", nil, 400, "page of strict, "),
+      ("strict.test", "open.test", stranger, 400, "page of strict, "),
+      ("open.test", "open.test", nil, 200, "in open"), ("strict.test", "strict.test", cast.alice, 200, "in strict"),
+    ]
+    for (sni, host, who, status, text) in cases {
+      let answer = try await scene.ask(tls: port, name: sni, identity: who) { try $0.get("/", host: host) }
+      #expect(answer.status == status && answer.text == text + "\n", "\(sni) \(host): \(answer.status) \(answer.text)")
+    }
+  }
+
+  @Test
+  func
+    `CVE-2026-85596, CVE-2026-85597: blocks that share a name never get the default server's policy, nor does a negated name`()
+    async throws
+  {
+    let names = ["localhost", "open.test", "a.test", "shared.test", "b.test", "x.inner.test", "public.inner.test"]
+    let scene = try Scene.ofTest(), cast = try Cast(scene, serverNames: names), port = try scene.port()
+    func server(_ names: String, _ tls: String) -> String {
+      """
+      server { listen 127.0.0.1:\(port) ssl; server_name \(names); ssl_certificate server.pem;
+        ssl_certificate_key server.key; \(tls) location / { return 200 "in\\n"; } }
+      """
+    }
+    let strict = "ssl_client_certificate ca.pem; ssl_verify_client on;"
+    // Twice the same policy, and two different ones; the default server asks for nothing.
+    _ = try await Sallyport.start(
+      scene,
+      configuration(
+        server("open.test", "") + server("a.test shared.test", strict) + server("a.test", strict)
+          + server("shared.test b.test", "") + server(#""~^(?!public\.)[a-z]+\.inner\.test$""#, strict)))
+    for (sni, host, status) in [
+      ("a.test", "a.test", 400), ("shared.test", "shared.test", 400), ("b.test", "b.test", 200),
+      ("b.test", "shared.test", 421),
+      ("open.test", "a.test", 421), ("open.test", "shared.test", 421), ("b.test", "a.test", 421),
+      ("x.inner.test", "x.inner.test", 400), ("X.Inner.Test", "open.test", 400), ("open.test", "x.inner.test", 421),
+      ("open.test", "X.INNER.test.", 421), ("public.inner.test", "x.inner.test", 421),
+      ("public.inner.test", "public.inner.test", 200),
+    ] {
+      let answer = try await scene.ask(tls: port, name: sni) { try $0.get("/", host: host) }
+      #expect(answer.status == status, "\(sni) \(host): \(answer.status)")
+    }
+  }
+
   @Test func `without SNI the default server's policy counts`() async throws {
     let scene = try Scene.ofTest(), cast = try Cast(scene, serverNames: names())
     let (port, _) = try await start(scene, cast)

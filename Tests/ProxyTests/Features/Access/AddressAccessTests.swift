@@ -27,6 +27,34 @@ import Transport
     #expect(AddressAccess.decision(for: .unix(path: ""), []) == nil)
   }
 
+  @Test(
+    arguments: [
+      // As nginx: rules of IPv6 count for an IPv4 client of a dual-stack socket only where none is of IPv4.
+      ("deny ::/0;", false), ("allow ::/0; deny all;", false), ("allow ::/1; deny all;", false),
+      ("deny ::/0; allow 10.0.0.0/8;", true), ("allow ::ffff:10.0.0.0/104; deny all;", true),
+      ("deny ::ffff:10.0.0.1;", false), ("allow 2001:db8::/32;", nil), ("deny 10.0.0.1; allow all;", false),
+    ] as [(String, Bool?)])
+  func `an IPv4 client is the same on a dual-stack socket`(lines: String, allowed: Bool?) {
+    let rules =
+      LoadedText.server("location / { \(lines) return 204; }")
+      .settings?.http.servers.first?.root.locations.first?[Access.self]?.rules ?? []
+    #expect(!rules.isEmpty)
+    let mapped = SocketAddress.ipv6(high: 0, low: 0xFFFF_0A00_0001, port: 1)
+    #expect(AddressAccess.decision(for: mapped, rules) == allowed)
+    if rules.contains(where: \.source.hasIPv4) {
+      #expect(AddressAccess.decision(for: mapped.unmapped, rules) == allowed)
+    }
+  }
+
+  @Test func `a network of IPv6 addresses makes no IPv4 client trusted`() {
+    let mapped = SocketAddress.ipv6(high: 0, low: 0xFFFF_0A00_0001, port: 1)
+    #expect(!AddressAccess.matches(mapped, .ipv6(high: 0, low: 0, prefixLength: 0)))
+    #expect(AddressAccess.matches(mapped, .ipv4(network: 0x0A00_0001, mask: .max)))
+    #expect(AddressRange.parse("::ffff:10.0.0.0/104")?.range == AddressRange.parse("10.0.0.0/8")?.range)
+    #expect(AddressRange.parse("::ffff:0:0/95")?.range.isIPv4 == false)
+    #expect(mapped.party == "10.0.0.1")
+  }
+
   @Test func `allow and deny keep their order and are masked`() {
     let rules = LoadedText.server(
       "location / { deny 192.168.1.0/24; allow 2001:db8::/33; allow unix:; deny all; return 204; }"

@@ -58,6 +58,23 @@ import Testing
     #expect(find("/") == nil && find("") == nil && find("a") == nil)
   }
 
+  @Test func `with type=ip, an IPv4 client of a dual-stack socket is found, and a pair may be spelt so`() {
+    let zone = KeyvalZone(size: 100_000, matching: .ip)
+    func set(_ key: String, _ value: String) -> KeyvalZone.Change {
+      zone.set(Array(key.utf8), to: Array(value.utf8), isNew: true, timeout: nil, now: 0)
+    }
+    func find(_ key: String) -> String? {
+      zone.value(of: Array(key.utf8), now: 0).map { String(decoding: $0, as: UTF8.self) }
+    }
+    #expect(set("10.0.0.0/8", "ten") == .done && set("192.0.2.1", "one") == .done && set("::/0", "six") == .done)
+    for (key, value) in [
+      ("::ffff:10.1.2.3", "ten"), ("10.1.2.3", "ten"), ("::ffff:192.0.2.1", "one"), ("::ffff:192.0.2.2", nil),
+      ("192.0.2.2", nil), ("2001:db8::1", "six"),
+    ] as [(String, String?)] { #expect(find(key) == value, "\(key)") }
+    #expect(set("::ffff:192.0.2.1", "again") == .exists)
+    #expect(set("::ffff:198.51.100.0/120", "net") == .done && find("198.51.100.7") == "net")
+  }
+
   @Test func `what a store has takes the place of all pairs, as far as it can be read and fits`() {
     func text(_ text: String) -> RedisReply { .text(Array(text.utf8)) }
     let reply = RedisReply.list([

@@ -1,5 +1,6 @@
 import Bytes
 @testable import Proxy
+import TestSupport
 import Testing
 import Transport
 
@@ -25,6 +26,32 @@ import Transport
       """)
     #expect(try body(rig, "/a") == "1")
     #expect(try status(rig, "/c/") == "404")
+  }
+
+  @Test(arguments: ["%0d%0aX-Evil:1", "%0a", "%00", "%7f"])
+  func `a redirect whose address would have a control character is the client's fault`(text: String) throws {
+    let scene = try Scene()
+    defer { scene.end() }
+    let rig = try Rig(
+      """
+      error_log \(scene.path("error.log")) info;
+      server { listen 1080; absolute_redirect off;
+        location ~ "(?s)^/r/(.*)$" { return 302 http://h/$1; }
+        location ~ "(?s)^/p/(.*)$" { return 301 /$1; }
+        location ~ "(?s)^/e/(.*)$" { error_page 404 = http://h/$1; return 404; }
+        location ~ "(?s)^/l/(.*)$" { recursive_error_pages on; error_page 400 404 http://h/$1; return 404; }
+        location ~ "(?s)^/o/(.*)$" { error_page 400 = @own; return 302 http://h/$1; }
+        location @own { return 400 own; } }
+      """)
+    for place in ["r", "p", "e", "l", "o"] {
+      let answer = try rig.answer("GET /\(place)/a\(text) HTTP/1.1\r\nHost: a\r\n\r\n")
+      #expect(answer.hasPrefix("HTTP/1.1 400 ") && !answer.contains("Evil"), "\(place): \(answer)")
+      #expect(answer.hasSuffix("own") == (place == "o"))
+      #expect(try status(rig, "/\(place)/a%C3%A9") != "400")
+    }
+    let log = scene.text("error.log")
+    #expect(log.contains("[info]") && log.contains("control characters that the address of a redirect would have"))
+    #expect(!log.contains("[error]") && !log.contains("[warn]"))
   }
 
   @Test func `CVE-2026-42945: a capture after a rewrite with a question mark is as long as it is`() throws {
