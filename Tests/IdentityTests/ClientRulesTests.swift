@@ -130,6 +130,20 @@ import Testing
     #expect(try rules(allow: [rule(.allow, "cn=mallory")]).verdict(on: certificate) == "admitted")
   }
 
+  /// HAProxy 3.5: what stood before a NUL of a name counted as the name.
+  @Test(arguments: ["alice\0.evil", "evil\0alice", "alice\0", "\0"]) func `a DN with a NUL is no other name`(
+    name: String
+  ) throws {
+    let certificate = try cast.leaf(name)
+    for pattern in ["alice", "alice*", "**", "~alice", "~^alice", "evil"] {
+      #expect(
+        try rules(allow: [rule(.allow, "cn=\(pattern)")]).verdict(on: certificate) == "denied by line 3", "\(pattern)")
+      #expect(try rules(deny: [rule(.deny, "cn=nobody")]).verdict(on: certificate) == "denied by line 3")
+    }
+    #expect(!certificate.subject.rfc2253.contains("\0") && certificate.subject.rfc2253.contains("\\00"))
+    #expect(certificate.subject.rfc2253 != "CN=alice")
+  }
+
   @Test func `control characters in a CN, and addresses of odd length, are no values`() throws {
     let certificate = try cast.leaf("ali\nce", [.raw(.ip, [1, 2, 3])])
     #expect(try rules(allow: [rule(.allow, "cn=**")]).verdict(on: certificate) == "denied by line 3")

@@ -122,6 +122,26 @@ import Testing
     #expect(Self.read(Hello.records([2] + Self.full.message.dropFirst())) == .notTLS)
   }
 
+  /// nginx, autumn 2026: ssl_preread read beyond what malformed hellos had.
+  @Test func `with any byte changed, it has its own name or none, and is read within its bounds`() {
+    for bytes in [Self.full.records(), Self.full.records(40)] {
+      for index in bytes.indices {
+        for value: UInt8 in [0, 1, 0x7F, 0x80, 0xFE, 0xFF, bytes[index] ^ 1, bytes[index] &+ 1, bytes[index] &- 1] {
+          var changed = bytes
+          changed[index] = value
+          // Exactly as many bytes as there are, so that a sanitizer sees a step beyond them.
+          let exact = UnsafeMutableRawBufferPointer.allocate(byteCount: changed.count, alignment: 1)
+          defer { exact.deallocate() }
+          exact.copyBytes(from: changed)
+          let outcome = ClientHelloReader.read(UnsafeRawBufferPointer(exact))
+          guard case .hello(let facts) = outcome, !facts.serverName.isEmpty else { continue }
+          // A changed letter is another name of the same length; a changed length never is one.
+          #expect((14...16).contains(facts.serverName.count), "\(index) \(value)")
+        }
+      }
+    }
+  }
+
   @Test func `a hello of SSL 2 only has a version`() {
     #expect(Self.read([0x80, 46, 1, 3, 1, 0, 1]) == Self.facts("", [], 0x0301))
     #expect(Self.read([0x80, 46, 1, 0, 2]) == Self.facts("", [], 0x0002))

@@ -98,6 +98,7 @@ struct HTTP2Smuggling: Sendable, CustomTestStringConvertible {
       (":authority", "localhost/x", "with a path"), (":authority", "a@localhost", "with a user"),
       (":authority", "local host", "with a space"), (":authority", "localhost\r\nx-injected: b", "with CR LF"),
       (":authority", "", "empty"), (":authority", "localhost:port", "with a bad port"),
+      (":authority", "localhost,other", "with a comma"), (":authority", "localhost:80,other:80", "with two ports"),
       (":method", "", "empty"), (":method", "GET /smuggled HTTP/1.1\r\nx:", "with a request"),
       (":method", "G ET", "with a space"), (":method", "TRACE", "TRACE"), (":method", "get", "in lower case"),
     ].map { .init("8.3.1", "\($0.0) \($0.2)", with($0.0, $0.1)) }
@@ -150,6 +151,21 @@ struct HTTP2Smuggling: Sendable, CustomTestStringConvertible {
     #expect(try await front.frames { try $0.get(1, "/clean").status } == 200)
     #expect(front.upstream.connections == 1 && front.upstream.receivedText.hasPrefix("GET /clean HTTP/1.1\r\n"))
     #expect(!front.daemon.errorLog.contains("[error]") && !front.daemon.errorLog.contains("[alert]"))
+  }
+
+  @Test func `CVE-2026-33186: a :path without its slash passes no rule of a location`() async throws {
+    let front = try await HTTP2Front(
+      .ofTest(), server: "location /admin.Service/ { deny all; } location = /admin.Service/Method { deny all; }")
+    for path in ["admin.Service/Method", "admin.Service/", "./admin.Service/Method", "?/admin.Service/Method"] {
+      let seen = try await front.frames { client in
+        client.send(.headers(1, HPACK.block(HPACK.request("POST", path)), flags: 5))
+        let response = try client.response(on: 1)
+        return response.resetCode != nil || (400..<500).contains(response.status)
+      }
+      #expect(seen, "\(path)")
+    }
+    let status = try await front.frames { try $0.get(1, "/admin.Service/Method").status }
+    #expect(status == 403 && front.upstream.connections == 0)
   }
 
   /// The upstream has the head by the time the body proves wrong: then the request must never become whole.

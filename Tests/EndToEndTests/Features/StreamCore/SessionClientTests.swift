@@ -353,6 +353,30 @@ import Testing
     }
   }
 
+  /// nginx, autumn 2026: in stream, the block that SNI chose was not the one whose demand for certificates counted.
+  @Test func `the demand for a certificate is that of the server block that the name selects`() async throws {
+    let scene = try Scene.ofTest()
+    try Self.cast(scene)
+    let port = try scene.port(), tls = Cast.tls
+    func server(_ name: String, _ verify: String) -> String {
+      "server { listen 127.0.0.1:\(port) ssl; server_name \(name); \(tls) ssl_verify_client \(verify); return \"in \(name)\"; }"
+    }
+    _ = try await Sallyport.start(
+      scene,
+      streamConfiguration(
+        server("open.test", "off") + server("strict.test", "on") + server("*.strict.test", "on")
+          + server("maybe.test", "optional")))
+    for (name, client, isIn) in [
+      ("open.test", "none", true), ("strict.test", "none", false), ("strict.test", "stranger", false),
+      ("strict.test", "alice", true), ("STRICT.test", "none", false), ("a.strict.test", "none", false),
+      ("A.Strict.Test", "stranger", false), ("a.strict.test", "alice", true), ("maybe.test", "none", true),
+      ("maybe.test", "stranger", false), ("nobody.test", "none", true),
+    ] {
+      let came = try await scene.tlsClient(port, TLSSteps("name=\(name)", "as=\(client)", "tls", "rest"))
+      #expect(came.contains("in ") == isIn, "\(name) \(client): \(came)")
+    }
+  }
+
   @Test func `report only lets everybody in, and says who would be refused`() async throws {
     let scene = try Scene.ofTest()
     try Self.cast(scene)
