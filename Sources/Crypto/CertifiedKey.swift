@@ -29,7 +29,7 @@ public final class CertifiedKey: Sendable {
   ) throws(MaterialError) -> CertifiedKey {
     let contents = try certificate.contents(expecting: .certificate, onlyRegular: onlyRegular)
     let certificates = try certificate.parsing(.certificate) { () throws(CryptoError) in
-      try contents.certificates(passwords: passwords)
+      try contents.presented(passwords: passwords)
     }
     let keyReference = key ?? certificate
     if let key, case .key(let name) = key.spelling {

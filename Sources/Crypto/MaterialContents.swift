@@ -19,10 +19,24 @@ enum MaterialContents {
         let algorithm = PostQuantumSignature(ofPrivateKey: raw) ?? PostQuantumSignature(ofPublicKey: raw)
         if let algorithm, !algorithm.isAvailable { throw CryptoError.missing(algorithm) }
       }
+      if let foreign = Self.foreign(raw) { throw CryptoError.malformed(foreign) }
       let blocks = try PEMBlock.all(in: raw)
       guard !blocks.isEmpty else { throw CryptoError.malformed("neither PEM nor DER nor PKCS#12") }
       return .pem(blocks)
     }
+  }
+
+  /// What a file is by its first bytes that nothing here reads; nil: not known.
+  private static func foreign(_ raw: UnsafeRawBufferPointer) -> String? {
+    func begins(_ bytes: UInt8...) -> Bool { raw.starts(with: bytes) }
+    // JKS, and JCEKS.
+    if begins(0xFE, 0xED, 0xFE, 0xED) || begins(0xCE, 0xCE, 0xCE, 0xCE) {
+      return
+        "a Java keystore (JKS), which only Java opens (keytool -importkeystore -srckeystore FILE -destkeystore NEW.p12 "
+        + "-deststoretype pkcs12 makes a PKCS#12 of it)"
+    }
+    if begins(0xFF, 0xFE) || begins(0xFE, 0xFF) { return "text in UTF-16 (save it as ASCII)" }
+    return nil
   }
 
   private static func der(_ raw: UnsafeRawBufferPointer, _ bytes: SecretBytes) -> MaterialContents? {
@@ -39,6 +53,13 @@ enum MaterialContents {
     if let key = try? PublicKey(der: raw) { return .publicKey(key) }
     if let key = try? PrivateKey(der: raw) { return .privateKey(key) }
     return nil
+  }
+
+  /// Returns the certificate that a peer is shown, and those that link it to its root or are beside it in a PEM file.
+  func presented(passwords: [SecretBytes]) throws(CryptoError) -> [Certificate] {
+    guard case .pkcs12(let file) = self else { return try certificates(passwords: passwords) }
+    let opened = try Self.open(file, passwords)
+    return [opened.leaf] + opened.chain
   }
 
   /// Returns every certificate; that of a PKCS#12 file starts with its leaf.

@@ -47,7 +47,9 @@ extension MaterialError {
     case .unsupported(let reason):
       self.init(
         reference, "\(kind.noun) is encrypted in a way that this OpenSSL does not support (\(reason))",
-        hint: "old PKCS#12 files need OpenSSL's legacy provider (legacy.so); or export anew with AES-256")
+        hint: reason == PKCS12.newMAC
+          ? "export it anew without PBMAC1: openssl pkcs12 -export without -pbmac1_pbkdf2, keytool with -J-Dkeystore.pkcs12.macAlgorithm=HmacPBESHA256"
+          : "old PKCS#12 files need OpenSSL's legacy provider (legacy.so); or export anew with AES-256")
     case .missing:
       self.init(reference, "\(error)", hint: "use a key of ECDSA, RSA or Ed25519, or a system with the newer OpenSSL")
     case .token(let fault, let hint): self.init(reference, fault, hint: hint)

@@ -13,6 +13,7 @@ struct PEMBlock {
   /// is never skipped: a truncated CA file must not become a shorter list of CAs.
   static func all(in text: UnsafeRawBufferPointer) throws(CryptoError) -> [PEMBlock] {
     var blocks: [PEMBlock] = []
+    try refuseUnseen(text)
     guard text.count > 0, let bio = BIO_new_mem_buf(text.baseAddress, CInt(clamping: text.count)) else {
       OpenSSLError.discard()
       return blocks
@@ -37,6 +38,23 @@ struct PEMBlock {
         PEMBlock(
           label: label.map { String(cString: $0) } ?? "", header: header.map { String(cString: $0) } ?? "",
           contents: SecretBytes(copying: UnsafeRawBufferPointer(start: data, count: max(0, count)))))
+    }
+  }
+
+  /// OpenSSL sees a block only where `-----BEGIN LABEL-----` is a whole line, and skips everything else without a word: an
+  /// indented certificate, or the first one of a file that was appended with its byte order mark. A commented line stays one.
+  private static func refuseUnseen(_ text: UnsafeRawBufferPointer) throws(CryptoError) {
+    let mark: [UInt8] = [0xEF, 0xBB, 0xBF], dashes = Array("-----".utf8), begin = dashes + Array("BEGIN ".utf8)
+    for (index, line) in text.split(separator: 0x0A, omittingEmptySubsequences: false).enumerated() {
+      // OpenSSL leaves out the mark at the beginning of a text.
+      let line = index == 0 && line.starts(with: mark) ? line.dropFirst(mark.count) : line
+      let rest = line.drop { $0 <= 0x20 || mark.contains($0) }
+      guard rest.starts(with: begin) else { continue }
+      let isWhole = rest.count == line.count && rest.reversed().drop { $0 <= 0x20 }.starts(with: dashes)
+      if !isWhole {
+        throw .malformed(
+          "line \(index + 1) has a BEGIN that OpenSSL would skip: it must stand alone, at the start of its line")
+      }
     }
   }
 

@@ -5,12 +5,14 @@ import COpenSSL
 package struct PKCS12: Sendable {
   /// The certificate that the key belongs to; without a key the first one.
   package let leaf: Certificate
-  /// The other certificates: from the leaf's issuer upwards as far as they link, then the rest in file order.
+  /// The certificates from the leaf's issuer upwards, as far as they link.
   package let chain: [Certificate]
+  /// The rest in file order: other entries of a Java keystore, mostly. They concern no peer of the leaf.
+  package let others: [Certificate]
   package let key: PrivateKey?
 
   /// Every certificate, the leaf first.
-  package var certificates: [Certificate] { [leaf] + chain }
+  package var certificates: [Certificate] { [leaf] + chain + others }
 
   /// Opens a file with the first pass phrase that fits. Tries the empty one, in both its encodings, last.
   ///
@@ -25,7 +27,13 @@ package struct PKCS12: Sendable {
       }
     }
     guard let opened = try Self.open(file, SecretBytes([])) else {
-      throw passwords.isEmpty ? .passwordRequired : .wrongPassword
+      if passwords.isEmpty { throw .passwordRequired }
+      guard PKCS12_mac_present(file) == 1 else {
+        throw .malformed(
+          "a PKCS#12 without a MAC, which none of the pass phrases opens (openssl pkcs12 -export makes one, unless told -nomac)"
+        )
+      }
+      throw .wrongPassword
     }
     self = opened
   }
@@ -33,7 +41,7 @@ package struct PKCS12: Sendable {
   private init(leaf: Certificate, others: [Certificate], key: PrivateKey?) {
     self.leaf = leaf
     self.key = key
-    self.chain = Self.linked(from: leaf, others)
+    (chain, self.others) = Self.linked(from: leaf, others)
   }
 
   /// Returns a PKCS12* whose later operations use the library context with the old algorithms.
@@ -60,6 +68,7 @@ package struct PKCS12: Sendable {
     }
     guard opened == 1 else {
       let error = OpenSSLError.drain()
+      if hasPBMAC1(file), OpenSSL_version_num() < firstWithPBMAC1 { throw .unsupported(newMAC) }
       if error.isUnsupported { throw .unsupported(error.description) }
       return nil
     }
@@ -79,6 +88,16 @@ package struct PKCS12: Sendable {
     return PKCS12(leaf: first, others: Array(certificates.dropFirst()), key: privateKey)
   }
 
+  /// RFC 9579.
+  static let newMAC = "its MAC is PBMAC1, for which OpenSSL 3.4 is needed"
+  private static let firstWithPBMAC1: UInt = 0x3040_0000
+
+  private static func hasPBMAC1(_ file: OpaquePointer) -> Bool {
+    var algorithm: UnsafePointer<X509_ALGOR>?
+    PKCS12_get0_mac(nil, &algorithm, nil, nil, file)
+    return OBJ_obj2nid(algorithm?.pointee.algorithm) == NID_pbmac1
+  }
+
   /// Makes the same object in OpenSSL's default context, so that no object in use depends on the old algorithms.
   private static func reread(_ certificate: OpaquePointer) throws(CryptoError) -> Certificate {
     try Certificate(der: encoded { i2d_X509(certificate, $0) } ?? [])
@@ -91,7 +110,7 @@ package struct PKCS12: Sendable {
     return PrivateKey(owning: key)
   }
 
-  private static func linked(from leaf: Certificate, _ others: [Certificate]) -> [Certificate] {
+  private static func linked(from leaf: Certificate, _ others: [Certificate]) -> ([Certificate], rest: [Certificate]) {
     var rest = others
     var chain: [Certificate] = []
     var last = leaf
@@ -99,7 +118,7 @@ package struct PKCS12: Sendable {
       last = rest.remove(at: next)
       chain.append(last)
     }
-    return chain + rest
+    return (chain, rest)
   }
 }
 

@@ -58,8 +58,29 @@ extension Pin {
     for prefix in ["sha1/", "sha1:", "md5/", "md5:"] where text.hasPrefix(prefix) {
       throw malformed("a pin is SHA-256; \(prefix.dropLast()) is too weak")
     }
-    let reference = try MaterialReference(parsing: text, relativeTo: folder, location: location)
-    return try load(reference, scope: scope, passwords: passwords)
+    do throws(MaterialError) {
+      let reference = try MaterialReference(parsing: text, relativeTo: folder, location: location)
+      return try load(reference, scope: scope, passwords: passwords)
+    } catch {
+      if let fault = faultOfBareHash(text) { throw malformed(fault) }
+      throw error
+    }
+  }
+
+  /// What is wrong with a text that is no file but a hash without its kind, as other tools print it; nil: it is no hash.
+  private static func faultOfBareHash(_ text: String) -> String? {
+    // `openssl x509 -fingerprint` prints such a line.
+    let bare =
+      text.split(separator: "=", maxSplits: 1).last.map { text.contains("ingerprint=") ? String($0) : text } ?? text
+    if let digest = try? Hex.decode(bare), digest.count == 32 {
+      return "no such file, and a hash needs its kind: spki:\(Hex.encode(digest)) for a key's, "
+        + "\(spelling(certificateDigest: digest)) for a certificate's fingerprint"
+    }
+    if bare.utf8.count == 44, let digest = try? Base64.decode(bare), digest.count == 32 {
+      return "no such file, and a hash needs its kind: \(spelling(publicKeyDigest: digest)) for a key's"
+    }
+    if let digest = try? Hex.decode(bare), digest.count == 20 { return "a pin is SHA-256; a SHA-1 is too weak" }
+    return nil
   }
 
   private struct PinError: Error { let text: String }

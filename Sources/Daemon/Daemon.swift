@@ -26,6 +26,9 @@ package enum Daemon {
     // These signals have a meaning only while the daemon serves; before that they must not kill it.
     Signals.block([SIGHUP, SIGUSR1, SIGUSR2])
     signal(SIGPIPE, SIG_IGN)
+    // As process 1, of a container, every orphan is a child of this process. The kernel forgets the ended ones at once then;
+    // who waits for a child of its own learns that it has ended.
+    if getpid() == 1 { signal(SIGCHLD, SIG_IGN) }
     Signals.endByFaults()
     do throws(Refusal) {
       let start = try Start(source, wording: wording)

@@ -84,6 +84,7 @@ struct Start: Sendable {
       confinement.restrictCalls()
       diagnostics =
         preparation.diagnostics + confinement.diagnostics + [shortage, ignored].compactMap { $0 } + unreadable
+        + UnnamedSockets.warnings(inherited, settings.http.listeners)
     } catch {
       pidFile?.abandon()
       throw error

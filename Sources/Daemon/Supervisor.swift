@@ -285,6 +285,7 @@ final class Supervisor {
           case .configuration: try read(source, sharing: shared, by: confinement.opener)
           case .files, .retry: (settings: current.settings, diagnostics: [Diagnostic]())
           }
+        if reload == .configuration { found += UnnamedSockets.warnings(inherited, settings.http.listeners) }
         do throws(Refusal) { try confinement.check(settings, configuration: source) } catch {
           // A link that leads elsewhere now: that file can't be loaded, and stops no other one.
           guard reload != .configuration else { throw error }

@@ -52,6 +52,22 @@ struct PinTests {
     }
   }
 
+  @Test func `a hash without its kind is no missing file`() throws {
+    let colons = digest.map { Hex.encode([$0], .upper) }.joined(separator: ":"), hex = Hex.encode(digest)
+    for text in [hex, hex.uppercased(), colons, "sha256 Fingerprint=\(colons)", "SHA256 Fingerprint=\(colons)"] {
+      let told = fault(text)
+      #expect(
+        told.contains("spki:\(hex)") && told.contains("cert:\(hex)") && told.contains("a hash needs its kind"),
+        "\(told)")
+    }
+    #expect(fault(Base64.encode(digest)).contains("sha256//\(Base64.encode(digest)) for a key's"))
+    #expect(fault(String(hex.prefix(40))).contains("a SHA-1 is too weak"))
+    #expect(fault("missing.pem").contains("No such file"))
+    // A file of such a name is one.
+    try scratch.file(hex, text: server.certificate.pem)
+    #expect(try parse(hex).map(\.description) == ["sha256//\(Base64.encode(digest))"])
+  }
+
   @Test func `a certificate's hash pins no key, but the certificate`() throws {
     let pins = try parse("cert:\(Hex.encode(server.certificate.sha256))")
     #expect(pins == [Pin(.certificateDigest(server.certificate.sha256))])

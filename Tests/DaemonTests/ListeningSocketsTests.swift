@@ -9,6 +9,22 @@ import Transport
 @testable import Systemd
 
 @Suite struct ListeningSocketsTests {
+  @Test func `a socket of systemd that no listener names is told`() {
+    let inherited = ["a", "b", "b", "c"].map { InheritedSocket(name: $0, descriptor: -1) }
+    func listener(_ address: ListenAddress) -> ListenerSettings {
+      ListenerSettings(
+        address: address, options: ListenOptions(), isTLS: false, servers: [0], defaultServer: 0,
+        location: SourceLocation(file: "", line: 0, column: 0))
+    }
+    let told = UnnamedSockets.warnings(
+      inherited, [listener(.systemd(name: "a")), listener(.socket(.ipv4(address: 0, port: 80)))])
+    #expect(told.map(\.severity) == [.warning, .warning])
+    #expect(
+      zip(told, ["b", "c"]).allSatisfy { $0.description.contains("the socket \"\($1)\", which no \"listen\" names") },
+      "\(told)")
+    #expect(UnnamedSockets.warnings([], [listener(.systemd(name: "a"))]).isEmpty)
+  }
+
   private static let place = SourceLocation(file: "test.conf", line: 3, column: 5)
 
   private func listener(_ address: ListenAddress, _ change: (inout ListenOptions) -> Void = { _ in })

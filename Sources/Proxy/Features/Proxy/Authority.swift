@@ -41,7 +41,9 @@ package enum Authority: Hashable {
     let host = String(parts.host)
     if parts.isBracketed {
       guard case .ipv6? = SocketAddress(literal: host, port: 0) else {
-        throw ParseError(reason: "invalid IPv6 address", hint: "[ADDRESS]:PORT")
+        throw ParseError(
+          reason: "invalid IPv6 address",
+          hint: host.contains("%") ? "[ADDRESS]:PORT, without a zone" : "[ADDRESS]:PORT")
       }
     } else {
       guard !host.isEmpty else { throw ParseError(reason: "no host", hint: "ADDRESS[:PORT]") }

@@ -19,6 +19,9 @@ final class DynamicGroups {
   /// Why there is no group.
   enum Refusal: Error {
     case unknownHost
+    /// The host is an IPv6 address with a zone (RFC 6874), such as `fe80::1%eth0`. An address would be used without it, and lead
+    /// nowhere, or to another link.
+    case zone
     /// Too many names are being looked up.
     case crowded
     /// What the servers of `resolver` said of this host.
@@ -106,6 +109,10 @@ final class DynamicGroups {
       return nil
     }
     let (host, port) = (parsed.host, parsed.port ?? defaultPort)
+    guard !host.utf8.contains(UInt8(ascii: "%")) else {
+      found(.failure(.zone))
+      return nil
+    }
     if let names, SocketAddress(literal: host, port: port) == nil { return ask(names, host, port, found) }
     findBySystem(host, port, found)
     return nil

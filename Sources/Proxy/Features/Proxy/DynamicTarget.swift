@@ -155,6 +155,7 @@ extension DynamicGroups.Refusal {
   fileprivate func sentence(_ authority: String) -> String {
     switch self {
     case .unknownHost: "\(authority) could not be resolved"
+    case .zone: "\(authority) has a zone, and sallyport connects to no IPv6 address with one"
     case .crowded: "\(authority) could not be resolved: too many names are being looked up"
     case .dns(let host, .crowded): "\(host) could not be resolved: \(DNSFailure.crowded)"
     case .dns(let host, let reason): "\(host) could not be resolved (\(reason))"

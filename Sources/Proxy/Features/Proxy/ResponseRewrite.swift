@@ -103,7 +103,10 @@ enum ResponseRewrite {
     if isSealed { watched.insert(.contentType) }
     if !response.repeated.isEmpty { watched = watched.union(response.repeated.intersection(.singleInResponse)) }
     var seen = FieldNameSet()
+    // A WebSocket over HTTP/2 has no such field (RFC 8441 §5): the upstream has answered a key that the client never sent.
+    let leavesAccept = exchange.head.isExtendedConnect
     for field in response.fields {
+      if leavesAccept, bytes[field.name].text.lowercased() == "sec-websocket-accept" { continue }
       if field.isHopByHop || skipped.contains(field.id) || pass.hidden.contains(field, in: bytes) { continue }
       if watched.contains(field.id) {
         let isSecond = seen.contains(field.id) && FieldNameSet.singleInResponse.contains(field.id)

@@ -46,6 +46,14 @@ import Upstream
     }
   }
 
+  @Test func `an address with a zone is refused, and never used without it`() async throws {
+    let stage = try Stage(lifetime: 0)
+    for authority in ["[fe80::1%eth0]:80", "[fe80::1%25eth0]", "fe80::1%eth0", "a.test%eth0"] {
+      #expect(await stage.find(authority) == nil, "\(authority)")
+    }
+    #expect(await stage.find("[fe80::1]:80") != nil)
+  }
+
   @Test func `a group lasts as long as its name has the same addresses`() async throws {
     // Each answer is old at once.
     let stage = try Stage(lifetime: 0)
