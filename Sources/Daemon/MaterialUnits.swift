@@ -105,7 +105,8 @@ extension MaterialLoader {
     if known == nil, isSame, files.paths.contains(where: { seen.isForbidden($0) }) { return }
     let state: StaleMaterial.State = known?.state == .changed || !isSame ? .changed : .unread
     let new = StaleMaterial(
-      kind: files.kind.noun, files: files.names, paths: files.paths, use: use, state: state, place: fault.location, reason: fault.message,
+      kind: files.kind.noun, files: files.names, paths: files.paths, use: use, state: state, place: fault.location,
+      reason: fault.message,
       hint: fault.hint)
     if !stale.contains(where: { $0.isOf(new.kind, new.files) }) { stale.append(new) }
   }

@@ -34,6 +34,7 @@ import Transport
     answer.notice = .before(seconds: 5)
     answer.workloadProblem = (false, "the agent can't be followed")
     answer.hasLostOpener = true
+    answer.files = [.init(isStale: true, text: "NOT in effect: a b"), .init(isStale: false, text: "c")]
     return answer
   }
 

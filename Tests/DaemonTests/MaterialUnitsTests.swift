@@ -231,4 +231,27 @@ private struct Kind: Sendable, CustomTestStringConvertible {
       #expect(next.servers.first??.material.revocations.map(\.number?.value) == [7])
     }
   }
+
+  /// A reload of files leaves the block alone, and what HUP has found of it stays true.
+  @Test func `a block with ssl_reload off stays told of until HUP finds it mended`() throws {
+    try withScene { scene in
+      let cast = try cast(scene)
+      let text = configuration.replacing("listen 1 ssl;", with: "listen 1 ssl; ssl_reload off;")
+      func load(after former: KeyMaterial?, newly: Bool = false) throws -> KeyMaterial {
+        var keeping = former.map { FormerMaterial($0) } ?? FormerMaterial()
+        if newly { keeping.forgetUnwatched() }
+        return KeyMaterial(loading: try scene.settings(text).http, keeping: keeping, sharing: SharedState())
+      }
+      let first = try load(after: nil)
+      try scene.write("crl.pem", text: "half")
+      #expect(try load(after: first).stale.isEmpty)
+      let broken = try load(after: first, newly: true)
+      #expect(broken.stale.count == 1)
+      let later = try load(after: broken)
+      #expect(later.stale == broken.stale)
+      try cast.list(cast.authority, "crl.pem", 2)
+      #expect(try load(after: later).stale == broken.stale)
+      #expect(try load(after: later, newly: true).stale.isEmpty)
+    }
+  }
 }

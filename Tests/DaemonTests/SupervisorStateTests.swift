@@ -56,6 +56,14 @@ import Testing
     #expect(state.started() == .none)
   }
 
+  @Test func `a retry of broken files becomes part of whatever is asked for meanwhile`() {
+    typealias Reload = SupervisorState<Int>.Reload
+    #expect(Reload.retry.joined(nil) == .retry && Reload.retry.joined(.retry) == .retry)
+    #expect(Reload.retry.joined(.files) == .files && Reload.files.joined(.retry) == .files)
+    #expect(
+      Reload.retry.joined(.configuration) == .configuration && Reload.files.joined(.configuration) == .configuration)
+  }
+
   @Test func `a file that changes while one reload is under way is taken up after it`() {
     var state = serving()
     #expect(state.reloadAsked(.files) == .reload(.files))

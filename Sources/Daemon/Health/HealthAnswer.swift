@@ -128,6 +128,7 @@ package struct HealthAnswer: Sendable, Hashable {
   package static let maximumListeners = 64
   package static let maximumCertificates = 64
   package static let maximumLists = 64
+  package static let maximumFiles = 32
   /// The longest text, and the most that a client reads.
   package static let maximumLength = 256 << 10
   private static let maximumField = 1024
@@ -163,7 +164,7 @@ package struct HealthAnswer: Sendable, Hashable {
       "renewal \($0.isServing ? "serving" : "missing") \(Self.field($0.text))"
     }
     lines += stores.prefix(Self.maximumLists).map { "store \($0.isGood ? "good" : "warning") \(Self.field($0.text))" }
-    lines += files.prefix(Self.maximumCertificates).map {
+    lines += files.prefix(Self.maximumFiles).map {
       "file \($0.isStale ? "stale" : "unreadable") \(Self.field($0.text))"
     }
     if let problem { lines.append("spiffe \(problem.isFatal ? "failed" : "warning") \(Self.field(problem.text))") }
