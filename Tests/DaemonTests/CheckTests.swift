@@ -96,6 +96,29 @@ import Testing
     }
   }
 
+  @Test func `the policy names the locations between which other readings of a path count`() throws {
+    try withScene { scene in
+      func lines(_ locations: String) throws -> [String] {
+        let path = try scene.write(
+          "test.conf", text: "events {} http { server { listen 127.0.0.1:8080; \(locations) } }")
+        let check = Check(path)
+        #expect(check.count(.error) == 0, "\(check.diagnostics)")
+        return check.policy.filter { $0.contains("path readings") }.map { $0.trimmingPrefix { $0 == " " }.description }
+      }
+      let pass = "proxy_pass http://127.0.0.1:9;"
+      #expect(
+        try lines("location / { \(pass) } location /shop/ { \(pass) } location /admin/ { \(pass) deny all; }") == [
+          "path readings   a path in /, /shop/ that can be read as one in /admin/ needs its admission, too"
+        ])
+      #expect(try lines("location / { \(pass) } location /admin/ { \(pass) }") == [])
+      #expect(try lines("path_readings off; location / { \(pass) } location /admin/ { \(pass) deny all; }") == [])
+      #expect(
+        try lines(
+          "location / { \(pass) } location /a/ { \(pass) path_readings off; } location /admin/ { \(pass) deny all; }")
+          == ["path readings   a path in / that can be read as one in /admin/ needs its admission, too"])
+    }
+  }
+
   @Test func `the policy says whose word about certificates is taken, and that the front has seen the proof`() throws {
     try withScene { scene in
       try scene.serverFiles()

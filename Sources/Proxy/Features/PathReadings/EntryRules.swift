@@ -18,8 +18,9 @@ struct EntryRule: Sendable, Hashable {
 package struct EntryRules: Sendable, Hashable {
   let rules: [EntryRule]
 
-  init(of location: LocationSettings) {
-    var rules = location.features.compactMap(\.entryRule)
+  /// `isOfServer`: what stands outside locations. Its rewrite directives run before a location is found.
+  init(of location: LocationSettings, isOfServer: Bool = false) {
+    var rules = location.features.filter { !isOfServer || !($0 is Rewrite) }.compactMap(\.entryRule)
     if location.isInternal { rules.append(EntryRule(text: "internal")) }
     self.rules = rules
   }
@@ -43,11 +44,23 @@ package final class WatchedPaths: Sendable {
     guard locations.contains(where: { $0[PathReadingRules.self].map { !$0.readings.isEmpty } ?? false }) else {
       return nil
     }
-    let rules = locations.map { EntryRules(of: $0) }
-    guard Set(rules).count > 1, rules.contains(where: \.canRefuse) else { return nil }
-    self.rules = Dictionary(
-      zip(locations, rules).map { (ObjectIdentifier($0), $1) }, uniquingKeysWith: { first, _ in first })
+    let rules = Dictionary(
+      locations.map { (ObjectIdentifier($0), EntryRules(of: $0, isOfServer: $0 === root)) },
+      uniquingKeysWith: { first, _ in first })
+    // No path is in the server itself if a location takes them all.
+    let takesAll = root.locations.contains { ["/", ""].contains($0.match.prefixText ?? "no") }
+    let chosen = Set((Self.byPath(root) + (takesAll ? [] : [root])).compactMap { rules[ObjectIdentifier($0)] })
+    guard chosen.count > 1, chosen.contains(where: \.canRefuse) else { return nil }
+    self.rules = rules
     hasCapitals = locations.contains { Self.hasCapitals($0.match) }
+  }
+
+  /// The locations that paths choose, outer ones before those inside.
+  private static func byPath(_ outer: LocationSettings) -> [LocationSettings] {
+    outer.locations.flatMap { inner -> [LocationSettings] in
+      if case .named = inner.match { return [] }
+      return [inner] + byPath(inner)
+    }
   }
 
   func rules(of location: LocationSettings) -> EntryRules? { rules[ObjectIdentifier(location)] }
@@ -78,15 +91,7 @@ package final class WatchedPaths: Sendable {
   /// its own.
   package static func pairs(_ root: LocationSettings) -> [(guarded: [LocationSettings], open: [LocationSettings])] {
     guard let watched = WatchedPaths(root) else { return [] }
-    var level: [LocationSettings] = []
-    func collect(_ location: LocationSettings) {
-      for inner in location.locations {
-        if case .named = inner.match { continue }
-        level.append(inner)
-        collect(inner)
-      }
-    }
-    collect(root)
+    let level = byPath(root)
     var groups: [(rules: EntryRules, guarded: [LocationSettings])] = []
     for location in level {
       guard let rules = watched.rules(of: location), rules.canRefuse else { continue }
@@ -102,6 +107,15 @@ package final class WatchedPaths: Sendable {
         return reads && watched.rules(of: location) != group.rules
       }
       return open.isEmpty ? nil : (group.guarded, open)
+    }
+  }
+}
+
+extension LocationMatch {
+  fileprivate var prefixText: String? {
+    switch self {
+    case .prefix(let path), .prefixNoRegex(let path): String(decoding: path, as: UTF8.self)
+    case .exact, .regex, .named: nil
     }
   }
 }

@@ -192,6 +192,8 @@ import Testing
       "server { listen 80; \(Self.closed) location / { \(Self.pass) } location /admin/ { \(Self.pass) } }",
       "server { listen 80; location / { \(Self.pass) } location /admin/ { \(Self.pass) } }",
       Self.guarded(server: "path_readings off;"),
+      "server { listen 80; if ($http_x) { return 403; } location / { \(Self.pass) \(Self.closed) } }",
+      "server { listen 80; location / { \(Self.pass) } location @n { \(Self.closed) } }",
     ] {
       let rig = try Rig(text)
       let root = rig.live.servers[0].root
