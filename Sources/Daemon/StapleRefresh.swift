@@ -66,7 +66,8 @@ final class StapleRefresh {
     }
     do throws(OCSPError) {
       let addresses =
-        try staple.responder == nil ? responder.addressesForCertificate(elseBy: "ssl_stapling_responder") : nil
+        try staple.responder == nil
+        ? responder.addressesForCertificate(elseBy: "name the responder in ssl_stapling_responder") : nil
       let (answer, der) = try responder.ask(staple.question, now: now, at: addresses)
       guard answer.status == .good else {
         log.error("OCSP for \(subject): the responder says \(answer.status): not stapled")

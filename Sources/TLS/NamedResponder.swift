@@ -6,9 +6,9 @@ extension StatusResponder {
   /// Waits for the system's resolver.
   ///
   /// Whoever asks about the certificate of a client connects to these only: a CA that copies extensions from signing requests
-  /// lets its clients name a responder. `directive`: where the operator names one, which may be anywhere.
+  /// lets its clients name a responder. `remedy`: how the operator names one, which may be anywhere.
   package func addressesForCertificate(
-    elseBy directive: StaticString, lookUp: Resolver.LookUp = { Resolver.addresses(of: $0, port: $1) }
+    elseBy remedy: StaticString, lookUp: Resolver.LookUp = { Resolver.addresses(of: $0, port: $1) }
   ) throws(OCSPError) -> [String] {
     let port = portNumber ?? 80
     let found = SocketAddress(literal: host, port: port).map { [$0] } ?? lookUp(host, port)
@@ -16,8 +16,7 @@ extension StatusResponder {
     let far = found.filter { !$0.isNear }
     guard !far.isEmpty else {
       throw OCSPError(
-        "\(self): \(host) is an address of this machine or its link, which no certificate may make it ask: name the responder "
-          + "in \(directive)")
+        "\(self): \(host) is an address of this machine or its link, which no certificate may make it ask: \(remedy)")
     }
     return far.map(\.host)
   }

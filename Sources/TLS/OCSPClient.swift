@@ -35,7 +35,8 @@ package final class OCSPClient: Sendable {
     var ending = ResponderSilence.Ending.heard
     defer { silence.withLock { $0.ended(address, admission, ending, at: Microseconds.now) } }
     do throws(OCSPError) {
-      let addresses = try isNamed ? responder.addressesForCertificate(elseBy: "ssl_ocsp_responder") : nil
+      let addresses =
+        try isNamed ? responder.addressesForCertificate(elseBy: "name the responder in ssl_ocsp_responder") : nil
       return try responder.ask(question, now: Int64(time(nil)), at: addresses).answer
     } catch {
       if error.isTimeout { ending = .timedOut }
