@@ -199,7 +199,7 @@ private enum StreamlessUpstream {
         """
         map $remote_addr $to { default unix:\(socket); }
         server { listen 127.0.0.1:\(ports[0]); pass $to; }
-        server { listen 127.0.0.1:\(ports[1]) ssl; \(Cast.tls) ssl_verify_client off; pass $to; }
+        server { listen 127.0.0.1:\(ports[1]) ssl; \(Cast.tls(verify: "off")) pass $to; }
         server { listen 127.0.0.1:\(ports[2]); proxy_pass unix:\(socket); }
         """,
         http: """
@@ -209,7 +209,7 @@ private enum StreamlessUpstream {
           """))
     let path = "/api/9/http/upstreams/app/servers/0", patch = ["-X", "PATCH", "-d", #"{"down":true}"#]
     func ask(_ base: String, _ path: String, _ words: [String] = []) async throws -> CurlResult {
-      try await scene.curl(words + cast.to(ports[1]) + ["\(base)\(path)"])
+      try await scene.curl(words + (base.hasPrefix("https") ? cast.to(ports[1]) : []) + ["\(base)\(path)"])
     }
     let doors = [0, 2, 3].map { "http://127.0.0.1:\(ports[$0])" } + ["https://localhost"]
     for door in doors {
@@ -231,7 +231,7 @@ private enum StreamlessUpstream {
       scene,
       configuration(
         """
-        server { listen 127.0.0.1:\(port) ssl; server_name localhost; \(Cast.tls) ssl_verify_client off; \(server) }
+        server { listen 127.0.0.1:\(port) ssl; server_name localhost; \(Cast.tls(verify: "off")) \(server) }
         server { listen 127.0.0.1:\(plain); server_name localhost; \(server) }
         """))
     func secure(_ fields: String...) async throws -> Int {
