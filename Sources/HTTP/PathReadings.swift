@@ -76,7 +76,7 @@ extension PathReadings {
       case 0x2F: if isEscaped || before == 0x2F { found.formUnion([.slashes, .literal]) }
       case 0x2E:
         let next = at < bytes.count ? ByteScan.byte(base, at) : 0x2F
-        let mayEnd = next == 0x2F || next == 0x5C || next == 0x3B || next == 0x25 || next == 0x2E
+        let mayEnd = next == 0x2F || next == 0x5C || next == 0x3B || next == 0x25
         if mayEnd { found.insert(.dots) }
         if isEscaped || mayEnd && (before == 0x2F || before == 0x2E) { found.insert(.literal) }
       case 0x41...0x5A: found.insert(.case)

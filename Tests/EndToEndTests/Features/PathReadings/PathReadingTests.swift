@@ -81,7 +81,7 @@ import Testing
     let stage = try await stage(
       scene,
       locations: """
-        location /in/ { auth_basic Inside; auth_basic_user_file users; return 200 in; }
+        location /in/ { proxy_pass http://127.0.0.1:1; auth_basic Inside; auth_basic_user_file users; }
         """)
     let to = stage.cast.to(stage.front) + ["--path-as-is", "--globoff"] + stage.joe.curl
     for (user, status) in [(nil, 401), ("joe:wrong", 401), ("joe:right", 200)] as [(String?, Int)] {

@@ -42,7 +42,7 @@ import Testing
     #expect(try refusal(Self.guarded(), path) == 403, "\(path)")
     // Whom the guarded location admits goes on, and the path as it is.
     let rig = try Rig(Self.guarded("allow 192.0.2.0/24; deny all;"))
-    #expect(try rig.forwarded("GET \(path) HTTP/1.1", "Host: h").first == "GET \(path) HTTP/1.0")
+    #expect(try rig.forwarded("GET \(path) HTTP/1.1", "Host: h").first == "GET \(path) HTTP/1.1")
   }
 
   @Test(arguments: [
@@ -52,7 +52,7 @@ import Testing
   ])
   func `a path that no reading leads to a guarded location goes on as it is`(path: String) throws {
     let rig = try Rig(Self.guarded())
-    #expect(try rig.forwarded("GET \(path) HTTP/1.1", "Host: h").first == "GET \(path) HTTP/1.0")
+    #expect(try rig.forwarded("GET \(path) HTTP/1.1", "Host: h").first == "GET \(path) HTTP/1.1")
   }
 
   @Test(arguments: [
