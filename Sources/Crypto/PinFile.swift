@@ -1,5 +1,6 @@
 package import Bytes
 import Glibc
+package import Observability
 
 extension Pin {
   /// Returns the pin of a file's public key, of its first certificate's key, or of its private key's public key, for
@@ -29,17 +30,32 @@ extension Pin {
     guard !paths.isEmpty else { throw MaterialError(reference, "an empty directory; expected certificates in it") }
     var pins: [Pin] = []
     for path in paths {
-      let file = MaterialReference(path: path, location: reference.location)
-      for pin in try all(in: file, scope: scope, passwords: passwords) {
-        guard case .certificate = pin.target else {
-          throw MaterialError(
-            file, "holds a public key; of a directory every file must be a certificate",
-            hint: "name the key's file itself: \(path)")
-        }
-        pins.append(pin)
+      pins += try ofDirectory(path, scope: scope, location: reference.location, passwords: passwords)
+    }
+    return pins
+  }
+
+  /// Loads the pins of one file of a directory.
+  package static func ofDirectory(
+    _ path: String, scope: Scope, location: SourceLocation?, passwords: [SecretBytes]
+  ) throws(MaterialError) -> [Pin] {
+    let file = MaterialReference(path: path, location: location)
+    let pins = try all(in: file, scope: scope, passwords: passwords)
+    for pin in pins {
+      guard case .certificate = pin.target else {
+        throw MaterialError(
+          file, "holds a public key; of a directory every file must be a certificate",
+          hint: "name the key's file itself: \(path)")
       }
     }
     return pins
+  }
+
+  /// Returns the paths of the files of a directory, at least one; nil when the reference is to something else.
+  package static func files(of reference: MaterialReference) throws(MaterialError) -> [String]? {
+    guard let paths = try directory(reference) else { return nil }
+    guard !paths.isEmpty else { throw MaterialError(reference, "an empty directory; expected certificates in it") }
+    return paths
   }
 
   /// Loads at least one pin.

@@ -35,15 +35,23 @@ package struct FileStates: Sendable, Equatable {
     states.filter { path, state in other.states[path] != state }.keys.sorted()
   }
 
-  /// Whether both have the file, in the same state.
+  /// Whether both have the file, or a file of a folder, in the same state.
   func agree(with other: FileStates, on path: String) -> Bool {
-    states[path].map { other.states[path] == $0 } ?? false
+    state(of: path).map { other.state(of: path) == $0 } ?? false
+  }
+
+  private func state(of path: String) -> State? {
+    if let state = states[path] { return state }
+    guard let slash = path.lastIndex(of: "/"), case .readable(_, let entries?) = states[String(path[..<slash])] else {
+      return nil
+    }
+    return entries[String(path[path.index(after: slash)...])]
   }
 
   /// The files, and the files of directories, that the process may not read.
   package var forbidden: [String] { states.flatMap { Self.forbidden($1, at: $0) }.sorted() }
 
-  func isForbidden(_ path: String) -> Bool { states[path].map { !Self.forbidden($0, at: path).isEmpty } ?? false }
+  func isForbidden(_ path: String) -> Bool { state(of: path).map { !Self.forbidden($0, at: path).isEmpty } ?? false }
 
   /// Returns the states of files that root has read, as the user who serves from now on finds them: a file that looks the
   /// same and that this user may not read is no change, but forbidden from the start.
@@ -171,7 +179,7 @@ extension PinSource {
   /// The path of a pin's file; nil for a pin that is a hash.
   var path: String? { try? reference?.resolvedPath(expecting: .pin) }
 
-  fileprivate var reference: MaterialReference? {
+  var reference: MaterialReference? {
     guard Pin.Spelling(spelling) == .file else { return nil }
     return try? MaterialReference(parsing: spelling, relativeTo: folder, location: location)
   }

@@ -228,16 +228,7 @@ struct MaterialLoader {
     var pins: [Pin] = []
     var isWhole = true
     for source in settings.sources {
-      let key = MaterialUnits.Pins(source: source, mode: settings.mode, passwords: passwordFile)
-      let parsed = unit(\.pins, key, UnitFiles(source)) { loader in
-        loader.attempt { () throws(MaterialError) in
-          let parsed = try Pin.parse(
-            source.spelling, scope: source.scope, relativeTo: source.folder, location: source.location,
-            passwords: passwords)
-          _ = try Self.pinSet(parsed, settings.mode, pinned, source)
-          return parsed
-        }
-      }
+      let parsed = self.pins(in: source, settings.mode, pinned, passwordFile, passwords)
       guard let parsed else {
         isWhole = false
         continue
@@ -247,6 +238,63 @@ struct MaterialLoader {
     }
     guard isWhole, let first = settings.sources.first else { return nil }
     return attempt { () throws(MaterialError) in try Self.pinSet(pins, settings.mode, pinned, first) }
+  }
+
+  /// Returns the pins of an argument; nil after adding the reason to the diagnostics.
+  private mutating func pins(
+    in source: PinSource, _ mode: PinningMode, _ pinned: Pinned, _ passwordFile: MaterialReference?,
+    _ passwords: [SecretBytes]
+  ) -> [Pin]? {
+    let isKnown = former.units.folders[source] != nil
+    let reference = source.reference.flatMap { isKnown || (try? Pin.files(of: $0)) != nil ? $0 : nil }
+    func key(_ source: PinSource) -> MaterialUnits.Pins {
+      MaterialUnits.Pins(source: source, mode: mode, passwords: passwordFile)
+    }
+    guard let reference else {
+      return unit(\.pins, key(source), UnitFiles(source)) { loader in
+        loader.attempt { () throws(MaterialError) in
+          let parsed = try Pin.parse(
+            source.spelling, scope: source.scope, relativeTo: source.folder, location: source.location,
+            passwords: passwords)
+          _ = try Self.pinSet(parsed, mode, pinned, source)
+          return parsed
+        }
+      }
+    }
+    let listed = unit(\.folders, source, UnitFiles(source)) { loader in
+      loader.attempt { () throws(MaterialError) in
+        guard let paths = try Pin.files(of: reference) else {
+          throw MaterialError(
+            culprit: source.spelling, location: source.location,
+            message: "\"\(source.spelling)\" is no folder any more",
+            hint: "a folder of certificates")
+        }
+        return paths
+      }
+    }
+    guard let listed else { return nil }
+    var pins: [Pin] = []
+    var isWhole = true
+    for path in listed {
+      let file = PinSource(spelling: path, scope: source.scope, folder: "", location: source.location)
+      let told = diagnostics.count
+      let parsed = unit(\.pins, key(file), UnitFiles(file)) { loader in
+        loader.attempt { () throws(MaterialError) in
+          let parsed = try Pin.ofDirectory(path, scope: file.scope, location: file.location, passwords: passwords)
+          _ = try Self.pinSet(parsed, mode, pinned, file)
+          return parsed
+        }
+      }
+      if let parsed {
+        pins += parsed
+      } else if isKnown {
+        // A new file of a folder that serves: it adds nothing, and stops nothing.
+        keep(UnitFiles(file), .kept, since: told, hasChanged: true)
+      } else {
+        isWhole = false
+      }
+    }
+    return isWhole ? pins : nil
   }
 
   private static func pinSet(

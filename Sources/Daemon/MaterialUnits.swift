@@ -42,6 +42,8 @@ struct MaterialUnits: Sendable {
   var parameters: [MaterialReference: DHParameters] = [:]
   var ticketKeys: [MaterialReference: TicketKey] = [:]
   var pins: [Pins: [Pin]] = [:]
+  /// The files of folders of pins. Each file is a unit of its own.
+  var folders: [PinSource: [String]] = [:]
   var responses: [MaterialReference: SecretBytes] = [:]
   var users: [MaterialReference: UserFile] = [:]
   var envelopes: [Envelope: EnvelopeKeys.Pair] = [:]

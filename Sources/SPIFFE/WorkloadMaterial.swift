@@ -39,6 +39,7 @@ public final class WorkloadMaterial: Sendable {
     let response = try X509SVIDResponse(message)
     var parts = Parts(former)
     let entries = try Self.entries(response)
+    guard let first = entries.first else { throw WorkloadFault("no SVID is in it") }
     let authorities = try parts.bundles(entries, response.federated)
     let lists = try parts.revocations(response.revocationLists, authorities, Set(entries.map(\.id.trustDomain)), now)
     let bundles = authorities.reduce(into: [:]) { all, entry in
@@ -52,7 +53,7 @@ public final class WorkloadMaterial: Sendable {
       return verify(svid, bundle)
     }
     (svids, unusable, end) = (found.usable, found.unusable, found.end)
-    first = entries[0].id
+    self.first = first.id
     self.bundles = bundles
     faults = parts.faults
     digest = Self.digest(svids, found.unusable, bundles)
@@ -73,7 +74,6 @@ public final class WorkloadMaterial: Sendable {
 
   /// Takes the identities' IDs, without which nobody knows whose the other parts are.
   private static func entries(_ response: X509SVIDResponse) throws(WorkloadFault) -> [Entry] {
-    guard !response.svids.isEmpty else { throw WorkloadFault("no SVID is in it") }
     var entries: [Entry] = []
     for svid in response.svids {
       let id: SPIFFEID

@@ -254,4 +254,34 @@ private struct Kind: Sendable, CustomTestStringConvertible {
       #expect(try load(after: later, newly: true).stale.isEmpty)
     }
   }
+
+  /// What is taken out of the folder is a revocation.
+  @Test func `each file of a folder of pins counts by itself`() throws {
+    try withScene { scene in
+      _ = try cast(scene)
+      try scene.makeFolder("pins")
+      let all = try (0..<4).map { _ in try TestAuthority().root.certificate }
+      for (index, pin) in all.prefix(3).enumerated() { try scene.write("pins/\(index).pem", text: pin.pem) }
+      let text = configuration.replacing("ssl_client_pin pins.pem", with: "ssl_client_pin pins")
+      func load(after former: KeyMaterial?) throws -> KeyMaterial {
+        let keeping = former.map { FormerMaterial($0) } ?? FormerMaterial()
+        return KeyMaterial(loading: try scene.settings(text).http, keeping: keeping, sharing: SharedState())
+      }
+      func pins(_ material: KeyMaterial) -> [Bool] {
+        all.map { pin in material.servers.first??.material.clientPins?.matches(leaf: pin) ?? false }
+      }
+      let first = try load(after: nil)
+      #expect(pins(first) == [true, true, true, false], "\(first.diagnostics)")
+      try scene.write("pins/0.pem", text: "half")
+      unlink(scene.path("pins/1.pem"))
+      try scene.write("pins/3.pem", text: "half")
+      let next = try load(after: first)
+      #expect(pins(next) == [true, false, true, false], "\(next.diagnostics)")
+      #expect(next.stale.count == 2 && !next.diagnostics.contains { $0.severity == .error })
+      try scene.write("pins/3.pem", text: all[3].pem)
+      try scene.write("pins/0.pem", text: all[0].pem)
+      let mended = try load(after: next)
+      #expect(pins(mended) == [true, false, true, true] && mended.stale.isEmpty)
+    }
+  }
 }
