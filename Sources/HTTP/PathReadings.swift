@@ -99,8 +99,8 @@ extension PathReadings {
     }
   }
 
-  /// The longest text of all readings of one path, in bytes. A path with more is taken for an attack.
-  static let budget = 512 * 1024
+  /// The bytes of all texts that readings of one path are made of. A path with more is taken for an attack.
+  static let budget = 128 * 1024
 
   /// The other readings of a path, each once and decoded, and none of them by case. `possible`: as `possible(for:)` found
   /// them. nil: there are more than can be looked up.
@@ -124,41 +124,50 @@ extension PathReadings {
     if hasBackslash { steps.append(.backslash) }
     if hasParameters { steps.append(.dropParameters) }
     if contains(.dots) && holds({ Self.isBlank($0) || $0 == 0x2E }) { steps.append(.trim) }
-    let choices = 1 << steps.count
-    guard source.count <= Self.budget / (choices * 4) else { return nil }
-    var seen: Set<[UInt8]> = []
-    var found: [[UInt8]] = []
-    func add(_ text: [UInt8]) {
-      guard text.first == 0x2F, seen.insert(text).inserted else { return }
-      found.append(text)
+    var variants: Set<Variant> = [Variant(text: source)]
+    /// Whether what the step makes of each text can be looked up, too.
+    func take(_ step: (Variant) -> Variant) -> Bool {
+      for variant in variants { variants.insert(step(variant)) }
+      return variants.count * source.count <= Self.budget
     }
-    for choice in 0..<choices {
-      let chosen = steps.indices.filter { choice >> $0 & 1 == 1 }.map { steps[$0] }
-      var text = source
-      var isResolved = false
-      for step in chosen where step.isOfRaw {
-        text = step == .resolveRaw ? Self.resolved(text, merges: mergesSlashes) : Self.withoutParameters(text)
-        if step == .resolveRaw { isResolved = true }
-      }
-      if isRaw { text = Self.decoded(text) }
-      for step in chosen {
-        switch step {
-        case .dropRawParameters, .resolveRaw: break
-        case .decode: text = Self.decoded(text)
-        case .dropParametersFirst, .dropParameters: text = Self.withoutParameters(text)
-        case .backslash: text = text.map { $0 == 0x5C ? 0x2F : $0 }
-        case .trim: text = Self.trimmed(text)
-        }
-      }
-      let hasDots = Self.hasDotSegment(text)
-      if isResolved || contains(.literal) && hasDots {
-        add(mergesSlashes ? Self.merged(text) : text)
-        if isResolved { continue }
-      }
+    for step in steps where step.isOfRaw {
+      guard take({ Self.apply(step, to: $0, merges: mergesSlashes) }) else { return nil }
+    }
+    if isRaw { variants = Set(variants.map { Variant(text: Self.decoded($0.text), isResolved: $0.isResolved) }) }
+    for step in steps where !step.isOfRaw {
+      guard take({ Self.apply(step, to: $0, merges: mergesSlashes) }) else { return nil }
+    }
+    var found: Set<[UInt8]> = []
+    func add(_ text: [UInt8]) { if text.first == 0x2F { found.insert(text) } }
+    for variant in variants {
+      let text = variant.text, hasDots = Self.hasDotSegment(text)
+      if variant.isResolved || contains(.literal) && hasDots { add(mergesSlashes ? Self.merged(text) : text) }
+      if variant.isResolved { continue }
       add(Self.resolved(text, merges: mergesSlashes))
       if contains(.slashes), !mergesSlashes || hasDots { add(Self.resolved(text, merges: !mergesSlashes)) }
     }
-    return found
+    return found.sorted { $0.lexicographicallyPrecedes($1) }
+  }
+
+  /// A text on its way to a reading. `isResolved`: its dots were resolved before it was decoded, and those that came later
+  /// stay.
+  private struct Variant: Hashable {
+    var text: [UInt8]
+    var isResolved = false
+  }
+
+  private static func apply(_ step: Step, to variant: Variant, merges: Bool) -> Variant {
+    var result = variant
+    switch step {
+    case .resolveRaw:
+      result.text = resolved(variant.text, merges: merges)
+      result.isResolved = true
+    case .decode: result.text = decoded(variant.text)
+    case .dropRawParameters, .dropParametersFirst, .dropParameters: result.text = withoutParameters(variant.text)
+    case .backslash: result.text = variant.text.map { $0 == 0x5C ? 0x2F : $0 }
+    case .trim: result.text = trimmed(variant.text)
+    }
+    return result
   }
 
   private enum Step {
