@@ -36,7 +36,7 @@ if kind != "free" {
   if let version = Landlock.version {
     guard Landlock.restrict(to: rules) == .restricted(version: version) else { exit(4) }
   }
-  guard SystemCallFilter.install(for: isOpener ? .opening(channel: 3) : .serving) == .installed else { exit(5) }
+  guard SystemCallFilter.install(for: isOpener ? .opening(channel: 99) : .serving) == .installed else { exit(5) }
 }
 
 switch attempt {
