@@ -134,7 +134,7 @@ struct `Paths that root opens for another user` {
     try scene { scene in
       let text = """
         error_log keys/error.log; events {} http { access_log keys/access.log;
-          upstream a { state states; } include keys/*.conf;
+          upstream a { zone a 64k; state states; } include keys/*.conf;
           server { listen 127.0.0.1:8080; auth_basic x; auth_basic_user_file keys/a; return 200; } }
         """
       let path = try scene.write("s.conf", text: text)
