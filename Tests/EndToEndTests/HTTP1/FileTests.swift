@@ -180,7 +180,7 @@ import Testing
       }
     }
     for path in [
-      "/plain-secret/x", "/plain/../i-secret/x", "/plain%2d%73ecret/x", "/named/?p=-secret/x",
+      "/plain-secret/x", "/plain%2d%73ecret/x", "/named/?p=-secret/x",
       "/named/?p=/../i-secret/x",
       "/named/?p=../i-secret/x", "/named/?p=/named/../i-secret/x", "/named/?p=", "/a-long-prefix/one.txt",
       "/a-long-prefix/", "/back/none", "/back/-secret/x",
