@@ -89,6 +89,26 @@ enum ClockJump {
     }
   }
 
+  /// Runs `body` while connections to `port` wake the daemon, which must have one worker: libfaketime may hold back the
+  /// timer of an idle one.
+  static func waking<Value: Sendable>(
+    _ port: UInt16, _ body: @Sendable () async throws -> Value
+  ) async throws -> Value {
+    let waker = Task {
+      while !Task.isCancelled {
+        (try? Wire.dial(port: port))?.close()
+        try await Task.sleep(for: .milliseconds(100))
+      }
+    }
+    defer { waker.cancel() }
+    return try await body()
+  }
+
+  /// A configuration with one worker.
+  static func ofOneWorker(_ text: String) -> String {
+    text.replacing("worker_processes 2;", with: "worker_processes 1;")
+  }
+
   static func curl(_ scene: Scene, _ name: String) -> [String] {
     ["--cacert", scene.path("ca.pem"), "--cert", scene.path("\(name).pem"), "--key", scene.path("\(name).key")]
   }

@@ -50,15 +50,15 @@ struct `Upstreams whose certificate ends` {
       if end == .list { try Self.list(scene, authority, number: 1, until: now + 86_400) }
       daemon = try await Sallyport.start(
         scene,
-        configuration(
-          """
-          upstream up { server 127.0.0.1:\(upstream); keepalive 8; keepalive_timeout 1h; }
-          log_format day "$time_iso8601"; access_log day.log day;
-          server { listen 127.0.0.1:\(port);
-            location / { proxy_pass https://up; proxy_ssl_name up.test; proxy_ssl_trusted_certificate ca.pem; \(crl)
-              \(version) \(lines) \(version.isEmpty ? Upgrades.upgrading : "") } }
-          """
-        ).replacing("worker_processes 2;", with: "worker_processes 1;"),
+        ClockJump.ofOneWorker(
+          configuration(
+            """
+            upstream up { server 127.0.0.1:\(upstream); keepalive 8; keepalive_timeout 1h; }
+            log_format day "$time_iso8601"; access_log day.log day;
+            server { listen 127.0.0.1:\(port);
+              location / { proxy_pass https://up; proxy_ssl_name up.test; proxy_ssl_trusted_certificate ca.pem; \(crl)
+                \(version) \(lines) \(version.isEmpty ? Upgrades.upgrading : "") } }
+            """)),
         environment: ClockJump.environment(scene))
     }
 
@@ -103,6 +103,10 @@ struct `Upstreams whose certificate ends` {
     let part = try await Part(scene, end, lines: cuts ? "proxy_ssl_revoked_connections close;" : "")
     let tunnel = try await offPool { try part.tunnel() }
     try scene.write("clock", text: "+2d\n")
+    let daemon = part.daemon
+    try await ClockJump.waking(part.port) { () async throws -> Void in
+      _ = try await daemon.logged("the upstream is not trusted any more")
+    }
     try await part.daemon.logged(
       "the upstream is not trusted any more, \(cuts ? "so its request in progress is cut" : "and its request in progress goes on")",
       end.reason)
