@@ -99,7 +99,8 @@ import Testing
   /// lists, responses, tokens, messages, logs and the start.
   private static let datingFiles: Set<String> = [
     "ACME/IssuanceRun.swift", "Proxy/Features/OpenTelemetry/SpanRecord.swift", "Daemon/CertificateRenewer.swift",
-    "Crypto/CertificateBuilder.swift", "Crypto/RevocationListSigning.swift", "Daemon/Health/HealthQuestion.swift",
+    "Crypto/CertificateBuilder.swift", "Crypto/RevocationChoice.swift", "Crypto/RevocationListSigning.swift",
+    "Daemon/Health/HealthQuestion.swift",
     "Daemon/Health/SupervisorHealth.swift", "Daemon/MaterialLoader.swift", "Daemon/RevocationLoading.swift",
     "Daemon/RevocationNotice.swift", "Daemon/Workload/WorkloadClient.swift", "Daemon/Workload/WorkloadFollower.swift",
     "TLS/Rehearsal.swift", "TLS/UpstreamTLSContext.swift", "Daemon/StapleLoading.swift", "Daemon/StapleRefresh.swift",

@@ -77,7 +77,7 @@ import Testing
     #expect(try await scene.curl(["http://127.0.0.1:\(port)/named"]).status == 200)
   }
 
-  @Test func `D(HE)at: an established connection goes before the ClientHellos that wait`() async throws {
+  @Test func `CVE-2024-41996: an established connection goes before the ClientHellos that wait`() async throws {
     let scene = try Scene.ofTest(), cast = try Cast(scene)
     let port = try scene.port()
     _ = try await Sallyport.start(scene, server(port, "ssl_ecdh_curve X25519:ffdhe8192;"))
