@@ -70,7 +70,8 @@ import Testing
     message.add(svid, id, bundle: [])
     #expect(refusal(message) == "the bundle of spiffe://example.org is empty")
     message = WorkloadMessage()
-    message.add(1, WorkloadMessage.field(1, Array(id.utf8)))
+    message.add(
+      1, WorkloadMessage.field(1, Array(id.utf8)) + WorkloadMessage.field(4, domain.root.certificate.der))
     #expect(refusal(message) == "the chain of \(id) is empty")
   }
 
