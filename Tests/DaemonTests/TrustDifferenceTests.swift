@@ -188,7 +188,7 @@ import Testing
       "allow and deny come in another order: deny all, allow 10.0.0.0/8"
     ),
     (
-      "path_readings parameters case;", "path_readings parameters;", .opens,
+      "auth_basic_user_file users;", "auth_basic_user_file users; path_readings parameters;", .opens,
       "other readings of a path are no longer judged: case (path_readings)"
     ),
     ("auth_basic r; auth_basic_user_file users;", "", .opens, "no password is asked for any more"),
