@@ -59,6 +59,8 @@ package enum OpenSSLMeaning {
     case SSL_R_NO_SHARED_GROUPS, SSL_R_NO_SUITABLE_GROUPS, SSL_R_NO_SUITABLE_KEY_SHARE,
       SSL_R_UNSUPPORTED_ELLIPTIC_CURVE:
       "no group for the key exchange is allowed by both sides"
+    case SSL_R_WRONG_CURVE:
+      "the certificate's key is on a curve that is none of the groups, which TLS 1.2 does not allow"
     case SSL_R_NO_SHARED_SIGNATURE_ALGORITHMS, SSL_R_NO_SUITABLE_SIGNATURE_ALGORITHM,
       SSL_R_NO_SUITABLE_DIGEST_ALGORITHM:
       "no signature algorithm of the certificate's key is allowed by both sides"

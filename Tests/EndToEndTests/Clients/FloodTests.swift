@@ -41,6 +41,11 @@ import Testing
       try await scene.curl(cast.to(port) + cast.alice.curl + ["--interface", address, "https://localhost/"]).text
     }
 
+    /// Whether a client is served.
+    func answers() async throws -> Bool {
+      try await scene.curl(cast.to(port) + cast.alice.curl + ["https://localhost/"]).status == 200
+    }
+
     /// Waits for what sallyport does once a second.
     func has(_ event: String, atLeast count: Int = 1) async throws -> Bool {
       for _ in 0..<100 {
@@ -108,7 +113,7 @@ import Testing
     // While the client waits in the middle of its body, nothing is to be done: a busy worker would take 100 of these.
     try await Task.sleep(for: .seconds(1))
     #expect(try #require(front.daemon.ticks) - before < 40)
-    #expect(try await front.alice().hasPrefix("GET / "))
+    #expect(try await front.answers())
     #expect(try await client.everything.contains("KEYUPDATE"))
     // The server ends the connection, although the body isn't over.
     let ended = try await front.scene.tlsClient(
@@ -116,7 +121,7 @@ import Testing
       TLSSteps(
         "tls", "send=POST / HTTP/1.1\\r\\nHost: localhost\\r\\nContent-Length: 1000\\r\\n\\r\\nabc", "notify", "wait"))
     #expect(ended.isEmpty)
-    #expect(try await front.alice().hasPrefix("GET / "))
+    #expect(try await front.answers())
   }
 
   @Test func `CVE-2009-3555: no client renegotiates`() async throws {

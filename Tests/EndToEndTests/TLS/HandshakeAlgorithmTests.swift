@@ -68,7 +68,9 @@ import Testing
     let ports = try await start(
       scene,
       Self.keys.indices.map {
-        "ssl_certificate key-\($0).pem; ssl_certificate_key key-\($0).key;"
+        // In TLS 1.2, the curve of a client's certificate must be one of the groups.
+        let groups = Self.keys[$0].hasSuffix("P-521") ? "ssl_ecdh_curve X25519:P-256:P-521;" : ""
+        return "ssl_certificate key-\($0).pem; ssl_certificate_key key-\($0).key; \(groups)"
       })
     for (index, both) in ports.enumerated() {
       // TLS 1.2 has no signatures of ML-DSA.

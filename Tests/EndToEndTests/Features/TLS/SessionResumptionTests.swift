@@ -178,7 +178,7 @@ import Testing
       ([], ticket), (Array(ticket.prefix(32)), ticket), (Array(ticket.prefix(32)), []),
     ] {
       let extensions: [UInt8] =
-        serverName + [0, 10, 0, 4, 0, 2, 0, 29, 0, 13, 0, 6, 0, 4, 4, 3, 8, 4, 0, 23, 0, 0, 0, 35]
+        serverName + [0, 10, 0, 6, 0, 4, 0, 29, 0, 23, 0, 13, 0, 6, 0, 4, 4, 3, 8, 4, 0, 23, 0, 0, 0, 35]
         + Self.block(ticketBytes)
       let body: [UInt8] =
         [3, 3] + (0..<32).map { _ in UInt8.random(in: 0...255) } + [UInt8(sessionID.count)] + sessionID
