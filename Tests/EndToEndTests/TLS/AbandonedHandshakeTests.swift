@@ -41,6 +41,7 @@ import Testing
       try await until("memory to be back") { (daemon.memory("VmRSS") ?? .max) <= memory + 8 * 1024 }
     }
     let lines = daemon.errorLog.split(separator: "\n").filter { $0.contains("handshak") }
-    #expect(!lines.isEmpty && lines.count <= 10, "\(lines.joined(separator: "\n"))")
+    // Five of failed handshakes and five of clients that waited for their turn, and the sums behind both.
+    #expect(!lines.isEmpty && lines.count <= 16, "\(lines.joined(separator: "\n"))")
   }
 }
