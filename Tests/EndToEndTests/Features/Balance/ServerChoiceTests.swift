@@ -126,7 +126,7 @@ import Testing
 
   @Test
   func
-    `CVE-2026-85596, CVE-2026-85597: blocks that share a name never get the default server's policy, nor does a negated name`()
+    `CVE-2026-85596, CVE-2026-85597: no shared or negated name has the policy of the default server`()
     async throws
   {
     let names = ["localhost", "open.test", "a.test", "shared.test", "b.test", "x.inner.test", "public.inner.test"]
