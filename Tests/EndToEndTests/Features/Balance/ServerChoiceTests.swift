@@ -124,11 +124,7 @@ import Testing
     }
   }
 
-  @Test
-  func
-    `CVE-2026-85596, CVE-2026-85597: no shared or negated name has the policy of the default server`()
-    async throws
-  {
+  @Test func `CVE-2026-85596, CVE-2026-85597: no shared or negated name has the default policy`() async throws {
     let names = ["localhost", "open.test", "a.test", "shared.test", "b.test", "x.inner.test", "public.inner.test"]
     let scene = try Scene.ofTest(), cast = try Cast(scene, serverNames: names), port = try scene.port()
     func server(_ names: String, _ tls: String) -> String {
