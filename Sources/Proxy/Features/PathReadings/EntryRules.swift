@@ -21,7 +21,7 @@ package struct EntryRules: Sendable, Hashable {
   /// `isOfServer`: what stands outside locations. Its rewrite directives run before a location is found.
   init(of location: LocationSettings, isOfServer: Bool = false) {
     var rules = location.features.filter { !isOfServer || !($0 is Rewrite) }.compactMap(\.entryRule)
-    if location.isInternal { rules.append(EntryRule(text: "internal")) }
+    if location.isInternal { rules.append(EntryRule(text: "internal redirects alone")) }
     self.rules = rules
   }
 
