@@ -21,7 +21,7 @@ package struct FileStates: Sendable, Equatable {
   private var states: [String: State]
 
   package init(of paths: Set<String>) {
-    states = Dictionary(uniqueKeysWithValues: paths.map { ($0, Self.state(of: $0, depth: 1)) })
+    states = Dictionary(paths.map { ($0, Self.state(of: $0, depth: 1)) }) { first, _ in first }
   }
 
   package var paths: [String] { states.keys.sorted() }
@@ -66,7 +66,7 @@ package struct FileStates: Sendable, Equatable {
     case (.readable(let stamp, _), .forbidden(let other)) where other == nil || other == stamp: return now
     case (.readable(let stamp, let entries?), .readable(_, let current?)):
       let marked = entries.map { name, entry in (name, current[name].map { seen(entry, $0) } ?? entry) }
-      return .readable(stamp, entries: Dictionary(uniqueKeysWithValues: marked))
+      return .readable(stamp, entries: Dictionary(marked) { first, _ in first })
     default: return read
     }
   }
@@ -90,7 +90,7 @@ package struct FileStates: Sendable, Equatable {
     do throws(DirectoryError) {
       let names = Set(try namesInDirectory(path))
       let entries = names.map { ($0, state(of: "\(path)/\($0)", depth: depth - 1)) }
-      return .readable(stamp, entries: Dictionary(uniqueKeysWithValues: entries))
+      return .readable(stamp, entries: Dictionary(entries) { first, _ in first })
     } catch {
       return isForbidden(error.code) ? .forbidden(stamp) : .readable(stamp, entries: nil)
     }

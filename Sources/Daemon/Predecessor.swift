@@ -59,13 +59,13 @@ struct Predecessor: Sendable {
     return said.dropLast(end.count)
   }
 
-  /// The same, but ends this process if it must not serve. `take`: returns what is wrong with what is handed over.
-  func handOverOrEnd(_ log: ErrorLog, _ take: ([UInt8]) -> String?) {
+  /// The same, but ends this process if it must not serve. `take`: returns false if it can't read what is handed over.
+  func handOverOrEnd(_ log: ErrorLog, _ take: ([UInt8]) -> Bool) {
     guard let handed = handOver() else {
       log.emerg("the process to be replaced has given up, or has ended: this one does not serve")
       _exit(1)
     }
-    if let fault = take(handed) { log.alert(fault) }
+    if !take(handed) { log.alert("the denials of the process that was replaced can't be read") }
   }
 
   // MARK: The two steps

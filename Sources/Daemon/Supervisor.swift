@@ -138,9 +138,7 @@ final class Supervisor {
 
   private func serveFirst() {
     guard let sockets, state.phase == .starting else { return }
-    predecessor?.handOverOrEnd(errorLog) { [shared] denials in
-      shared.takeDenials(denials) == nil ? "the denials of the process that was replaced can't be read" : nil
-    }
+    predecessor?.handOverOrEnd(errorLog) { [shared] in shared.takeDenials($0) != nil }
     serve(current, on: sockets) { $0.handle { $0.started() } }
   }
 

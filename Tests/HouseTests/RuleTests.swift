@@ -113,6 +113,7 @@ import Testing
     "Proxy/Client/ConnectionFacts.swift", "Proxy/Client/SessionReview.swift",
     "Proxy/Features/ProxyAuth/UpstreamAuthentication.swift", "Proxy/Features/RealClientCert/CertificateSearch.swift",
     "Proxy/Features/Metrics/MetricsSnapshot.swift", "Proxy/Features/Metrics/ProcessRecord.swift",
+    "Proxy/Features/API/ClientDenials.swift", "Proxy/Features/API/DenialState.swift", "SPIFFE/WorkloadMaterial.swift",
     "Proxy/Features/Keyval/KeyvalState.swift", "TLS/ChainVerification.swift",
     "TLS/ClientStatusCheck.swift", "TLS/OCSPClient.swift", "TLS/Probe.swift", "TLS/ServerTLSContext.swift",
     "TLS/KeyProof.swift", "Enrolment/Register/AuthorityReading.swift", "Enrolment/ServerRenewal.swift",
