@@ -135,10 +135,17 @@ private final class OddStore: Sendable {
 
   @Test func `a password is looked at by the answer 0 alone`() async throws {
     let scene = try Scene.ofTest()
+    _ = try await AuthorityCast(scene)
+    // Passwords count by the limit of the enrolment that has the same file.
     try scene.write("users", text: "a:{PLAIN}x\n")
     let stand = try await Stand(
       scene, "enrolment_failures_store main fail=closed;",
-      "auth_basic x; auth_basic_user_file users;")
+      """
+      return 404; }
+      location /enrol { auth_basic x; auth_basic_user_file users; enrolment on; enrolment_authority ca;
+        enrolment_failures 3 600s; }
+      location = / { auth_basic x; auth_basic_user_file users;
+      """)
     try await stand.refuses(
       Self.oddities.filter { $0 != ":7\r\n" } + ["*1\r\n:0\r\n", "$1\r\n0\r\n"], good: ":0\r\n"
     ) { ["-u", "a:x"] }

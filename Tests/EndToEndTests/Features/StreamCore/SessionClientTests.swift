@@ -356,7 +356,9 @@ import Testing
   /// nginx, autumn 2026: in stream, the block that SNI chose was not the one whose demand for certificates counted.
   @Test func `the demand for a certificate is that of the server block that the name selects`() async throws {
     let scene = try Scene.ofTest()
-    try Self.cast(scene)
+    _ = try Cast(
+      scene, serverNames: ["open.test", "strict.test", "a.strict.test", "maybe.test", "nobody.test", "localhost"])
+    _ = try scene.identity("stranger", TestAuthority("Other").client(commonName: "alice"))
     let port = try scene.port()
     func server(_ name: String, _ verify: String) -> String {
       "server { listen 127.0.0.1:\(port) ssl; server_name \(name); \(Cast.tls(verify: verify)) return \"served \(name)\"; }"
