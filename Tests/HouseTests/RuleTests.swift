@@ -117,7 +117,9 @@ import Testing
     "Proxy/Features/Keyval/KeyvalState.swift", "TLS/ChainVerification.swift",
     "TLS/ClientStatusCheck.swift", "TLS/OCSPClient.swift", "TLS/Probe.swift", "TLS/ServerTLSContext.swift",
     "TLS/KeyProof.swift", "Enrolment/Register/AuthorityReading.swift", "Enrolment/ServerRenewal.swift",
-    "TLS/TLSCallbacks.swift",
+    "TLS/TLSCallbacks.swift", "TLS/JudgementEnd.swift", "TLS/Reverification.swift", "Proxy/Worker.swift",
+    "Proxy/Features/Proxy/UpstreamHandler.swift", "Proxy/Features/SharedStore/StoreClient.swift",
+    "Upstream/UpstreamSession.swift",
   ]
 
   @Test func `the wall clock says dates, and the monotonic clock measures spans`() {

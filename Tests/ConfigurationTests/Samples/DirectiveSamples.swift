@@ -191,6 +191,7 @@ extension DirectiveSample {
     "proxy_ssl_certificate_key": .init("proxy_ssl_certificate_key a.key;", beside: "proxy_ssl_certificate a.pem;"),
     "proxy_ssl_password_file": .init("proxy_ssl_password_file p;"),
     "proxy_ssl_session_reuse": .init("proxy_ssl_session_reuse off;"),
+    "proxy_ssl_revoked_connections": .init("proxy_ssl_revoked_connections close;"),
     "proxy_ssl_protocols": .init("proxy_ssl_protocols TLSv1.3;"),
     "proxy_ssl_ecdh_curve": .init("proxy_ssl_ecdh_curve X25519;"),
     "proxy_ssl_ciphers": .init("proxy_ssl_ciphers HIGH;"),
