@@ -10,7 +10,9 @@ import Testing
   ]
 
   /// CVE-2026-46579 and its like: a plain listener takes what only the listener with TLS may say.
-  @Test func `who a client is comes from no client of another server block, a plain one either`() async throws {
+  @Test func `CVE-2026-46579: who a client is comes from no client of another server block, a plain one either`()
+    async throws
+  {
     let scene = try Scene.ofTest(), cast = try Cast(scene)
     let upstream = try ScriptedUpstream.echo(scene)
     let (mutual, open, plain) = (try scene.port(), try scene.port(), try scene.port())

@@ -32,8 +32,12 @@ import Testing
       boss: try scene.identity("boss", cast.authority.client(commonName: "boss")), upstream: upstream, daemon: daemon)
   }
 
-  /// CVE-2026-73511 and CVE-2026-73551 (Envoy), GHSA-m8m5-v4jf-3wcm and GHSA-qrp7-cvwr-j2c6 (Caddy), and their like.
-  @Test func `CVE-2026-73511: a client gets no further by another spelling of a path`() async throws {
+  /// Envoy and Caddy had such holes.
+  @Test
+  func
+    `CVE-2026-73511, CVE-2026-73551, CVE-2021-29492, GHSA-m8m5-v4jf-3wcm, GHSA-qrp7-cvwr-j2c6: a client gets no further by another spelling of a path`()
+    async throws
+  {
     let scene = try Scene.ofTest()
     let stage = try await stage(scene)
     let to = stage.cast.to(stage.front) + ["--path-as-is", "--globoff"]
