@@ -34,7 +34,9 @@ extension Supervisor {
     }
     answer.files =
       current.stale.map { HealthAnswer.FileState(isStale: $0.state == .changed, text: $0.words) }
-      + current.files.forbidden.map { HealthAnswer.FileState(isStale: false, text: WatchedFiles.words(ofForbidden: $0)) }
+      + current.files.forbidden.map {
+        HealthAnswer.FileState(isStale: false, text: WatchedFiles.words(ofForbidden: $0))
+      }
     answer.notice = current.settings.http.expiryNotice
     return answer
   }
