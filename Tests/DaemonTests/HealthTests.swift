@@ -85,6 +85,7 @@ import Transport
     func isHealthy(_ change: (inout HealthAnswer) -> Void) -> Bool {
       var answer = Self.full
       answer.silent = []
+      answer.files = []
       answer.workloadProblem = nil
       (answer.authorities, answer.lists, answer.notice) = ([], [], .standard)
       answer.certificates = [.init(notBefore: 0, notAfter: 200, file: "a")]
