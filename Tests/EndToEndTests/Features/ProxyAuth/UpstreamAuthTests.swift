@@ -280,7 +280,7 @@ struct PasswordProxy: Sendable {
     try await until("the new password to be used") { try await proxy.ask("/basic/page", as: "bob").status == 200 }
     #expect(try await proxy.ask("/basic/page").status == 403)
     try scene.write("users", text: "cn=bob bo:richtig\nsehrgeheim\n")
-    try await proxy.daemon.logged("[emerg]", "line 2: no USER:PASSWORD after its SELECTOR")
+    try await proxy.daemon.logged("[crit]", "NOT in effect", "line 2: no USER:PASSWORD after its SELECTOR")
     #expect(try await proxy.ask("/basic/page", as: "bob").status == 200)
     proxy.expectNoSecrets("sehr", "richtig")
   }
