@@ -121,7 +121,8 @@ import Testing
         $0.last?.split(separator: " ").first.map(String.init)
       }
       if let place = real.response["X-Where"] {
-        #expect(servers.last == place, "\(one): \(told.text)")
+        // The page of a 421 is of the block that judged the client in its handshake.
+        #expect((real.status == 421 ? "a.test" : servers.last) == place, "\(one): \(told.text)")
       }
     }
     // Nobody was contacted by an explanation: each of the echo's requests is one of curl's.
