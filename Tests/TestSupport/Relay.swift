@@ -53,13 +53,16 @@ extension Wire {
       }
       self.finishWriting()
     }
+    // The thread ends before the descriptors that it uses are given back, whatever is thrown here.
+    defer {
+      other.interrupt()
+      back.join()
+    }
     while true {
       let bytes = try readSome()
       if bytes.isEmpty { break }
       try other.write(bytes)
     }
-    other.interrupt()
-    back.join()
   }
 }
 
@@ -126,6 +129,11 @@ extension ScriptedUpstream {
         }
         client.finishWriting()
       }
+      defer {
+        server.interrupt()
+        client.interrupt()
+        back.join()
+      }
       var isClear = true
       while isClear {
         guard let header = try? client.read(exactly: 5), header.count == 5 else { break }
@@ -144,8 +152,6 @@ extension ScriptedUpstream {
         try server.write(header + body)
       }
       while let bytes = try? client.readSome(), !bytes.isEmpty { try server.write(bytes) }
-      server.interrupt()
-      back.join()
     }
     scene.leads(relay.port, to: port)
     return relay

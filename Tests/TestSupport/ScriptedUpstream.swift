@@ -23,6 +23,7 @@ package final class ScriptedUpstream: Sendable {
     let family = unixPath == nil ? AF_INET : AF_UNIX
     let descriptor = socket(family, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
     listener = descriptor
+    guard descriptor >= 0 else { throw WireError.system("socket", errno) }
     let bound =
       if let unixPath { LoopbackAddress.withUnix(path: unixPath) { bind(descriptor, $0, $1) } } else {
         LoopbackAddress.withIPv4(port: wanted) { bind(descriptor, $0, $1) }

@@ -34,6 +34,7 @@ package final class Wire: Sendable {
 
   package static func dial(port: UInt16) throws -> Wire {
     let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
+    guard descriptor >= 0 else { throw WireError.system("socket", errno) }
     guard LoopbackAddress.withIPv4(port: port, { connect(descriptor, $0, $1) }) == 0 else {
       let code = errno
       Glibc.close(descriptor)
@@ -44,6 +45,7 @@ package final class Wire: Sendable {
 
   package static func dial(unixPath: String) throws -> Wire {
     let descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
+    guard descriptor >= 0 else { throw WireError.system("socket", errno) }
     guard LoopbackAddress.withUnix(path: unixPath, { connect(descriptor, $0, $1) }) == 0 else {
       let code = errno
       Glibc.close(descriptor)
