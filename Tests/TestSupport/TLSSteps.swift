@@ -20,6 +20,7 @@ extension PythonScript {
   ///     tls                               the handshake
   ///     send=TEXT read=N                  inside TLS
   ///     many=N                            sends N bytes
+  ///     empty=N                           sends N records of TLS 1.3 without data; what is sent after them is sealed likewise
   ///     notify fin reset                  close_notify; FIN; RST
   ///     rest                              prints what comes until the end, and how that came: <end> after a close_notify,
   ///                                       <cut> without one, <reset>
@@ -35,6 +36,8 @@ extension PythonScript {
             self.plain, self.text = plain, ""
             self.inward, self.outward = ssl.MemoryBIO(), ssl.MemoryBIO()
             self.name, self.alpn, self.identity, self.inside = "localhost", None, None, None
+            # How many records of data were sent, and whether OpenSSL's own count of them is behind.
+            self.sent, self.seals, self.keys = 0, False, f"{folder}/{id(self)}.keys"
 
         def begin(self):
             server = role == "server"
@@ -42,6 +45,7 @@ extension PythonScript {
             made.load_verify_locations(folder + "/ca.pem")
             identity = self.identity or ("server" if server else "alice")
             if identity != "none": made.load_cert_chain(f"{folder}/{identity}.pem", f"{folder}/{identity}.key")
+            if any(step.startswith("empty=") for step in steps): made.keylog_filename = self.keys
             if self.alpn: made.set_alpn_protocols([self.alpn])
             self.inside = made.wrap_bio(self.inward, self.outward, server, None if server else self.name)
             self.repeat(self.inside.do_handshake)
@@ -59,6 +63,30 @@ extension PythonScript {
         def flush(self):
             data = self.outward.read()
             if data: self.plain.sendall(data)
+
+        def write(self, data):
+            if self.seals: return self.seal(data)
+            self.inside.write(data)
+            self.sent += 1
+            self.flush()
+
+        # One record of TLS 1.3 (RFC 8446 §5.2), which OpenSSL would not write when it is empty.
+        def seal(self, data):
+            from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+            from cryptography.hazmat.primitives.hashes import SHA256, SHA384
+            from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
+
+            with open(self.keys) as lines:
+                secret = next(bytes.fromhex(line.split()[2]) for line in lines if line.startswith("CLIENT_TRAFFIC_SECRET_0 "))
+            is256 = self.inside.cipher()[0] == "TLS_AES_256_GCM_SHA384"
+            def derived(label, size):
+                info = struct.pack(">HB", size, 6 + len(label)) + b"tls13 " + label + b"\0"
+                return HKDFExpand(SHA384() if is256 else SHA256(), size, info).derive(secret)
+            inner = data + b"\x17"
+            header = b"\x17\x03\x03" + struct.pack(">H", len(inner) + 16)
+            nonce = bytes(a ^ b for a, b in zip(derived(b"iv", 12), self.sent.to_bytes(12, "big")))
+            self.plain.sendall(header + AESGCM(derived(b"key", 32 if is256 else 16)).encrypt(nonce, inner, header))
+            self.sent += 1
 
         def read(self):
             if self.inside is None: return self.plain.recv(65536)
@@ -85,13 +113,14 @@ extension PythonScript {
             elif word == "hear":
                 for _ in range(int(value)): self.text += self.plain.recv(1).decode("latin-1")
             elif word == "tls": self.begin()
-            elif word == "send":
-                self.inside.write(data)
-                self.flush()
+            elif word == "send": self.write(data)
             elif word == "many":
-                for _ in range(int(value) // 1000):
-                    self.inside.write(b"x" * 1000)
-                    self.flush()
+                for _ in range(int(value) // 1000): self.write(b"x" * 1000)
+            elif word == "empty":
+                self.seals = True
+                try:
+                    for _ in range(int(value)): self.seal(b"")
+                except OSError: pass
             elif word == "read":
                 data = b""
                 while len(data) < int(value):

@@ -124,6 +124,20 @@ import Testing
     #expect(try await front.answers())
   }
 
+  @Test func `CVE-2026-118899: some records without data are no harm, and a flood of them ends the connection`()
+    async throws
+  {
+    let upstream = try ScriptedUpstream.echo(Scene.ofTest())
+    let front = try await Front(location: "proxy_pass http://127.0.0.1:\(upstream.port);")
+    let head = "send=POST / HTTP/1.1\\r\\nHost: localhost\\r\\nConnection: close\\r\\nContent-Length: 5\\r\\n\\r\\nab"
+    let some = try await front.scene.tlsClient(
+      front.port, TLSSteps("tls", head, "empty=20", "send=c", "empty=20", "send=de", "rest"))
+    #expect(some.hasPrefix("HTTP/1.1 200 ") && some.contains("abcde"))
+    let flood = try await front.scene.tlsClient(front.port, TLSSteps("tls", head, "empty=1000", "send=cde", "rest"))
+    #expect(!flood.contains("HTTP/1.1 200 "))
+    #expect(try await front.answers())
+  }
+
   @Test func `CVE-2009-3555: no client renegotiates`() async throws {
     let front = try await Front()
     let client = try await front.scene.run(
