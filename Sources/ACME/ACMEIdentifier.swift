@@ -1,4 +1,4 @@
-package import Crypto
+import Crypto
 import Transport
 
 /// A name that a certificate is asked for: a host name (RFC 8555 §9.7.7), perhaps with a leading wildcard, or an IP address

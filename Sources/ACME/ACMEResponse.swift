@@ -1,4 +1,4 @@
-package import JSON
+import JSON
 
 /// An answer of the server, whole and bounded.
 package struct ACMEResponse: Sendable, Hashable {

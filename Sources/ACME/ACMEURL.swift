@@ -1,4 +1,4 @@
-package import Bytes
+import Bytes
 import Transport
 
 /// An https URL of an ACME server: parsed, without user, fragment and control characters.

@@ -1,4 +1,4 @@
-package import Bytes
+import Bytes
 package import Crypto
 
 /// By what the server is to see that the names are ours (RFC 8555 §8, RFC 8737).

@@ -1,4 +1,4 @@
-package import Crypto
+import Crypto
 import Glibc
 
 /// What performs the actions of an issuance, on a thread that may wait.

@@ -1,4 +1,4 @@
-package import Glibc
+import Glibc
 import Synchronization
 
 /// Opens the files that this process may not open itself, by a process that may.

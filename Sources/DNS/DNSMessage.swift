@@ -1,4 +1,4 @@
-package import Transport
+import Transport
 
 /// Reads the answer section of a message (RFC 1035 §4.1), which a stranger may have written.
 ///

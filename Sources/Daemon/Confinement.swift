@@ -1,7 +1,7 @@
 package import Proxy
 import ACME
 import CLinux
-package import Configuration
+import Configuration
 import Crypto
 import Glibc
 package import Observability

@@ -1,5 +1,5 @@
 import CLinux
-package import Configuration
+import Configuration
 import Dispatch
 import Glibc
 package import Observability

@@ -4,6 +4,7 @@ import Enrolment
 import Envelope
 import Identity
 import Proxy
+import SPIFFE
 import TLS
 import UpstreamAuth
 import Upstream

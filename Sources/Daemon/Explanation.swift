@@ -148,11 +148,8 @@ private struct TraceLog: LogHandler {
     set { metadata[key] = newValue }
   }
 
-  func log(
-    level: Logger.Level, message: Logger.Message, metadata: Logger.Metadata?, source: String, file: String,
-    function: String, line: UInt
-  ) {
-    var text = "\(message)"[...]
+  func log(event: LogEvent) {
+    var text = "\(event.message)"[...]
     if text.hasPrefix("*") { text = text.drop { $0 != " " }.dropFirst() }
     // The rest tells of the client and the request, which the caller of `--explain` has named.
     if let end = text.firstRange(of: ", client: ") { text = text[..<end.lowerBound] }

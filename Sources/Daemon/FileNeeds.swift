@@ -1,4 +1,4 @@
-package import Configuration
+import Configuration
 import ACME
 package import Crypto
 import Glibc
@@ -9,6 +9,7 @@ package import Proxy
 package import Sandbox
 import TLS
 import Transport
+import Upstream
 import UpstreamAuth
 
 /// The paths that a configuration names, for the sandbox's rules. Nothing is opened.

@@ -1,4 +1,4 @@
-package import Configuration
+import Configuration
 package import Observability
 package import Language
 

@@ -1,4 +1,4 @@
-package import Configuration
+import Configuration
 import Crypto
 package import Observability
 package import Proxy

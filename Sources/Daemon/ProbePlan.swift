@@ -1,5 +1,5 @@
 import Configuration
-package import Observability
+import Observability
 import Proxy
 package import TLS
 import Upstream

@@ -1,5 +1,5 @@
 import Bytes
-package import Crypto
+import Crypto
 import Glibc
 
 /// 256 random bits that a device presents in place of the user's password to renew its certificate. Only their hash is

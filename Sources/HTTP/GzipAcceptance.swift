@@ -1,4 +1,4 @@
-public import Bytes
+import Bytes
 
 /// Whether a client takes the content coding gzip, by its Accept-Encoding as nginx reads it.
 public enum GzipAcceptance {

@@ -1,4 +1,4 @@
-public import Bytes
+import Bytes
 public import HTTP
 
 /// What signatures may cover of one request: values, without the connection that it came over.

@@ -1,4 +1,4 @@
-public import Crypto
+import Crypto
 public import Observability
 import Transport
 

@@ -1,5 +1,5 @@
-public import Crypto
-public import Observability
+package import Crypto
+import Observability
 
 /// Which revocation lists of clients' CAs are fetched: `ssl_crl http://…`, `ssl_crl_fetch` and `ssl_crl_cache`.
 public struct RevocationFetch: Sendable, Hashable {

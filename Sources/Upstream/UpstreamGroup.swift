@@ -1,6 +1,6 @@
 import HTTP
-public import Observability
-package import TLS
+import Observability
+import TLS
 public import Transport
 
 /// An upstream group in one worker: the balancer and the kept sessions. It has no lock, because each worker has its

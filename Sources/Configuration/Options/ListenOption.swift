@@ -1,4 +1,3 @@
-import Proxy
 package import Proxy
 import Transport
 

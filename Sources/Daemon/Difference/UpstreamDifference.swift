@@ -2,6 +2,7 @@ import Negotiation
 import Crypto
 import Identity
 import Proxy
+import SPIFFE
 import TLS
 import Transport
 import UpstreamAuth

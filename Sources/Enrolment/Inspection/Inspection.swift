@@ -1,7 +1,7 @@
 import Bytes
 package import Crypto
 import Glibc
-package import Observability
+import Observability
 
 /// Describes the objects of a file in plain words: `sallyport ca inspect`. It verifies no chain and never prints a
 /// private key.

@@ -1,5 +1,5 @@
 import Bytes
-package import Crypto
+import Crypto
 import Glibc
 import PostgreSQL
 

@@ -1,4 +1,4 @@
-package import Bytes
+import Bytes
 package import Crypto
 import Glibc
 import HTTP

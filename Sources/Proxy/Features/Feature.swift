@@ -6,7 +6,7 @@ import Observability
 /// of it stand in one folder beside this file.
 ///
 /// Who adds a feature makes a folder, and adds its type to `Features.all`.
-protocol Feature {
+protocol Feature: SendableMetatype {
   /// The chapter of the manual that has its directives.
   static var chapter: Chapter { get }
   /// In the order of the manual.

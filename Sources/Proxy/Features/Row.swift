@@ -30,7 +30,7 @@ struct Row<Settings: FeatureSettings>: Sendable {
 
   /// `on` or `off`.
   static func flag(
-    _ name: String, _ contexts: DirectiveContexts, _ place: WritableKeyPath<Settings, Bool> & Sendable,
+    _ name: String, _ contexts: DirectiveContexts, _ place: any WritableKeyPath<Settings, Bool> & Sendable,
     _ help: String, example: String, trust: TrustEffect = .untold
   ) -> Row {
     let initial = Settings()[keyPath: place] ? "on" : "off"
@@ -42,7 +42,7 @@ struct Row<Settings: FeatureSettings>: Sendable {
 
   static func number(
     _ name: String, _ contexts: DirectiveContexts, _ range: ClosedRange<Int>,
-    _ place: WritableKeyPath<Settings, Int> & Sendable, _ help: String, example: String,
+    _ place: any WritableKeyPath<Settings, Int> & Sendable, _ help: String, example: String,
     trust: TrustEffect = .untold
   ) -> Row {
     let initial = "\(Settings()[keyPath: place])"
@@ -54,7 +54,7 @@ struct Row<Settings: FeatureSettings>: Sendable {
 
   /// A size in bytes.
   static func size(
-    _ name: String, _ contexts: DirectiveContexts, _ place: WritableKeyPath<Settings, UInt64> & Sendable,
+    _ name: String, _ contexts: DirectiveContexts, _ place: any WritableKeyPath<Settings, UInt64> & Sendable,
     _ help: String, example: String, trust: TrustEffect = .untold
   ) -> Row {
     let initial = Quantity.spelling(ofSize: Settings()[keyPath: place])
@@ -67,7 +67,7 @@ struct Row<Settings: FeatureSettings>: Sendable {
   /// One of a few words, each of which stands for a value.
   static func choice<Value: Equatable & Sendable>(
     _ name: String, _ contexts: DirectiveContexts, _ words: KeyValuePairs<String, Value>,
-    _ place: WritableKeyPath<Settings, Value> & Sendable, _ help: String, example: String,
+    _ place: any WritableKeyPath<Settings, Value> & Sendable, _ help: String, example: String,
     trust: TrustEffect = .untold
   ) -> Row {
     let words = words.map { ($0.key, $0.value) }

@@ -38,10 +38,10 @@ final class VerdictCounts: Sendable {
   private let delayedDryRun = Atomic<UInt64>(0)
   private let rejectedDryRun = Atomic<UInt64>(0)
 
-  func count(_ verdict: LimitVerdict) { withCount(verdict) { $0.wrappingAdd(1, ordering: .relaxed) } }
+  func count(_ verdict: LimitVerdict) { _ = withCount(verdict) { $0.wrappingAdd(1, ordering: .relaxed) } }
 
   func count(_ verdict: LimitVerdict, inPlaceOf other: LimitVerdict) {
-    withCount(other) { $0.wrappingSubtract(1, ordering: .relaxed) }
+    _ = withCount(other) { $0.wrappingSubtract(1, ordering: .relaxed) }
     count(verdict)
   }
 

@@ -1,7 +1,7 @@
 public import ACME
 public import Crypto
 public import Observability
-public import Patterns
+import Patterns
 public import TLS
 public import Transport
 public import Upstream

@@ -1,6 +1,6 @@
 import Bytes
 import Synchronization
-public import Transport
+import Transport
 
 /// The servers of a group as they are now: what DNS says of those with `resolve`, and what the API has added and removed.
 /// All workers share it, and reloads keep it.

@@ -4,6 +4,7 @@ import Enrolment
 import Glibc
 import Observability
 import TLS
+import Transport
 import Upstream
 
 /// What the API shows, as nginx Plus names it. A member that sallyport doesn't count is left out.

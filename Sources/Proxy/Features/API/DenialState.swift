@@ -1,7 +1,7 @@
 import Bytes
 import Crypto
 import Glibc
-package import Language
+import Language
 import Observability
 import Transport
 import Upstream

@@ -1,4 +1,4 @@
-package import Language
+import Language
 
 /// A module that isn't part of nginx: its directives and variables, for messages. sallyport has none of them.
 package struct ForeignModule: Sendable {

@@ -1,6 +1,6 @@
-public import Observability
+import Observability
 import Synchronization
-public import TLS
+import TLS
 
 /// How a client's handshake ended.
 public enum ClientOutcome: String, CaseIterable, Sendable {

@@ -5,7 +5,7 @@ import HTTP
 package import Observability
 import Synchronization
 import TLS
-package import Transport
+import Transport
 
 /// Sends spans to the collector of `otel_exporter`, by OTLP over HTTP, on a thread that may wait.
 ///

@@ -20,7 +20,7 @@ enum ConnectionOwnership {
 
   /// By a field that is set.
   static func mayBeOfOneClient(_ field: SetField) -> Bool {
-    switch field.name.withUnsafeBytes { FieldName.known($0) } {
+    switch field.name.withUnsafeBytes({ FieldName.known($0) }) {
     case .authorization, .proxyAuthorization: true
     case .connection: field.value.constant.map { $0.withUnsafeBytes { closes($0) } } ?? true
     default: false

@@ -4,7 +4,7 @@ import Language
 import Negotiation
 import Observability
 import Transport
-public import Upstream
+import Upstream
 
 /// proxy_pass in stream (nginx: ngx_stream_proxy_module). The directives that `http` has too are those of `proxyDirectives`.
 enum StreamProxy: Feature {

@@ -3,7 +3,7 @@ import Bytes
 import Crypto
 import HTTP
 import Language
-package import Observability
+import Observability
 import TLS
 
 /// real_client_cert_from and real_client_cert_header, which nginx does not have: whose word about a client's certificate is

@@ -1,6 +1,6 @@
 import Language
 import Observability
-package import Transport
+import Transport
 
 /// Where identities of SPIFFE come from. Who takes one says `spiffe:` where certificates and CAs are named
 /// (`ServerWorkloadRule`, `UpstreamWorkloadRule`); the daemon follows the agent.
