@@ -3,6 +3,8 @@ import Transport
 /// HTTP on a client's connection, from the end of the handshake on. `HTTP1Connection` has one stream, `HTTP2Connection`
 /// has many.
 class ClientConnection: StreamOwner {
+  /// Whether the client speaks HTTP/2.
+  var isHTTP2: Bool { false }
   /// Whether no exchange is in progress, so that the session may move to another generation.
   var isIdle: Bool { true }
   /// Whether no exchange is in progress and no byte of a request has arrived.

@@ -90,7 +90,7 @@ final class ClientSession: StreamOwner {
 
   /// How the client came in, for a listener to which the connection is passed on.
   var passedClient: PassedClient? {
-    tls.map { PassedClient(tls: $0, listener: servers.settings.address) } ?? passed
+    tls.map { PassedClient(tls: $0, listener: servers) } ?? passed
   }
 
   /// An exchange rests on a judgement that ends then.
@@ -327,7 +327,8 @@ final class ClientSession: StreamOwner {
       if !isClosed { connection.retire() }
       return
     }
-    guard let successor = successor(in: fresh), tls?.move(to: successor) ?? true else {
+    guard let successor = servers.successor(in: fresh) else { return drainRemoved(by: fresh) }
+    guard tls?.move(to: successor) ?? true else {
       if connection != nil { log(.info, "the idle connection was closed: its client is not admitted any more") }
       if let connection { connection.end() } else { close() }
       return
@@ -341,6 +342,7 @@ final class ClientSession: StreamOwner {
     facts.forget()
     guard let connection else { return }
     admit()
+    if connection.isHTTP2, !firstServer.settings.http2.isOn { return connection.end() }
     // A client without earlier requests gets a response with the reason; for other clients, the connection ends.
     if case .refused(_, let reason) = admission, requests > 0, !isFront {
       log(.info, "the idle connection was closed: \(reason)\(facts.loggedClient)")
@@ -348,12 +350,12 @@ final class ClientSession: StreamOwner {
     }
   }
 
-  /// The listener of another generation with the address of the session's own.
-  func successor(in fresh: LiveGeneration) -> VirtualServers? {
-    fresh.listeners.first {
-      $0.settings.address == servers.settings.address && $0.settings.isTLS == servers.settings.isTLS
-        && $0.settings.kind == servers.settings.kind
-    }
+  /// Ends the session, on which no exchange is in progress and whose listener is gone. As in nginx, a client may complete
+  /// the request that it has begun; one that is about to begin has the time of a drain.
+  private func drainRemoved(by fresh: LiveGeneration) {
+    guard let connection else { return close() }
+    review(by: fresh, on: .reload)
+    if !isClosed { connection.drain() }
   }
 
   /// Moves to the generation that serves, after the exchange during which it began to serve.

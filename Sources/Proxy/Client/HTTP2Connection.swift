@@ -60,9 +60,12 @@ final class HTTP2Connection: ClientConnection {
     guard frames.start(.server, HTTP2Announcement(session.firstServer)) else { return false }
     hasOutput()
     watchDeadline()
+    // A reload came between the choice of the protocol and the end of the handshake.
+    if !session.firstServer.settings.http2.isOn { leave() }
     return true
   }
 
+  override var isHTTP2: Bool { true }
   override var isIdle: Bool { active == 0 }
   override var exchanges: [Exchange] { open.all.compactMap(\.exchange) }
   override var hasNoRequest: Bool { open.isEmpty && isIdle }
@@ -192,10 +195,13 @@ final class HTTP2Connection: ClientConnection {
   /// that was refused with REFUSED_STREAM can be sent again over another connection (RFC 9113 §8.7).
   private var takesRequests: Bool {
     switch phase {
-    case .serving, .leaving(final: false): session.live === worker.live
+    case .serving, .leaving(final: false): isCurrent
     case .leaving(final: true), .closed: false
     }
   }
+
+  /// Whether the connection belongs to the generation that serves, whose server block has not given up HTTP/2.
+  private var isCurrent: Bool { session.live === worker.live && session.firstServer.settings.http2.isOn }
 
   func takeExchange() -> Exchange { worker.takeExchange() }
   var headLimits: HeadLimits { session.firstServer.headLimits }
@@ -203,7 +209,7 @@ final class HTTP2Connection: ClientConnection {
 
   /// Begins a request of early data after the handshake, unless a reload came meanwhile (`takesRequests`).
   private func beginHeld(_ stream: HTTP2Stream) {
-    if session.live === worker.live { stream.exchange?.begin(stream) } else { giveUp(stream) }
+    if isCurrent { stream.exchange?.begin(stream) } else { giveUp(stream) }
   }
 
   /// Refuses a stream whose exchange has not begun.
@@ -222,7 +228,7 @@ final class HTTP2Connection: ClientConnection {
     if session.firstServer.policy.isUsedUp(requests: session.requests, age: session.age) { leave() }
     if endsStream { stream.inputDidEnd(nil) }
     // The reload came while the client sent the head.
-    guard session.live === worker.live else { return giveUp(stream) }
+    guard isCurrent else { return giveUp(stream) }
     if let error {
       if [.fieldTooLarge, .headTooLarge, .tooManyFields].contains(error) { note(.headerList) }
       return exchange.beginRefused(stream, server: session.firstServer, error)

@@ -21,15 +21,13 @@ public enum RevokedRequest: String, CaseIterable, Sendable {
   case certificate
   /// `ssl_client_allow` and `ssl_client_deny`, or the client policy of the Host's server block.
   case rule
-  /// No `listen` of the new configuration leads to a server block with the name that the client's handshake asked for.
-  case listener
 }
 
 /// How a client came in whose connection a listener of `stream` with TLS has passed to another listener (`pass`). The
 /// listener that serves it knows of no TLS, and that of `stream` of no request: what was verified there still has its end.
 struct PassedClient {
   let tls: TLSStream
-  let listener: ListenAddress
+  let listener: VirtualServers
 }
 
 /// What the configuration that was loaded last decides on a client whose requests are in progress. A tunnel, an event
@@ -50,23 +48,16 @@ enum SessionReview {
   /// These exchanges may not go on.
   case denied([(exchange: Exchange, refusal: Refusal)])
 
-  /// Judges by the listener with the session's address. If there is none any more, another listener judges that has a
-  /// server block with the name of the handshake. `later` gets what a responder of `ssl_ocsp` decides; nil: it lets the
-  /// client in.
+  /// Judges by the listener that `VirtualServers.judge(of:in:)` finds. `later` gets what a responder of `ssl_ocsp` decides;
+  /// nil: it lets the client in.
   init(of session: ClientSession, by fresh: LiveGeneration, later: @escaping (Refusal?) -> Void) {
     guard let tls = session.tls else {
       // Without TLS, nothing was verified that a reload could take back.
       self = .kept
       return
     }
-    let kind = session.servers.settings.kind
-    let others = fresh.listeners.lazy.filter { $0.settings.kind == kind }
-    let former = session.firstServer.context
-    guard let servers = session.successor(in: fresh) ?? others.first(where: { $0.has(tls.serverName) }) else {
-      self = .refused(Self.noListener(former))
-      return
-    }
-    switch Self.judge(tls, by: servers, former, later) {
+    let servers = session.servers.judge(of: tls, since: session.live, in: fresh)
+    switch Self.judge(tls, by: servers, session.firstServer.context, later) {
     case .refused(let refusal): self = .refused(refusal)
     case .admitted(let context, let verdict):
       let client = ClientRules.Client(verdict)
@@ -75,12 +66,6 @@ enum SessionReview {
       }
       self = denied.isEmpty ? .kept : .denied(denied)
     }
-  }
-
-  private static func noListener(_ former: ServerTLSContext?) -> Refusal {
-    Refusal(
-      cause: .listener, reason: "no \"listen\" leads to the client's server block any more",
-      mode: former?.settings.revokedConnections ?? .close)
   }
 
   private enum Finding {
@@ -121,15 +106,14 @@ enum SessionReview {
     of passed: PassedClient, by fresh: LiveGeneration, _ session: ClientSession, later: @escaping (Refusal?) -> Void
   ) -> Refusal? {
     let former = passed.tls.serverContext
-    guard
-      let servers = fresh.listeners.first(where: {
-        $0.settings.address == passed.listener && $0.settings.kind == .stream && $0.settings.isTLS
-      })
-    else { return noListener(former) }
+    let servers = passed.listener.judge(of: passed.tls, since: session.live, in: fresh)
     switch judge(passed.tls, by: servers, former, later) {
     case .refused(let refusal): return refusal
     case .admitted(let context, let verdict):
-      guard let server = servers.server(of: context) else { return noListener(former) }
+      guard let server = servers.server(of: context) else {
+        return Refusal(
+          cause: .rule, reason: "its server block could not be decided", mode: context.settings.revokedConnections)
+      }
       guard server.settings.clientPolicy?.rejection != .reportOnly, let rules = server.root.clientRules,
         case .denied(let place, let reason) = rules.judge(
           ClientRules.Client(verdict), scratch: session.worker.patternScratch)
@@ -204,9 +188,7 @@ enum SessionReview {
     func refusal(_ cause: RevokedRequest, _ reason: String, _ server: LiveServer) -> Refusal {
       Refusal(cause: cause, reason: reason, mode: server.settings.clientPolicy?.revokedConnections ?? .close)
     }
-    let others = fresh.listeners.lazy.filter { $0.settings.kind == .http }
-    guard let servers = session.successor(in: fresh) ?? others.first(where: { $0.has(session.tls?.serverName ?? []) })
-    else { return refusal(.listener, "no \"listen\" leads to the client's server block any more", exchange.server) }
+    let servers = session.servers.judge(of: session.tls, since: session.live, in: fresh)
     guard let server = server(of: exchange, in: servers) else {
       return refusal(.rule, "its server block could not be decided", exchange.server)
     }

@@ -110,4 +110,36 @@ import Testing
     }
     #expect(statuses == [200, 200, 200] && code == .noError)
   }
+
+  @Test(arguments: [false, true])
+  func `http2 off by a reload ends connections in good order, and no request is misdirected`(isTLS: Bool) async throws {
+    let scene = try Scene.ofTest(), cast = try Cast(scene), port = try scene.port()
+    func text(_ http2: String) -> String {
+      configuration(
+        """
+        server { listen 127.0.0.1:\(port)\(isTLS ? " ssl" : ""); server_name localhost; http2 \(http2);
+          \(isTLS ? Cast.tls : "") return 200 ok; }
+        """)
+    }
+    let daemon = try await Sallyport.start(scene, text("on"))
+    let wire = try await offPool {
+      let wire =
+        try isTLS
+        ? OpenSSLClient(scene, port: port, name: "localhost", identity: cast.alice, ["-alpn", "h2"]).wire
+        : Wire.dial(port: port)
+      let client = FrameClient(wire)
+      try client.begin()
+      #expect(try client.get(1, "/").text == "ok")
+      return wire
+    }
+    try daemon.rewrite(text("off"))
+    daemon.signal(SIGHUP)
+    try await daemon.logged("reconfigured: generation 2")
+    let (late, code) = try await offPool {
+      let client = FrameClient(wire)
+      let late = try client.get(3, "/")
+      return (late, try client.ending())
+    }
+    #expect(late.status == 0 && (late.resetCode == .refusedStream || late.resetCode == nil) && code == .noError)
+  }
 }

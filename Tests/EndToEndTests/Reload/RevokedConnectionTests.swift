@@ -253,15 +253,72 @@ import Testing
     }
   }
 
-  @Test func `a tunnel ends with its server block, because nobody could judge its client any more`() async throws {
+  @Test func `a listener that is removed drains whatever it carries`() async throws {
     let scene = try Scene.ofTest(), front = try Front(scene), moved = try scene.port()
     try front.list(revoking: [], number: 1)
     let daemon = try await Sallyport.start(scene, front.text())
-    let lost = try await offPool { try Client(.tunnel, scene, front.port, front.cast.alice) }
-    try await front.reload(daemon, to: front.text(listen: moved, name: "other.test"), generation: 2)
-    let isCut = try await offPool { try lost.isCut() }
-    #expect(isCut)
-    try await daemon.logged("the tunnel was cut after a reload", "no \"listen\" leads to the client's server block")
+    let clients = try await offPool {
+      try Kind.allCases.map { try Client($0, scene, front.port, front.cast.alice) }
+    }
+    for generation in 2...3 {
+      try await front.reload(
+        daemon, to: front.text(listen: moved, name: "other.test", turn: generation), generation: generation)
+    }
+    front.more.raise()
+    for client in clients {
+      let goesOn = try await offPool { try client.goesOn() }
+      #expect(goesOn, "\(client.kind)")
+    }
+    #expect(!daemon.errorLog.contains("was cut"))
+  }
+
+  /// Another listener that has a server block of the name since before the reload is no successor of the removed one.
+  @Test func `a removed listener without client certificates drains beside one that asks for them`() async throws {
+    let scene = try Scene.ofTest(), front = try Front(scene), open = try scene.port()
+    try front.list(revoking: [], number: 1)
+    let removed = """
+      server { listen 127.0.0.1:\(open) ssl; http2 on; server_name localhost; \(Cast.tls(verify: "off")) proxy_buffering off;
+        location / { proxy_pass http://127.0.0.1:\(front.upstream.port); \(Upgrades.upgrading) } }
+      """
+    let daemon = try await Sallyport.start(
+      scene, front.text().replacing("http {", with: "http {\n\(removed)"))
+    let clients = try await offPool {
+      try [Kind.tunnel, .events, .download, .upload, .http2Events].map {
+        try Client($0, scene, open, front.cast.alice)
+      }
+    }
+    try await front.reload(daemon, to: front.text(), generation: 2)
+    front.more.raise()
+    for client in clients {
+      let goesOn = try await offPool { try client.goesOn() }
+      #expect(goesOn, "\(client.kind)")
+    }
+  }
+
+  @Test func `a kept connection of a removed listener may send one more request`() async throws {
+    let scene = try Scene.ofTest(), ports = [try scene.port(), try scene.port()]
+    func text(_ ports: [UInt16]) -> String {
+      configuration(ports.map { "server { listen 127.0.0.1:\($0); return 200 served; }" }.joined(separator: "\n"))
+    }
+    let daemon = try await Sallyport.start(scene, text(ports))
+    let begun = try await offPool {
+      let wire = try Wire.dial(port: ports[0])
+      try wire.write("GET / HTTP/1.1\r\nHost: h\r\n\r\n")
+      #expect(try wire.response().status == 200)
+      // Its head is complete after the reload only, so that no clock decides.
+      try wire.write("GET / HTTP/1.1\r\nHo")
+      return wire
+    }
+    // The worker has read the part before the reload: a later connection to the other port was served.
+    _ = try await scene.curl(["http://127.0.0.1:\(ports[1])/"])
+    try daemon.rewrite(text([ports[1]]))
+    daemon.signal(SIGHUP)
+    try await daemon.logged("reconfigured: generation 2")
+    let response = try await offPool {
+      try begun.write("st: h\r\n\r\n")
+      return try begun.response()
+    }
+    #expect(response.status == 200 && response["Connection"]?.lowercased() == "close")
   }
 
   @Test func `ssl_revoked_connections drain lets a response end, and cuts a tunnel`() async throws {
