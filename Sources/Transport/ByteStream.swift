@@ -64,6 +64,8 @@ open class ByteStream: EventTarget {
   private final var isDrained = false
   /// FIN seen by the kernel, perhaps with bytes before it still unread.
   public final private(set) var hasPeerEnd = false
+  /// The connection is gone in both directions, as after the peer's reset. After a FIN alone, the peer may read on.
+  public final private(set) var hasPeerReset = false
   /// A subclass has opened for its owner before its handshake was over (early data). Input goes to `advanceOpening`
   /// first.
   public final var keepsAdvancing = false
@@ -281,7 +283,10 @@ open class ByteStream: EventTarget {
 
   public final override func ready(_ readiness: Readiness) {
     guard phase != .closed else { return }
-    if !readiness.isDisjoint(with: [.peerEnd, .hangUp]) { hasPeerEnd = true }
+    if !readiness.isDisjoint(with: [.peerEnd, .hangUp]) {
+      hasPeerEnd = true
+      if !readiness.isDisjoint(with: [.hangUp, .error]) { hasPeerReset = true }
+    }
     if !readiness.isDisjoint(with: [.input, .peerEnd, .hangUp, .error]) { isDrained = false }
     if phase == .connecting {
       guard !readiness.isDisjoint(with: [.output, .error, .hangUp]) else { return }

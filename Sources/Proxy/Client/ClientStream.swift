@@ -84,7 +84,9 @@ class ClientStream: EventTarget {
 
   /// Whether the stream has read the whole request.
   var isBodyRead: Bool { true }
-  /// Whether the client has ended its side of the connection, and so reads no response, or the connection is closed.
+  /// Whether the client has ended its side of the connection. It may still read a response.
+  var hasClientEnded: Bool { false }
+  /// Whether the client reads no response: the connection is closed, or it is one of HTTP/2 whose client has ended it.
   var hasClientLeft: Bool { false }
   /// Delivers bytes of the body from now on, perhaps before this returns.
   func resumeBody() {}

@@ -63,14 +63,7 @@ final class HTTP1Connection: ClientConnection {
 
   override func streamIsReadable() {
     switch phase {
-    case .idle:
-      pump()
-      // The request and the client's end came in one event. As in nginx, an upstream doesn't work for who has left.
-      if phase == .exchanging, transport.hasPeerEnd { stream.exchange?.clientDidEndAtOnce() }
-    case .exchanging:
-      pump()
-      if phase == .exchanging, transport.hasPeerEnd { stream.exchange?.clientDidLeave() }
-    case .lingering, .tunnelling: pump()
+    case .idle, .exchanging, .lingering, .tunnelling: pump()
     // The handshake of a client that sent early data is over.
     case .ending: if transport.pendingCount == 0 { finishEnding() }
     case .rejoining, .closed: break
@@ -133,7 +126,12 @@ final class HTTP1Connection: ClientConnection {
   func pump() {
     guard !isPumping else { return }
     isPumping = true
-    defer { isPumping = false }
+    readOn()
+    isPumping = false
+    if transport.hasPeerEnd { clientDidEnd() }
+  }
+
+  private func readOn() {
     var taken = 0
     while phase != .closed {
       guard consumeInput() else { break }
@@ -257,13 +255,23 @@ final class HTTP1Connection: ClientConnection {
     refuse(exchange, nil)
   }
 
+  /// There is nothing more to read.
   private func inputDidEnd() {
     switch phase {
+    // The body is not whole.
     case .exchanging: stream.exchange?.clientDidLeave()
     case .tunnelling: stream.exchange?.tunnelDidEnd()
+    // The client may still take what it has asked for.
+    case .idle where transport.pendingCount > 0 && !transport.hasPeerReset: end(lingers: false)
     case .idle, .rejoining, .lingering: close()
     case .ending, .closed: break
     }
+  }
+
+  /// The client has ended its side, perhaps before all of its bytes were read.
+  private func clientDidEnd() {
+    guard phase == .exchanging, let exchange = stream.exchange else { return }
+    if transport.hasPeerReset { exchange.clientDidLeave() } else { exchange.clientDidEnd() }
   }
 
   // MARK: Calls of the stream
@@ -278,7 +286,7 @@ final class HTTP1Connection: ClientConnection {
     // The client left earlier, and the exchange continued without the client.
     guard phase != .closed else { return }
     let isWhole = isBodyRead
-    guard keepsAlive, isWhole, !transport.hasPeerEnd || !input.isEmpty, policy.keepaliveTimeout > 0
+    guard keepsAlive, isWhole, !hasNothingToRead, policy.keepaliveTimeout > 0
     else { return end(lingers: !isWhole && policy.lingers) }
     idleStart = transport.loop.now
     stream.isPipelined = !input.isEmpty
@@ -291,6 +299,11 @@ final class HTTP1Connection: ClientConnection {
     phase = .idle
     watchSending(idleTimeout)
     if !isPumping { pump() }
+  }
+
+  /// Whether the client has ended its side, and each of its requests was read.
+  private var hasNothingToRead: Bool {
+    transport.hasPeerEnd && input.isEmpty && !transport.hasBufferedInput && !transport.hasUnreadBytes
   }
 
   private func rejoin() {

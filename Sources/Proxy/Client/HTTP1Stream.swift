@@ -39,7 +39,8 @@ final class HTTP1Stream: ClientStream {
   // MARK: The request
 
   override var isBodyRead: Bool { connectionRef?._withUnsafeGuaranteedRef { $0.isBodyRead } ?? true }
-  override var hasClientLeft: Bool { transport.isClosed || transport.hasPeerEnd }
+  override var hasClientEnded: Bool { transport.hasPeerEnd }
+  override var hasClientLeft: Bool { transport.isClosed || transport.hasPeerReset }
   override func resumeBody() { connection?.resumeBody() }
   override func pauseBody() {
     connection?.pauseBody()

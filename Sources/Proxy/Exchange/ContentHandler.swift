@@ -38,8 +38,8 @@ class ContentHandler {
   func clientDidDrain() {}
   /// The source is to bring nothing until `clientDidDrain`.
   func pauseSource() {}
-  /// Whether the work is in vain for a client that has ended its side together with its request, as in nginx that of an
-  /// upstream is.
+  /// Whether the work is in vain for a client that has ended its side and may have gone, as in nginx that of an upstream
+  /// is.
   var endsWithClient: Bool { false }
   /// The client has left. Returns true if the handler continues without the client.
   func goesOnWithoutClient() -> Bool { false }

@@ -214,7 +214,10 @@ final class Exchange {
   }
 
   /// Continues after a step that returned `wait`.
-  func resume(_ outcome: StepOutcome) { perform(cursor.take(outcome, counts, location.steps.satisfy)) }
+  func resume(_ outcome: StepOutcome) {
+    perform(cursor.take(outcome, counts, location.steps.satisfy))
+    noticeClientEnd()
+  }
 
   /// Runs the steps of a session in `stream` at its server block, from the first one.
   func runRules() {

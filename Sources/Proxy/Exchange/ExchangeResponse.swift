@@ -252,8 +252,13 @@ extension Exchange {
   /// The worker stops.
   func streamWasCut() { end(.workerStops) }
 
-  /// The request and the client's end came in one event.
-  func clientDidEndAtOnce() { if handler?.endsWithClient == true { clientDidLeave() } }
+  /// The client has ended its side of the connection, and may read on. What it has asked for in full is answered in full
+  /// (RFC 9112 §9.6); but as in nginx, no upstream works for a client that may have gone (`proxy_ignore_client_abort`).
+  func clientDidEnd() { if handler?.endsWithClient == true { clientDidLeave() } }
+
+  /// Does the same for an exchange that has gone on after a wait: no event announces again that the client has ended its
+  /// side.
+  func noticeClientEnd() { if stream?.hasClientEnded == true { clientDidEnd() } }
 
   func clientDidLeave() {
     guard stream != nil else { return }

@@ -21,6 +21,7 @@ enum PendingWork {
         guard let (exchange, next) = box.value.take(), serial == exchange.serial else { return }
         exchange.setPending(nil)
         next(exchange, value)
+        exchange.noticeClientEnd()
       }
     }
   }

@@ -20,17 +20,23 @@ final class ProxyHandler: UpstreamHandler {
   private let sender = RequestBodySender()
   /// Whether the client has left and the request continues without the client (`proxy_ignore_client_abort`).
   @exclusivity(unchecked) private var isClientGone = false
+  /// Whether the exchange has gone on without this handler, as to an error page.
+  @exclusivity(unchecked) private var isCancelled = false
 
   override func recycle() {
     if attempt.isUnderWay { cancel() }
     if authentication != nil { authentication = nil }
     if envelope != nil { envelope = nil }
     isClientGone = false
+    isCancelled = false
     forget()
     borrowing(worker) { $0.giveBack(self) }
   }
 
-  override func cancel() { attempt.abandon() }
+  override func cancel() {
+    isCancelled = true
+    attempt.abandon()
+  }
 
   override func connectionUser(_ exchange: Exchange, _ pass: LiveProxyPass) -> (any AnyObject & Sendable)? {
     super.connectionUser(exchange, pass) ?? authentication?.boundUser
@@ -333,7 +339,11 @@ final class ProxyHandler: UpstreamHandler {
 
   // MARK: The client
 
-  override var endsWithClient: Bool { true }
+  override var endsWithClient: Bool {
+    guard let pass, !pass.settings.ignoresClientAbort, !isCancelled, !attempt.hasLedElsewhere else { return false }
+    // Once the upstream has said all, only the client, a rate or a filter is slow.
+    return attempt.isUnderWay || exchange?.progress.state == .waiting
+  }
 
   /// `proxy_ignore_client_abort`: the handler completes a request that was read in full.
   override func goesOnWithoutClient() -> Bool {

@@ -25,7 +25,7 @@ final class UpstreamAttempt: AttemptObserver {
   @exclusivity(unchecked) private(set) var isRequestBegun = false
   private var callDeadline: OneShotTimer?
   /// Whether the response led to an internal redirect (`abandonForRedirect`).
-  private var keepsHead = false
+  private(set) var hasLedElsewhere = false
   /// Of the last response that came whole.
   private(set) var trailers: Trailers?
   /// Whether the upstream said of the last attempt that it has not processed the request.
@@ -63,7 +63,7 @@ final class UpstreamAttempt: AttemptObserver {
     while !records.isEmpty { records.removeLast() }
     selection = Selection()
     isRequestBegun = false
-    keepsHead = false
+    hasLedElsewhere = false
     if trailers != nil { trailers = nil }
     deadConnections = 0
     if !refusedKey.isEmpty { refusedKey = "" }
@@ -171,12 +171,12 @@ final class UpstreamAttempt: AttemptObserver {
 
   /// Gives up the attempt after an X-Accel-Redirect. The head stays for `$upstream_http_…` until another handler starts.
   func abandonForRedirect() {
-    keepsHead = true
+    hasLedElsewhere = true
     abandon()
   }
 
   /// The head of the response, for `$upstream_http_…`.
-  var shownHead: ResponseHead? { stream == nil && !keepsHead ? nil : finalHead }
+  var shownHead: ResponseHead? { stream == nil && !hasLedElsewhere ? nil : finalHead }
 
   /// Drops the stream, because its session is closed or can't carry the next request.
   func leave() {
