@@ -74,6 +74,8 @@ open class ByteStream: EventTarget {
   public final var awaitsHeader = false
   /// What goes out when the socket is connected, before the stream's own protocol. Set before that.
   public final var preamble: [UInt8] = []
+  /// Bytes at the head of the socket that the owner has looked at with `peek`, and left there.
+  final var peeked = 0
   private final var waiting = ByteBuffer()
   /// The output so far is a subclass's own, and the peer doesn't wait for it. If the owner will write soon, that output
   /// is kept and leaves with what the owner writes.

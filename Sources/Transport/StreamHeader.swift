@@ -6,7 +6,10 @@ extension ByteStream {
   public final func peek(into target: UnsafeMutableRawBufferPointer) -> ReadOutcome {
     while !isClosed {
       let count = recv(descriptor, target.baseAddress, target.count, Int32(truncatingIfNeeded: MSG_PEEK))
-      if count > 0 { return .bytes(count) }
+      if count > 0 {
+        peeked = count
+        return .bytes(count)
+      }
       if count == 0 { return .end }
       if errno == EINTR { continue }
       if errno == EAGAIN || errno == EWOULDBLOCK { return .wouldBlock }
@@ -16,10 +19,14 @@ extension ByteStream {
     return .wouldBlock
   }
 
-  /// Whether bytes wait in the socket. One system call, for rare decisions.
+  /// Whether bytes wait in the socket that nobody has seen: what the owner has peeked at tells nothing new. One system call,
+  /// for rare decisions.
   public final var hasUnreadBytes: Bool {
-    var byte: UInt8 = 0
-    return !isClosed && recv(descriptor, &byte, 1, Int32(truncatingIfNeeded: MSG_PEEK)) > 0
+    if isClosed { return false }
+    let known = awaitsHeader ? peeked : 0
+    return withUnsafeTemporaryAllocation(byteCount: known + 1, alignment: 1) {
+      recv(descriptor, $0.baseAddress, known + 1, Int32(truncatingIfNeeded: MSG_PEEK)) > known
+    }
   }
 
   /// Takes the header's bytes, which were peeked at, from the socket, and begins the stream's own protocol with the byte
@@ -38,6 +45,7 @@ extension ByteStream {
     let taken = withUnsafeTemporaryAllocation(byteCount: count, alignment: 1) {
       recv(descriptor, $0.baseAddress, count, 0)
     }
+    peeked = max(0, peeked - max(0, taken))
     return taken == count
   }
 

@@ -133,6 +133,34 @@ import Testing
     #expect(!daemon.errorLog.contains("[alert]"))
   }
 
+  /// The header of the PROXY protocol and a ClientHello that is looked at stay in the socket until they are whole.
+  @Test(arguments: ["listen 127.0.0.1:PORT proxy_protocol", "listen 127.0.0.1:PORT; ssl_preread on"])
+  func `clients that send one byte and wait keep their places no longer than silent ones`(listen: String) async throws {
+    let scene = try Scene.ofTest(), port = try scene.port(), lines = listen.replacing("PORT", with: "\(port)")
+    let isPreread = listen.contains("preread")
+    _ = try await Sallyport.start(
+      scene,
+      """
+      worker_processes 1; error_log error.log info; pid sallyport.pid;
+      events { worker_connections 16; }
+      \(isPreread ? "stream { server { \(lines); return served; } }"
+        : "http { access_log off; server { \(lines); return 200 served; } }")
+      """)
+    try await offPool {
+      var stalled: [Wire] = []
+      for _ in 0..<200 {
+        let wire = try Wire.dial(port: port)
+        try wire.write([isPreread ? 0x16 : 0x50])
+        stalled.append(wire)
+      }
+      // All were accepted: the last ones are ended too in their turn.
+      #expect(try stalled[180].isClosedByPeer())
+      let asker = try Wire.dial(port: port)
+      try asker.write(isPreread ? "hello" : "PROXY UNKNOWN\r\n\(Self.request("/"))")
+      #expect(try asker.read(through: "served") != nil)
+    }
+  }
+
   @Test func `a client for whom no place can be made waits in the queue, and is served`() async throws {
     let scene = try Scene.ofTest()
     let (upstream, gate) = try Self.gated(scene)

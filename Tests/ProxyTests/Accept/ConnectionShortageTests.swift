@@ -52,6 +52,28 @@ import Transport
     #expect(clients.map(\.session.evictionRank) == [.opening, .opening, .opening, .opening, .waiting])
   }
 
+  /// It is left in the socket until more of them have come, and would keep the place for the whole time of the header.
+  @Test(arguments: [
+    "http { access_log off; server { listen 127.0.0.1:1 proxy_protocol; return 204; } }",
+    "stream { server { listen 127.0.0.1:1 proxy_protocol; return x; } }",
+    "stream { server { listen 127.0.0.1:1; ssl_preread on; return x; } }",
+  ])
+  func `a byte that was looked at keeps no place, and one that nobody has seen does`(text: String) throws {
+    let rig = try Rig(text: "events {} \(text)")
+    for (unseen, isCut) in [("", true), ("more", false)] {
+      let (session, peer) = try rig.connect()
+      defer { close(peer) }
+      let first: UInt8 = text.contains("preread") ? 0x16 : 0x50
+      session.begin()
+      #expect(send(peer, [first], 1, 0) == 1)
+      session.transport.ready(.input)
+      #expect(send(peer, unseen, unseen.utf8.count, 0) == unseen.utf8.count)
+      #expect(session.evictionRank == .opening)
+      #expect(session.cutUnlessSpeaking() == isCut && session.isClosed == isCut)
+      session.cut()
+    }
+  }
+
   @Test func `many young handshakes end no verified client`() {
     let young = Array(repeating: (EvictionOrder.Rank.opening, UInt64(9999)), count: 13)
     #expect(Self.order([(.verified, 1)] + young, limit: 100).indexes(of: .verified) == [])
