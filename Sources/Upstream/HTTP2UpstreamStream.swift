@@ -34,6 +34,8 @@ final class HTTP2UpstreamStream: UpstreamStream {
 
   override var isOnKeptSession: Bool { wasKept }
 
+  override var mayBeRefused: Bool { true }
+
   override var isOpen: Bool {
     if case .over = response { return false }
     return hasObserver && id > 0

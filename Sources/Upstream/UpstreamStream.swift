@@ -108,6 +108,9 @@ public class UpstreamStream: EventTarget {
   /// Whether the session served before this attempt, so that the upstream may have closed it meanwhile.
   public var isOnKeptSession: Bool { session.requestsServed > 1 }
 
+  /// Whether the upstream can say that it has not processed a request, which may then be sent again.
+  public var mayBeRefused: Bool { false }
+
   // MARK: The request
 
   /// Sends a head. `scratch`: the buffer for its text, which the caller wipes if the text held credentials. `method`:

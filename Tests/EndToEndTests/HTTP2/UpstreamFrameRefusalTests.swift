@@ -102,14 +102,76 @@ import Testing
     #expect(upstream.paths.count == 4)
   }
 
-  @Test func `a body that was not kept is not sent again`() async throws {
+  /// RFC 9113 §8.7 lets any request be sent again, and what was sent of its body is at hand.
+  @Test(arguments: ["proxy_pass http://framed; proxy_request_buffering off;", "grpc_pass grpc://framed;"], [true, false])
+  func `a small body that goes on as it comes is sent again, too`(pass: String, isReset: Bool) async throws {
+    let scene = try Scene.ofTest(), count = Mutex(0)
+    let upstream = try UpstreamFrameServer(scene) { connection in
+      try connection.open()
+      while let request = try connection.request() {
+        let turn = count.withLock {
+          $0 += 1
+          return $0
+        }
+        if turn > 1 {
+          try connection.answer(request, "\(request.text) \(request.trailers.map(\.value))")
+        } else if isReset {
+          try connection.reset(request.stream, 7)
+        } else {
+          try connection.goAway(last: request.stream - 2)
+          return try connection.readToEnd()
+        }
+      }
+    }
+    let proxy = try await FramedProxy(
+      scene, to: upstream, server: "http2 on; location /as { \(pass) }")
+    let response = try await scene.frames(proxy.port) { client in
+      client.send(.post(1, "/as", [("te", "trailers")]), .data(1, "hello", ends: false))
+      client.send(.headers(1, HPACK.block([("x-sum", "5")])))
+      return try client.response(on: 1)
+    }
+    #expect(response.status == 200 && response.text == "hello [\"5\"]", "\(response)")
+    #expect(upstream.paths == ["/as", "/as"])
+  }
+
+  @Test func `a body whose rest is still to come is sent again from its start, and goes on`() async throws {
+    let scene = try Scene.ofTest(), isAgain = Flag()
+    let upstream = try UpstreamFrameServer(scene) { connection in
+      try connection.open()
+      if connection.number == 0 {
+        guard let request = try connection.head() else { return }
+        try connection.readData(5)
+        try connection.goAway(last: request.stream - 2)
+        return try connection.readToEnd()
+      }
+      guard try connection.head() != nil else { return }
+      try connection.readData(5)
+      isAgain.raise()
+      try connection.serve { try connection.answer($0, $0.text) }
+    }
+    let proxy = try await FramedProxy(scene, to: upstream, location: "proxy_request_buffering off;")
+    let text = try await proxy.talk { wire in
+      try wire.write("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 10\r\n\r\nfirst")
+      isAgain.wait()
+      try wire.write("after")
+      return try wire.response().text
+    }
+    #expect(text == "firstafter")
+  }
+
+  @Test func `a body of which more was sent than is kept is not sent again`() async throws {
     let scene = try Scene.ofTest()
     let upstream = try UpstreamFrameServer(scene) { connection in
       try connection.open()
-      while let request = try connection.head() { try connection.reset(request.stream, 7) }
+      while let request = try connection.head() {
+        try connection.readData(100_000)
+        try connection.reset(request.stream, 7)
+      }
     }
-    let proxy = try await FramedProxy(scene, to: upstream, location: "proxy_request_buffering off;")
-    #expect(try await proxy.curl("/", ["-X", "POST"], input: Array("body".utf8)).status == 502)
+    let proxy = try await FramedProxy(
+      scene, to: upstream, location: "proxy_request_buffering off; client_max_body_size 0;")
+    let body = [UInt8](repeating: 0x61, count: 200_000)
+    #expect(try await proxy.curl("/", ["-X", "POST"], input: body).status == 502)
     #expect(upstream.connections == 1)
   }
 

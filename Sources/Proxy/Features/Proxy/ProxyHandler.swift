@@ -29,6 +29,7 @@ final class ProxyHandler: UpstreamHandler {
     if envelope != nil { envelope = nil }
     isClientGone = false
     isCancelled = false
+    sender.dropCopy()
     forget()
     borrowing(worker) { $0.giveBack(self) }
   }
@@ -99,7 +100,9 @@ final class ProxyHandler: UpstreamHandler {
     case .streamed:
       // Some servers treat trailers as header fields, so a field that the configuration sets must not come from
       // trailers.
-      attempt.stream?.requestDidEnd(trailers?.removing { pass.replaced.contains($0, in: $1) })
+      let passed = trailers?.removing { pass.replaced.contains($0, in: $1) }
+      sender.noteEnd(passed)
+      attempt.stream?.requestDidEnd(passed)
     case .none, .held, .collecting, .streaming: break
     }
   }
@@ -184,6 +187,7 @@ final class ProxyHandler: UpstreamHandler {
   override func responseHead(_ response: ResponseHead) -> Bool { serve { responseHead(response, $0, $1) } ?? false }
 
   private func responseHead(_ response: ResponseHead, _ exchange: Exchange, _ pass: LiveProxyPass) -> Bool {
+    sender.dropCopy()
     if let authentication, let stream = attempt.stream {
       switch authentication.take(response, exchange, stream) {
       case .isForClient: break
@@ -274,7 +278,9 @@ final class ProxyHandler: UpstreamHandler {
     UpstreamFailureLog.tell(failure, exchange, group, attempt.lastServer)
     if case .streaming = exchange.progress.state { return exchange.breakOff() }
     attempt.leave()
-    switch decide(failure.condition, exchange, onKept: onKept) {
+    let decision = decide(failure.condition, exchange, onKept: onKept)
+    if decision != .giveUp { sender.willSendAgain(exchange) }
+    switch decision {
     case .sameServer: tryNext(again: attempt.lastServer)
     case .nextServer: tryNext()
     case .giveUp: exchange.fail(ErrorResponse(failure.status))
@@ -294,7 +300,8 @@ final class ProxyHandler: UpstreamHandler {
   @inline(never)
   private func decide(_ condition: RetryConditions, _ exchange: Exchange, onKept: Bool) -> RetryPolicy.Decision {
     guard let pass, let group else { return .giveUp }
-    let situation = attempt.situation(RequestRewrite.method(exchange, self, pass), exchange, onKept: onKept)
+    let situation = attempt.situation(
+      RequestRewrite.method(exchange, self, pass), exchange, onKept: onKept, keepsBody: sender.keepsStreamedBody)
     return RetryPolicy(settings: pass.settings.retry, servers: group.usedServers).decide(condition, situation)
   }
 

@@ -16,6 +16,8 @@ final class RequestBodySender {
   private var turn: UInt64 = 0
   /// Whether the request has a body of sallyport's own, so that the client's isn't sent.
   private var sendsOwnBody = false
+  /// What was sent of a streamed body; nil: it isn't kept, or no longer.
+  private var copy: SentBody?
 
   /// The most bytes of a streamed body that may wait for an upstream.
   private static let watermark = 128 * 1024
@@ -79,6 +81,7 @@ final class RequestBodySender {
       return stream.requestDidEnd()
     }
     switch exchange.body.state {
+    case .streaming where copy != nil, .streamed where copy != nil: sendAgain(exchange, stream)
     case .none, .streamed: stream.requestDidEnd()
     case .collected(let kept):
       if kept.isInFile {
@@ -88,7 +91,9 @@ final class RequestBodySender {
         stream.send(body: kept.memory.readable)
         stream.requestDidEnd()
       }
-    case .held: exchange.streamBody()
+    case .held:
+      if stream.mayBeRefused { copy = SentBody(exchange.worker.bodies) }
+      exchange.streamBody()
     case .collecting, .streaming: break
     }
   }
@@ -96,8 +101,33 @@ final class RequestBodySender {
   /// Sends bytes of a streamed body or of a tunnel.
   func send(_ bytes: UnsafeRawBufferPointer, _ exchange: Exchange, _ stream: UpstreamStream?) {
     guard let stream else { return }
+    if let copy, !copy.append(bytes) { self.copy = nil }
     stream.send(body: bytes)
     if stream.waitingBytes > Self.watermark { exchange.stream?.pauseBody() }
+  }
+
+  // MARK: A streamed body that an upstream has not processed
+
+  /// Whether all that was sent of a streamed body is at hand, so that an upstream which has refused it unprocessed
+  /// (RFC 9113 §8.7) may get it again.
+  var keepsStreamedBody: Bool { copy != nil }
+
+  /// The attempt has failed, and another one follows. Meanwhile the client sends no more.
+  func willSendAgain(_ exchange: Exchange) {
+    if case .streaming = exchange.body.state { exchange.stream?.pauseBody() }
+  }
+
+  /// The client has ended a streamed body with these trailers.
+  func noteEnd(_ trailers: Trailers?) { copy?.trailers = trailers }
+
+  /// No upstream can refuse the body unprocessed any more.
+  func dropCopy() { if copy != nil { copy = nil } }
+
+  private func sendAgain(_ exchange: Exchange, _ stream: UpstreamStream) {
+    guard let copy else { return }
+    if !copy.bytes.isEmpty { stream.send(body: copy.bytes.readable) }
+    if case .streamed = exchange.body.state { return stream.requestDidEnd(copy.trailers) }
+    exchange.stream?.resumeBody()
   }
 
   func upstreamDidDrain(_ exchange: Exchange, _ stream: UpstreamStream) {
@@ -133,5 +163,26 @@ final class RequestBodySender {
     stream.send(body: piece.bytes.readable)
     stream.flush()
     sendFile(kept, exchange, stream)
+  }
+}
+
+/// The beginning of a streamed body, until the upstream responds, or more has come than is kept.
+private final class SentBody {
+  private(set) var bytes = ByteBuffer()
+  var trailers: Trailers?
+  private let gauge: BodyMemoryBudget
+  /// As much as an upstream takes before it says what it takes (RFC 9113 §6.9.2).
+  private static let allowance = 64 * 1024
+
+  init(_ gauge: BodyMemoryBudget) { self.gauge = gauge }
+
+  deinit { gauge.giveBack(bytes.count) }
+
+  /// Returns false if that is more than may be kept.
+  func append(_ more: UnsafeRawBufferPointer) -> Bool {
+    guard bytes.count + more.count <= gauge.bound(Self.allowance) else { return false }
+    bytes.append(more)
+    gauge.take(more.count)
+    return true
   }
 }

@@ -324,10 +324,13 @@ final class UpstreamAttempt: AttemptObserver {
   }
 
   /// The input of `RetryPolicy`. `onKept`: the session had served before, and no byte of a response has arrived.
-  func situation(_ method: HTTP.Method, _ exchange: Exchange, onKept: Bool) -> RetryPolicy.Situation {
-    RetryPolicy.Situation(
-      method: method, requestBegun: isRequestBegun && !(wasRefused && exchange.body.isReplayable),
-      bodyReplayable: exchange.body.isReplayable,
+  /// `keepsBody`: all that was sent of a streamed body is at hand.
+  func situation(
+    _ method: HTTP.Method, _ exchange: Exchange, onKept: Bool, keepsBody: Bool = false
+  ) -> RetryPolicy.Situation {
+    let isReplayable = exchange.body.isReplayable || wasRefused && keepsBody
+    return RetryPolicy.Situation(
+      method: method, requestBegun: isRequestBegun && !(wasRefused && isReplayable), bodyReplayable: isReplayable,
       responseBegun: exchange.progress.state != .waiting, onKeptConnection: onKept, attempts: selection.tried.count,
       deadConnections: deadConnections, elapsed: now &- (records.first?.beganAt ?? now))
   }
