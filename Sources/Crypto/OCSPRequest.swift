@@ -45,18 +45,23 @@ package struct OCSPRequest: Sendable, Hashable {
   /// The seconds by which the responder's clock may be ahead.
   private static let tolerance = 300
   private static let boundWithoutEnd: Int64 = 3600
+  /// The most responders that are asked about one certificate, one after the other.
+  private static let mostResponders = 4
 
   package init(of certificate: Certificate, issuedBy issuer: Certificate) {
     self.certificate = certificate
     self.issuer = issuer
   }
 
-  /// The responder that the certificate itself names (authority information access); nil when it names none.
-  package var responder: String? {
-    guard let stack = X509_get1_ocsp(certificate.handle) else { return nil }
-    defer { X509_email_free(stack) }
-    guard copenssl_sk_STRING_num(stack) > 0, let text = copenssl_sk_STRING_value(stack, 0) else { return nil }
-    return String(cString: text)
+  /// The responders that the certificate itself names (authority information access) and that can be asked, in its order.
+  /// Other addresses than http ones, such as ldap, are left out.
+  package var responders: [StatusResponder] {
+    var found: [StatusResponder] = []
+    for case let responder? in certificate.responderAddresses.lazy.map({ StatusResponder($0) })
+    where found.count < Self.mostResponders && !found.contains(responder) {
+      found.append(responder)
+    }
+    return found
   }
 
   private func identifier() throws(OCSPError) -> OpaquePointer {

@@ -1,5 +1,6 @@
 import Bytes
 import COpenSSL
+import Glibc
 
 /// The address of an OCSP responder: a parsed http URL.
 public struct StatusResponder: Sendable, Hashable, CustomStringConvertible {
@@ -77,23 +78,39 @@ public struct StatusResponder: Sendable, Hashable, CustomStringConvertible {
   }
 
   /// Connects to the first of the addresses that takes a connection. The caller frees it.
+  ///
+  /// `BIO_do_connect_retry`, and with it `OSSL_HTTP_transfer`, would repeat a connection that was refused until the time is
+  /// over, and each client would wait for that.
   private func connect(_ addresses: [String], _ timeLimit: Int32) throws(OCSPError) -> OpaquePointer {
     var error = OpenSSLError.drain()
     let tried = addresses.prefix(Self.mostAddresses)
     for address in tried {
-      let connection = BIO_new_connect("\(address.contains(":") ? "[\(address)]" : address):\(port)")
       let share = max(1, timeLimit / Int32(clamping: tried.count))
-      if let connection, BIO_do_connect_retry(connection, share, -1) == 1 { return connection }
+      let connection = BIO_new_connect("\(address.contains(":") ? "[\(address)]" : address):\(port)")
+      if let connection, Self.isConnected(connection, within: share) { return connection }
       error = OpenSSLError.drain()
       BIO_free_all(connection)
     }
     throw OCSPError("\(description): no answer: \(error)", isTimeout: error.isTimeout)
   }
 
+  /// Waits until the connection is there. Leaves an error in the thread's queue otherwise. `seconds`: for this.
+  private static func isConnected(_ connection: OpaquePointer, within seconds: Int32) -> Bool {
+    let end = time(nil) + Int(seconds)
+    BIO_ctrl(connection, BIO_C_SET_NBIO, 1, nil)
+    while BIO_ctrl(connection, BIO_C_DO_STATE_MACHINE, 0, nil) != 1 {
+      guard BIO_test_flags(connection, BIO_FLAGS_SHOULD_RETRY) != 0, BIO_wait(connection, end, 100) == 1 else {
+        return false
+      }
+    }
+    return true
+  }
+
   private func fetch(_ request: [UInt8], at addresses: [String]?, _ timeLimit: Int32) throws(OCSPError) -> [UInt8] {
-    var connection: OpaquePointer?
-    if let addresses { connection = try connect(addresses, timeLimit) }
+    let begin = time(nil)
+    let connection = try connect(addresses ?? [host], timeLimit)
     defer { BIO_free_all(connection) }
+    let timeLeft = max(1, timeLimit - Int32(clamping: time(nil) - begin))
     let getPath = getPath(request)
     var body: OpaquePointer?
     if getPath == nil {
@@ -101,12 +118,11 @@ public struct StatusResponder: Sendable, Hashable, CustomStringConvertible {
       guard body != nil else { throw OCSPError("\(OpenSSLError.drain())") }
     }
     defer { BIO_free(body) }
-    // Ignores the environment's proxy: only the responder may see which client is asked about. Without a body OpenSSL
-    // sends a GET. A redirect is a fault. OpenSSL wants no word on proxies beside a connection.
-    let (proxy, noProxy): (String?, String?) = connection == nil ? ("", host) : (nil, nil)
+    // Over this connection OpenSSL ignores the environment's proxy: only the responder may see which client is asked about.
+    // Without a body OpenSSL sends a GET. A redirect is a fault.
     let answer = OSSL_HTTP_transfer(
-      nil, host, port, getPath ?? path, 0, proxy, noProxy, connection, nil, nil, nil, 0, nil,
-      body == nil ? nil : "application/ocsp-request", body, "application/ocsp-response", 1, Self.sizeLimit, timeLimit, 0
+      nil, host, port, getPath ?? path, 0, nil, nil, connection, nil, nil, nil, 0, nil,
+      body == nil ? nil : "application/ocsp-request", body, "application/ocsp-response", 1, Self.sizeLimit, timeLeft, 0
     )
     guard let answer else {
       let error = OpenSSLError.drain()

@@ -30,11 +30,12 @@ extension MaterialLoader {
         continue
       }
       let question = OCSPRequest(of: pair.certificate, issuedBy: issuer)
-      if file == nil, responder == nil, question.responder == nil {
+      if file == nil, responder == nil, question.responders.isEmpty {
+        let names = pair.certificate.responderAddresses.isEmpty ? "no OCSP responder" : "no OCSP responder with http"
         report(
           Diagnostic(
             .warning, at: nil,
-            "\"ssl_stapling\" ignored for \(pair.certificate.subject): it names no OCSP responder",
+            "\"ssl_stapling\" ignored for \(pair.certificate.subject): it names \(names)",
             hint: "ssl_stapling_responder http://…; or ssl_stapling_file FILE;"))
         continue
       }

@@ -29,7 +29,7 @@ final class StapleRefresh {
   }
 
   private func ask(_ staple: Staple, _ round: Int, _ log: ErrorLog) {
-    let responder = staple.responder ?? staple.question.responder.flatMap { StatusResponder($0) }
+    let responder = staple.responders.first
     // The configuration bounds the number of staples, so the pool always accepts the work.
     _ = pool.run(.staples, for: responder?.address ?? "") { [self] in
       let delay = Self.answer(staple, log)
@@ -60,26 +60,30 @@ final class StapleRefresh {
       if left > 0 { return left }
     }
     let subject = "\(staple.question.certificate.subject)"
-    guard let responder = staple.responder ?? staple.question.responder.flatMap({ StatusResponder($0) }) else {
+    let responders = staple.responders
+    if responders.isEmpty {
       log.error("OCSP for \(subject): no http responder is named")
       return latest
     }
-    do throws(OCSPError) {
-      let addresses =
-        try staple.responder == nil
-        ? responder.addressesForCertificate(elseBy: "name the responder in ssl_stapling_responder") : nil
-      let (answer, der) = try responder.ask(staple.question, now: now, at: addresses)
-      guard answer.status == .good else {
-        log.error("OCSP for \(subject): the responder says \(answer.status): not stapled")
-        return soonest
+    for (index, responder) in responders.enumerated() {
+      do throws(OCSPError) {
+        let addresses =
+          try staple.responder == nil
+          ? responder.addressesForCertificate(elseBy: "name the responder in ssl_stapling_responder") : nil
+        let (answer, der) = try responder.ask(staple.question, now: now, at: addresses)
+        guard answer.status == .good else {
+          log.error("OCSP for \(subject): the responder says \(answer.status): not stapled")
+          return soonest
+        }
+        staple.put(der, validUntil: answer.validUntil)
+        log.info("OCSP for \(subject): stapled")
+        return wait(age: 0, left: answer.validUntil - now)
+      } catch {
+        let next = index + 1 < responders.count ? "; the next responder is asked" : ""
+        log.error("OCSP for \(subject): \(error)\(next)")
       }
-      staple.put(der, validUntil: answer.validUntil)
-      log.info("OCSP for \(subject): stapled")
-      return wait(age: 0, left: answer.validUntil - now)
-    } catch {
-      log.error("OCSP for \(subject): \(error)")
-      return soonest
     }
+    return soonest
   }
 
   /// Seconds until the responder is asked for a newer response; 0 if it is due. `age`: seconds since the response came.

@@ -118,7 +118,8 @@ final class ClientStatusCheck: Sendable {
 
   /// Sends one request for all callers that need the same answer at the same time.
   private func ask(_ question: OCSPRequest, _ waiter: @escaping Waiter) {
-    guard let responder = settings.responder ?? question.responder.flatMap({ StatusResponder($0) }) else {
+    let responders = settings.responder.map { [$0] } ?? question.responders
+    guard !responders.isEmpty else {
       return waiter(.failure(OCSPError("no http OCSP responder in the certificate")))
     }
     let isFirst = asked.withLock { asked in
@@ -126,7 +127,18 @@ final class ClientStatusCheck: Sendable {
       return asked[question] == nil
     }
     guard isFirst else { return }
-    client.ask(responder, question, isNamed: settings.responder == nil) { [self] in answer(question, $0) }
+    ask(responders[...], question)
+  }
+
+  /// Asks the responders one after the other, until one has an answer.
+  private func ask(_ responders: ArraySlice<StatusResponder>, _ question: OCSPRequest) {
+    var rest = responders
+    guard let responder = rest.popFirst() else { return }
+    let others = rest
+    client.ask(responder, question, isNamed: settings.responder == nil) { [self] outcome in
+      if case .failure = outcome, !others.isEmpty { return ask(others, question) }
+      answer(question, outcome)
+    }
   }
 
   private func answer(_ question: OCSPRequest, _ outcome: Result<StatusAnswer, OCSPError>) {

@@ -20,6 +20,9 @@ package final class Staple: Sendable {
   }
   private let response = Mutex<Response?>(nil)
 
+  /// Who is asked, one after the other until one has an answer.
+  package var responders: [StatusResponder] { responder.map { [$0] } ?? question.responders }
+
   package init(_ question: OCSPRequest, responder: StatusResponder?, isFromFile: Bool) {
     self.question = question
     self.isFromFile = isFromFile

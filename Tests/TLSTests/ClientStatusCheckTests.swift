@@ -47,6 +47,53 @@ import Transport
     #expect(ended.withLock { $0 } == 0, "the answer came before any of the silent one's questions was given up")
   }
 
+  private func verdict(_ check: ClientStatusCheck, _ chain: VerifiedChain) async -> StatusVerdict {
+    await withCheckedContinuation { continuation in
+      if let known = check.judge(chain, { continuation.resume(returning: $0) }) { continuation.resume(returning: known) }
+    }
+  }
+
+  private func reason(_ check: ClientStatusCheck, _ chain: VerifiedChain) async -> String {
+    if case .refused(_, let reason) = await verdict(check, chain) { reason } else { "let in" }
+  }
+
+  /// Otherwise each client would wait for the ten seconds of a time-out, or for five of silence.
+  @Test func `one that refuses the connection has not let the time pass, and is asked again`() async throws {
+    let scene = try Scene()
+    defer { scene.end() }
+    let authority = try TestAuthority()
+    let chain = VerifiedChain(leaf: try authority.client().certificate, others: [authority.root.certificate])
+    let check = try check("http://127.0.0.1:\(try scene.port())/")
+    for _ in 0..<2 {
+      let reason = await reason(check, chain)
+      #expect(reason.contains("no answer: ") && !reason.contains("timeout"), "\(reason)")
+    }
+  }
+
+  @Test func `each that a certificate names is asked in its turn, but for ldap and https`() async throws {
+    let scene = try Scene()
+    defer { scene.end() }
+    let authority = try TestAuthority()
+    _ = try scene.identity("root", authority.root)
+    let urls = ["ldap://directory.test/", "http://127.0.0.1:1/first", "https://a.test/", "http://127.0.0.1:2/second"]
+    try scene.write("extensions", text: "authorityInfoAccess=\(urls.map { "OCSP;URI:\($0)" }.joined(separator: ","))\n")
+    try await scene.succeed(
+      "openssl", "req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", "/CN=carol",
+      "-keyout", "carol.key", "-out", "carol.csr")
+    try await scene.succeed(
+      "openssl", "x509", "-req", "-in", "carol.csr", "-CA", "root.pem", "-CAkey", "root.key", "-days", "1",
+      "-extfile", "extensions", "-out", "carol.pem")
+    let carol = try #require(Certificate.loadAll(MaterialReference(path: scene.path("carol.pem"))).first)
+    let root = authority.root.certificate
+    #expect(OCSPRequest(of: carol, issuedBy: root).responders.map(\.description) == [urls[1], urls[3]])
+    var settings = ClientStatusSettings()
+    settings.extent = .leaf
+    let check = try #require(ClientStatusCheck(settings, client))
+    // No certificate may make it ask an address of this machine, so neither has an answer.
+    let reason = await reason(check, VerifiedChain(leaf: carol, others: [root]))
+    #expect(reason.contains(urls[3]), "\(reason)")
+  }
+
   @Test func `URLs of one host and port are one party, whatever the path`() throws {
     let addresses = try ["http://a.test/x", "http://A.test:80/y"].map { try #require(StatusResponder($0)).address }
     #expect(Set(addresses).count == 1)

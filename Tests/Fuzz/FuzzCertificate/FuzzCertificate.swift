@@ -42,7 +42,7 @@ private func tellCertificate(_ der: UnsafeRawBufferPointer) {
     require(!text.utf8.contains { $0 < 0x20 || $0 == 0x7F })
     if name.isWellFormed { require(name.kind == .ip || !name.bytes.contains { $0 < 0x20 || $0 == 0x7F }) }
   }
-  _ = OCSPRequest(of: certificate, issuedBy: certificate).responder
+  _ = OCSPRequest(of: certificate, issuedBy: certificate).responders
 }
 
 private func tellList(_ der: UnsafeRawBufferPointer) {
