@@ -28,7 +28,8 @@ public enum BlockingWork: Sendable, Hashable, CaseIterable {
   case identities
   /// Certificates that handshakes name (`ssl_certificate` with variables), by the client's address.
   case certificates
-  /// Files that keep what was learned or changed, by path: of `proxy_auth_state`, `keyval_zone` and upstream groups.
+  /// Files that keep what was learned or changed, by path: of `proxy_auth_state`, `keyval_zone` and upstream groups. Also
+  /// the texts of all pairs of a `keyval_zone`, one at a time.
   case stateFiles
   /// Reading and loading a configuration.
   case reload

@@ -49,7 +49,8 @@ import Transport
 
   private func verdict(_ check: ClientStatusCheck, _ chain: VerifiedChain) async -> StatusVerdict {
     await withCheckedContinuation { continuation in
-      if let known = check.judge(chain, { continuation.resume(returning: $0) }) { continuation.resume(returning: known) }
+      let known = check.judge(chain) { continuation.resume(returning: $0) }
+      if let known { continuation.resume(returning: known) }
     }
   }
 

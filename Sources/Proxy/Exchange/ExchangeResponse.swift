@@ -205,12 +205,14 @@ extension Exchange {
 
   /// Sends a complete response. It discards an unread request body; if more of that body must come, the connection ends
   /// after the response.
-  /// `typeByPath`: `types` and `default_type` say the type.
+  /// `typeByPath`: `types` and `default_type` say the type. `length`: of the whole body, if it is longer than `page`: the
+  /// handler then sends the rest, and completes the response.
   func answer(
     status: Int, type: StaticString, typeByPath: Bool = false, location target: [UInt8]? = nil,
-    body page: UnsafeRawBufferPointer
+    body page: UnsafeRawBufferPointer, of length: Int? = nil
   ) {
     guard let stream else { return }
+    let length = max(page.count, length ?? 0)
     setStatus(status)
     if !stream.isBodyRead { stream.discardBody() }
     let outgoing = response
@@ -224,7 +226,7 @@ extension Exchange {
       } else {
         outgoing.add("Content-Type", type)
       }
-      outgoing.body = head.method == .head ? .none(announced: UInt64(page.count)) : .length(UInt64(page.count))
+      outgoing.body = head.method == .head ? .none(announced: UInt64(length)) : .length(UInt64(length))
     }
     if let target { _ = target.withUnsafeBytes { outgoing.add("Location", $0) } }
     if let ownFields = progress.ownFields { outgoing.add(ownFields) }
@@ -236,6 +238,7 @@ extension Exchange {
     sendHead()
     // An empty chunk would be the last one.
     if !page.isEmpty { sendBody(page) }
+    if case .streaming(hasBody: true) = progress.state, length > page.count { return }
     complete()
   }
 

@@ -103,7 +103,8 @@ import Testing
   }
 
   /// RFC 9113 §8.7 lets any request be sent again, and what was sent of its body is at hand.
-  @Test(arguments: ["proxy_pass http://framed; proxy_request_buffering off;", "grpc_pass grpc://framed;"], [true, false])
+  @Test(
+    arguments: ["proxy_pass http://framed; proxy_request_buffering off;", "grpc_pass grpc://framed;"], [true, false])
   func `a small body that goes on as it comes is sent again, too`(pass: String, isReset: Bool) async throws {
     let scene = try Scene.ofTest(), count = Mutex(0)
     let upstream = try UpstreamFrameServer(scene) { connection in

@@ -3,6 +3,7 @@ import Crypto
 import Glibc
 import HTTP
 import Observability
+import Synchronization
 import Transport
 import Upstream
 
@@ -17,6 +18,12 @@ private final class APIHandler: ContentHandler {
   private let content: APIContent
   // Not retained: the exchange owns its handler.
   private unowned(unsafe) var exchange: Exchange?
+  /// What is left of a long answer, and whether the next piece of it waits for its turn.
+  private var rest: ArraySlice<UInt8> = [], isPosted = false
+
+  /// Pairs that are told at once: more of them would hold the worker up.
+  private static let mostPairs = 500
+  private static let pieceSize = 64 * 1024
 
   init(_ content: APIContent) { self.content = content }
 
@@ -112,13 +119,73 @@ private final class APIHandler: ContentHandler {
         answer(200, APIView.text(clients.flatMap { $0 }), exchange)
       }
     case .keyval(let name):
-      guard let asked = argument("key", exchange) else { return answer(200, try view(exchange).text(path), exchange) }
       let zone = try APIView.keyval(name, of: exchange.session.live.keyvals).zone
+      guard let asked = argument("key", exchange) else {
+        if zone.count <= Self.mostPairs { return answer(200, try view(exchange).text(path), exchange) }
+        let now = exchange.worker.loop.now
+        return list(exchange) { APIView.text(pairs: zone.all(now: now)) }
+      }
       guard let value = zone.pair(asked, now: exchange.worker.loop.now) else { throw .key }
       answer(200, APIView.text(pairs: [(asked, value)]), exchange)
+    case .keyvals:
+      let zones = exchange.session.live.keyvals.map { (name: $0.settings.name, zone: $0.zone) }
+      if zones.allSatisfy({ $0.zone.count <= Self.mostPairs }) {
+        return answer(200, try view(exchange).text(path), exchange)
+      }
+      let now = exchange.worker.loop.now
+      list(exchange) { APIView.text(zones, now: now) }
     case .denials: answer(200, APIView.text(exchange.worker.shared.denials.all()), exchange)
     default: answer(200, try view(exchange).text(path), exchange)
     }
+  }
+
+  /// Answers with a text that takes long to make: on a thread of the pool, and then in pieces.
+  private func list(_ exchange: Exchange, _ text: @escaping @Sendable () -> String) {
+    PendingWork.run(.stateFiles, for: exchange, at: "keyval", { Array(text().utf8) }) { [self] exchange, bytes in
+      rest = bytes[...]
+      addOwnFields(exchange)
+      let first = takePiece()
+      first.withUnsafeBytes {
+        exchange.answer(status: 200, type: "application/json", body: $0, of: bytes.count)
+      }
+      goOn()
+    }
+  }
+
+  private func takePiece() -> ArraySlice<UInt8> {
+    let piece = rest.prefix(Self.pieceSize)
+    rest = rest.dropFirst(piece.count)
+    return piece
+  }
+
+  /// Sends the next piece after the events of others.
+  private func goOn() {
+    guard let exchange, !rest.isEmpty, !isPosted else { return }
+    isPosted = true
+    let box = LoopBox(self)
+    exchange.worker.loop.post {
+      box.value.isPosted = false
+      box.value.sendPiece()
+    }
+  }
+
+  private func sendPiece() {
+    guard let exchange, !rest.isEmpty else { return }
+    guard exchange.waitingBytes < Self.pieceSize else {
+      exchange.stream?.watchSending(exchange.location.limits.sendTimeout)
+      return
+    }
+    takePiece().withUnsafeBytes { exchange.sendBody($0) }
+    if rest.isEmpty { exchange.complete() } else { goOn() }
+  }
+
+  override func clientDidDrain() { goOn() }
+
+  override func cancel() { exchange = nil }
+
+  override func recycle() {
+    exchange = nil
+    rest = []
   }
 
   /// Asks all workers, and goes on unless the exchange has ended meanwhile.
@@ -172,7 +239,7 @@ private final class APIHandler: ContentHandler {
     let (settings, zone) = try APIView.keyval(name, of: keyvals)
     if let store = settings.store { return try change(settings, zone, in: store, kept, exchange) }
     if exchange.head.method == .delete {
-      zone.removeAll()
+      giveUp(zone.removeAll(), exchange)
       exchange.log(.notice, "api: the zone \"\(name)\" of keyval is emptied")
       return keep(zone, settings.state, exchange) { [self] in answer(204, "", $0) }
     }
@@ -187,6 +254,12 @@ private final class APIHandler: ContentHandler {
     if let fault = APIFault(change) { throw fault }
     exchange.log(.notice, "api: the key \"\(LogEscape.text(body.key))\" of keyval zone \"\(name)\" is changed")
     keep(zone, settings.state, exchange) { [self] in answer(isNew ? 201 : 204, "", $0) }
+  }
+
+  /// Has a thread of the pool give up what a zone had: that takes long for many pairs.
+  private func giveUp(_ remains: KeyvalZone.Remains, _ exchange: Exchange) {
+    let last = Mutex<KeyvalZone.Remains?>(remains)
+    _ = exchange.worker.shared.pool.run(.memory, for: "") { last.withLock { $0 = nil } }
   }
 
   /// Changes a pair in a store, for all machines: the others have it within a second.
@@ -227,8 +300,10 @@ private final class APIHandler: ContentHandler {
     _ zone: KeyvalZone, _ state: KeyvalState?, _ exchange: Exchange, then: @escaping (Exchange) -> Void
   ) {
     guard let state else { return then(exchange) }
-    let now = exchange.worker.loop.now
-    kept(at: state.path, exchange, then: then) { () throws(KeyvalState.Fault) in try state.write(zone, now: now) }
+    let now = exchange.worker.loop.now, change = zone.changes
+    kept(at: state.path, exchange, then: then) { () throws(KeyvalState.Fault) in
+      try zone.keep(change) { () throws(KeyvalState.Fault) in try state.write(zone, now: now) }
+    }
   }
 
   /// Writes a file on a thread of the pool. The change itself stays if that fails.
@@ -354,12 +429,16 @@ private final class APIHandler: ContentHandler {
     answer(fault.status, json.text + "\n", exchange)
   }
 
-  private func answer(_ status: Int, _ text: String, _ exchange: Exchange) {
+  private func addOwnFields(_ exchange: Exchange) {
     exchange.setOwnFields(
       FieldBlock([
         (Array("Cache-Control".utf8), Array("no-store".utf8)),
         (Array("X-Content-Type-Options".utf8), Array("nosniff".utf8)),
       ]))
+  }
+
+  private func answer(_ status: Int, _ text: String, _ exchange: Exchange) {
+    addOwnFields(exchange)
     Array(text.utf8).withUnsafeBytes { exchange.answer(status: status, type: "application/json", body: $0) }
   }
 }

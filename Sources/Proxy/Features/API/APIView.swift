@@ -82,9 +82,7 @@ struct APIView {
       guard let member = group.members.first(where: { $0.id == id }) else { throw .server }
       return Self.text(member)
     case .keyvals:
-      json.object { json in
-        for (settings, zone) in keyvals { json.object(settings.name) { Self.pairs(zone.all(now: now), &$0) } }
-      }
+      return Self.text(keyvals.map { (name: $0.settings.name, zone: $0.zone) }, now: now)
     case .keyval(let name):
       let zone = try Self.keyval(name, of: keyvals).zone
       json.object { Self.pairs(zone.all(now: now), &$0) }
@@ -113,6 +111,14 @@ struct APIView {
   static func text(pairs: [(key: [UInt8], value: [UInt8])]) -> String {
     var json = JSONText()
     json.object { Self.pairs(pairs, &$0) }
+    return json.text + "\n"
+  }
+
+  static func text(_ zones: [(name: String, zone: KeyvalZone)], now: UInt64) -> String {
+    var json = JSONText()
+    json.object { json in
+      for (name, zone) in zones { json.object(name) { Self.pairs(zone.all(now: now), &$0) } }
+    }
     return json.text + "\n"
   }
 

@@ -13,7 +13,8 @@ enum KeyvalMatching: String, Sendable, Hashable, CaseIterable {
   case prefix
 }
 
-/// The pairs of one `keyval_zone`, within the zone's size. All workers share it; the lock is held for one look-up.
+/// The pairs of one `keyval_zone`, within the zone's size. All workers share it. The lock is held for one look-up, one
+/// change or one part of the pairs: a zone can have a hundred thousand of them, and a worker must not wait for so many.
 final class KeyvalZone: Sendable {
   enum Change: Equatable { case done, exists, absent, full, malformed }
 
@@ -25,35 +26,71 @@ final class KeyvalZone: Sendable {
     func isOver(_ now: UInt64) -> Bool { end.map { $0 <= now } ?? false }
   }
 
-  private struct State {
+  fileprivate struct State: Sendable {
     let matching: KeyvalMatching
-    var pairs: [[UInt8]: Pair] = [:]
-    var bytes = 0
+    /// By the hash of the key. Whoever reads all pairs takes one part after the other, and a change meanwhile copies one.
+    private(set) var parts = [[[UInt8]: Pair]](repeating: [:], count: State.partCount)
+    private(set) var count = 0
+    private(set) var bytes = 0
+    /// How often the pairs have changed.
+    var changes: UInt64 = 0
+    /// The keys of the pairs that end, by the second of their end.
+    private var due: [UInt64: Set<[UInt8]>] = [:]
+    /// What was to end before this second is forgotten.
+    private var forgotten: UInt64 = 0
     /// With `type=ip`: the keys by their networks.
-    var networks: [AddressRange: [UInt8]] = [:]
+    private var networks: [AddressRange: [UInt8]] = [:]
     /// How many keys there are of each length: in octets, or with `type=ip` in bits that are free. In the order in which they
     /// are looked up.
-    var lengths: [(length: Int, count: Int)] = []
+    private var lengths: [(length: Int, count: Int)] = []
+
+    static let partCount = 256
+    /// Pairs that one change forgets, so that it takes no longer where many end together.
+    private static let mostForgotten = 64
 
     init(_ matching: KeyvalMatching) { self.matching = matching }
 
+    private static func part(of key: [UInt8]) -> Int { key.hashValue & (partCount - 1) }
+
+    /// The pair with this very key, unless its time is over.
+    func pair(_ key: [UInt8], now: UInt64) -> Pair? {
+      parts[Self.part(of: key)][key].flatMap { $0.isOver(now) ? nil : $0 }
+    }
+
+    /// Whether there is a pair with this key, or with another spelling of the same network.
+    func has(_ key: [UInt8], _ network: AddressRange?, now: UInt64) -> Bool {
+      pair(key, now: now) != nil || network.flatMap { networks[$0] }.flatMap { pair($0, now: now) } != nil
+    }
+
+    /// Takes the place of a pair with this key, or with another spelling of the same network whose time is over.
     mutating func insert(_ key: [UInt8], _ pair: Pair, _ network: AddressRange?) {
       remove(key)
+      if let network, let former = networks[network] { remove(former) }
       bytes += KeyvalZone.cost(key, pair.value)
-      pairs[key] = pair
+      count += 1
+      parts[Self.part(of: key)][key] = pair
+      if let end = pair.end {
+        due[end / 1000, default: []].insert(key)
+        forgotten = min(forgotten, end / 1000)
+      }
       if let network { networks[network] = key }
-      count(key, network, 1)
+      note(key, network, 1)
     }
 
     mutating func remove(_ key: [UInt8]) {
-      guard let pair = pairs.removeValue(forKey: key) else { return }
+      guard let pair = parts[Self.part(of: key)].removeValue(forKey: key) else { return }
       bytes -= KeyvalZone.cost(key, pair.value)
+      count -= 1
+      if let second = pair.end.map({ $0 / 1000 }) {
+        due[second]?.remove(key)
+        if due[second]?.isEmpty == true { due[second] = nil }
+      }
       let network = matching == .ip ? KeyvalZone.network(key) : nil
       if let network { networks[network] = nil }
-      count(key, network, -1)
+      note(key, network, -1)
     }
 
-    private mutating func count(_ key: [UInt8], _ network: AddressRange?, _ change: Int) {
+    private mutating func note(_ key: [UInt8], _ network: AddressRange?, _ change: Int) {
       let length: Int
       switch matching {
       case .string: return
@@ -69,22 +106,46 @@ final class KeyvalZone: Sendable {
       }
     }
 
+    /// Forgets some of the pairs whose time is over.
     mutating func forget(now: UInt64) {
-      for (key, pair) in pairs where pair.isOver(now) { remove(key) }
+      let second = now / 1000
+      guard forgotten < second else { return }
+      var left = Self.mostForgotten
+      let seconds =
+        second - forgotten > UInt64(due.count)
+        ? due.keys.filter { $0 < second }.sorted() : (forgotten..<second).filter { due[$0] != nil }
+      for ended in seconds {
+        // An array, because a change would copy a set that somebody else still has.
+        for key in Array((due[ended] ?? []).prefix(left)) {
+          remove(key)
+          left -= 1
+        }
+        guard due[ended] == nil else {
+          forgotten = ended
+          return
+        }
+      }
+      forgotten = second
+    }
+
+    /// Forgets each pair whose time is over. For a zone that has no more room.
+    mutating func forgetAll(now: UInt64) {
+      for second in due.keys where second <= now / 1000 {
+        for key in due[second] ?? [] where pair(key, now: now) == nil { remove(key) }
+      }
     }
 
     func find(_ key: [UInt8], now: UInt64) -> [UInt8]? {
-      func value(_ key: [UInt8]) -> [UInt8]? { pairs[key].flatMap { $0.isOver(now) ? nil : $0.value } }
       switch matching {
-      case .string: return value(key)
+      case .string: return pair(key, now: now)?.value
       case .prefix:
         for (length, _) in lengths where length <= key.count {
-          if let found = value(Array(key.prefix(length))) { return found }
+          if let found = pair(Array(key.prefix(length)), now: now) { return found.value }
         }
       case .ip:
-        guard !pairs.isEmpty, let asked = KeyvalZone.network(key) else { return nil }
+        guard count > 0, let asked = KeyvalZone.network(key) else { return nil }
         for (length, _) in lengths where length >= asked.freeBits {
-          if let found = networks[asked.widened(to: length)].flatMap(value) { return found }
+          if let found = networks[asked.widened(to: length)].flatMap({ pair($0, now: now) }) { return found.value }
         }
       }
       return nil
@@ -97,6 +158,8 @@ final class KeyvalZone: Sendable {
   private let size: Int
   private let matching: KeyvalMatching
   private let state: Mutex<State>
+  /// Of the changes that `state=` keeps: up to which one the file has them.
+  private let written = Mutex<UInt64>(0)
 
   init(size: Int, matching: KeyvalMatching = .string) {
     self.size = size
@@ -114,29 +177,49 @@ final class KeyvalZone: Sendable {
   func value(of key: [UInt8], now: UInt64) -> [UInt8]? { state.withLock { $0.find(key, now: now) } }
 
   /// The value of a pair with this very key.
-  func pair(_ key: [UInt8], now: UInt64) -> [UInt8]? {
-    state.withLock { state in state.pairs[key].flatMap { $0.isOver(now) ? nil : $0.value } }
+  func pair(_ key: [UInt8], now: UInt64) -> [UInt8]? { state.withLock { $0.pair(key, now: now)?.value } }
+
+  /// How many pairs there are, with some whose time is over.
+  var count: Int { state.withLock { $0.count } }
+
+  /// How often the pairs have changed.
+  var changes: UInt64 { state.withLock { $0.changes } }
+
+  /// Whether the zone has room for a pair, in place of the one with its key.
+  private func hasRoom(_ key: [UInt8], _ value: [UInt8], in state: inout State, now: UInt64) -> Bool {
+    func fits() -> Bool {
+      let own = state.pair(key, now: now).map { Self.cost(key, $0.value) } ?? 0
+      return Self.cost(key, value) <= size - state.bytes + own
+    }
+    if fits() { return true }
+    state.forgetAll(now: now)
+    return fits()
   }
 
   /// Whether a pair could be taken: nil, or why not. What is there already is not asked.
   func obstacle(_ key: [UInt8], _ value: [UInt8], now: UInt64) -> Change? {
     if matching == .ip, Self.network(key) == nil { return .malformed }
-    return state.withLock { state in
-      state.forget(now: now)
-      let own = state.pairs[key].map { Self.cost(key, $0.value) } ?? 0
-      return Self.cost(key, value) <= size - state.bytes + own ? nil : .full
-    }
+    return state.withLock { hasRoom(key, value, in: &$0, now: now) ? nil : .full }
   }
 
   /// Takes what a store has in place of all pairs, as far as it fits.
   func replace(_ pairs: [SharedPairs.Pair], now: UInt64) {
+    var fresh = State(matching)
+    for pair in pairs {
+      let network = matching == .ip ? Self.network(pair.key) : nil
+      guard matching != .ip || network != nil, fresh.bytes + Self.cost(pair.key, pair.value) <= size else { continue }
+      fresh.insert(pair.key, Pair(value: pair.value, end: pair.life.map { now &+ UInt64(max(1, $0)) }), network)
+    }
+    _ = exchange(for: fresh)
+  }
+
+  /// The former state, which is large: nobody waits while it is given up.
+  private func exchange(for fresh: State) -> State {
     state.withLock { state in
-      state = State(matching)
-      for pair in pairs {
-        let network = matching == .ip ? Self.network(pair.key) : nil
-        guard matching != .ip || network != nil, state.bytes + Self.cost(pair.key, pair.value) <= size else { continue }
-        state.insert(pair.key, Pair(value: pair.value, end: pair.life.map { now &+ UInt64(max(1, $0)) }), network)
-      }
+      let former = state
+      state = fresh
+      state.changes = former.changes &+ 1
+      return former
     }
   }
 
@@ -157,13 +240,11 @@ final class KeyvalZone: Sendable {
     guard matching != .ip || network != nil else { return .malformed }
     return state.withLock { state in
       state.forget(now: now)
-      let former = state.pairs[key]
-      // Another spelling of the same network is the same key.
-      if isNew, former != nil || network.map({ state.networks[$0] != nil }) ?? false { return .exists }
-      if !isNew, former == nil { return .absent }
-      let room = size - state.bytes + (former.map { Self.cost(key, $0.value) } ?? 0)
-      guard Self.cost(key, value) <= room else { return .full }
+      if isNew, state.has(key, network, now: now) { return .exists }
+      if !isNew, state.pair(key, now: now) == nil { return .absent }
+      guard hasRoom(key, value, in: &state, now: now) else { return .full }
       state.insert(key, Pair(value: value, end: timeout.map { now &+ UInt64(max(1, $0)) }), network)
+      state.changes &+= 1
       return .done
     }
   }
@@ -171,24 +252,43 @@ final class KeyvalZone: Sendable {
   func remove(_ key: [UInt8], now: UInt64) -> Change {
     state.withLock { state in
       state.forget(now: now)
-      guard state.pairs[key] != nil else { return .absent }
+      guard state.pair(key, now: now) != nil else { return .absent }
       state.remove(key)
+      state.changes &+= 1
       return .done
     }
   }
 
-  func removeAll() { state.withLock { $0 = State(matching) } }
+  /// Calls `write` unless the file has this change already, and notes which changes it has then. Many changes at once so
+  /// need few writes. The caller makes no two calls at a time.
+  func keep<Fault: Error>(_ change: UInt64, by write: () throws(Fault) -> Void) throws(Fault) {
+    if written.withLock({ $0 >= change }) { return }
+    let known = changes
+    try write()
+    written.withLock { $0 = max($0, known) }
+  }
 
-  /// All pairs, in the order of their keys.
+  /// What a zone had before. To give up as much takes time, which a worker may leave to another thread.
+  final class Remains: Sendable {
+    private let state: State
+    fileprivate init(_ state: State) { self.state = state }
+  }
+
+  @discardableResult
+  func removeAll() -> Remains { Remains(exchange(for: State(matching))) }
+
+  /// All pairs, in the order of their keys. For many, call this outside the event loops.
   func all(now: UInt64) -> [(key: [UInt8], value: [UInt8])] { pairs(now: now).map { ($0.key, $0.pair.value) } }
 
-  /// The same, with the ends of their times.
+  /// The same, with the ends of their times. Has each change that was made before the call; of the changes during it, it may
+  /// have one and not an earlier one.
   func pairs(now: UInt64) -> [(key: [UInt8], pair: Pair)] {
-    let all = state.withLock { state in
-      state.forget(now: now)
-      return state.pairs
+    var all: [(key: [UInt8], pair: Pair)] = []
+    for index in 0..<State.partCount {
+      let part = state.withLock { $0.parts[index] }
+      for (key, pair) in part where !pair.isOver(now) { all.append((key, pair)) }
     }
-    return all.map { (key: $0.key, pair: $0.value) }.sorted { $0.key.lexicographicallyPrecedes($1.key) }
+    return all.sorted { $0.key.lexicographicallyPrecedes($1.key) }
   }
 }
 
