@@ -10,15 +10,49 @@ import Transport
 /// queues.
 struct KeptSockets: Sendable {
   private let sockets: [InheritedSocket]
+  /// Who had connected to a socket that is closed now, while a listener has its address.
+  let waiting: [WaitingConnection]
 
   /// Takes those of `inherited` that sallyport named itself; the others are of socket units.
-  init(_ inherited: [InheritedSocket]) { sockets = inherited.filter { KeptSocket.isName($0.name) } }
+  init(_ inherited: [InheritedSocket]) { self.init(inherited.filter { KeptSocket.isName($0.name) }, waiting: []) }
 
-  /// Returns the sockets of an address; nil if there are none that serve as the settings want.
+  private init(_ sockets: [InheritedSocket], waiting: [WaitingConnection]) {
+    self.sockets = sockets
+    self.waiting = waiting
+  }
+
+  /// The sockets of TCP, with which others may share a port.
+  var held: [HeldSockets.Held] {
+    sockets.compactMap { socket in
+      guard let bound = BoundAddress(of: socket.descriptor), bound.address.port != nil else { return nil }
+      return HeldSockets.Held(bound: bound, descriptors: [socket.descriptor])
+    }
+  }
+
+  /// Closes the sockets that serve none of these listeners, and returns the others.
   ///
-  /// Each worker gets one if there are as many as workers. Otherwise `worker_processes` has changed, and all workers share
-  /// all of them: a closed socket would lose its queue.
-  func socket(for listener: ListenerSettings, workers: Int) -> ListeningSocket? {
+  /// Call this before binding, if systemd's store had them: nothing else would close them there, and each start would find
+  /// its addresses in use. Not if a predecessor serves on them. systemd closes its copies first, so that whoever connects
+  /// meanwhile waits; whoever waits at an address of a listener's is accepted, at most `mostWaiting` of them.
+  func released(for listeners: [ListenerSettings], mostWaiting: Int) -> KeptSockets {
+    let taken = Set(listeners.flatMap { descriptors(for: $0)?.all ?? [] })
+    let others = sockets.filter { !taken.contains($0.descriptor) }
+    guard !others.isEmpty else { return self }
+    for name in Set(others.map(\.name)).sorted() { Notification.send(.forget(socketsNamed: name)) }
+    Notification.waitUntilProcessed(microseconds: 5_000_000)
+    let wanted = listeners.compactMap { BoundAddress($0) }
+    var waiting: [WaitingConnection] = []
+    for socket in others {
+      if let bound = BoundAddress(of: socket.descriptor), wanted.contains(where: { $0.overlaps(bound) }) {
+        waiting += WaitingConnection.all(of: socket.descriptor, atMost: mostWaiting - waiting.count)
+      }
+      close(socket.descriptor)
+    }
+    return KeptSockets(sockets.filter { taken.contains($0.descriptor) }, waiting: waiting)
+  }
+
+  /// The sockets that a listener can take over, with the file of a unix socket; nil if there are none.
+  private func descriptors(for listener: ListenerSettings) -> (all: [Int32], file: UnixSocketFile?)? {
     guard case .socket(let address) = listener.address else { return nil }
     let file: UnixSocketFile?
     if case .unix(let path) = address {
@@ -33,6 +67,15 @@ struct KeptSockets: Sendable {
       address.family != AF_INET6
         || descriptors.allSatisfy({ Sockets.isIPv6Only($0) == listener.options.ipv6only })
     else { return nil }
+    return (descriptors, file)
+  }
+
+  /// Returns the sockets of an address; nil if there are none that serve as the settings want.
+  ///
+  /// Each worker gets one if there are as many as workers. Otherwise `worker_processes` has changed, and all workers share
+  /// all of them: a closed socket would lose its queue.
+  func socket(for listener: ListenerSettings, workers: Int) -> ListeningSocket? {
+    guard let (descriptors, file) = descriptors(for: listener) else { return nil }
     for descriptor in descriptors { settle(descriptor, listener.options) }
     return ListeningSocket(
       address: listener.address, options: listener.options,
@@ -56,9 +99,12 @@ struct KeptSockets: Sendable {
     return (taken, Set(sockets.map(\.name)).subtracting(taken))
   }
 
-  /// Closes the sockets that no listener has taken.
-  func closeUnused(besides used: ListeningSockets) {
+  /// The sockets that no listener has taken: first those that share connections with one, then the others. Whoever calls
+  /// this closes them.
+  func unused(besides used: ListeningSockets) -> (replaced: [Int32], others: [Int32]) {
     let taken = Set(used.byKeptName.flatMap(\.socket.all))
-    for socket in sockets where !taken.contains(socket.descriptor) { close(socket.descriptor) }
+    let unused = sockets.map(\.descriptor).filter { !taken.contains($0) }
+    let replaced = unused.filter { BoundAddress(of: $0).map { used.overlap($0) } ?? false }
+    return (replaced, unused.filter { !replaced.contains($0) })
   }
 }

@@ -23,10 +23,13 @@ final class ListeningSocket: Sendable {
   private let isInherited: Bool
   private let file: UnixSocketFile?
   private let isHandedOn = Atomic<Bool>(false)
+  /// What the socket has now: each reload may change them.
+  private let applied: Mutex<ListenOptions>
 
   init(address: ListenAddress, options: ListenOptions, descriptors: Descriptors, file: UnixSocketFile? = nil) {
     self.address = address
     self.options = options
+    applied = Mutex(options)
     self.descriptors = descriptors
     self.file = file
     if case .systemd = address { isInherited = true } else { isInherited = false }
@@ -44,6 +47,21 @@ final class ListeningSocket: Sendable {
   var keptName: String? {
     if isInherited { return nil }
     return KeptSocket.name(of: file.map { "\(address)#\($0.identity)" } ?? "\(address)")
+  }
+
+  /// Takes the options as those that the socket has from now on, and returns the former ones.
+  func exchange(_ options: ListenOptions) -> ListenOptions {
+    applied.withLock { applied in
+      defer { applied = options }
+      return applied
+    }
+  }
+
+  /// Whether these sockets can serve a listener: no option makes one of IPv6 alone one of both families.
+  func serves(_ listener: ListenerSettings) -> Bool {
+    guard address == listener.address else { return false }
+    guard case .socket(.ipv6) = address else { return true }
+    return options.ipv6only == listener.options.ipv6only
   }
 
   /// Another process has the sockets too: systemd, or a new binary. The file of a unix socket then stays.

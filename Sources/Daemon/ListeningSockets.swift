@@ -13,39 +13,51 @@ package struct ListeningSockets: Sendable {
   private let workers: Int
 
   /// Binds the addresses that `current` and `kept` do not have. Tries all of them, to report all faults at once.
+  ///
+  /// What this process listens on itself is no obstacle: a socket of the former configuration shares its port with one
+  /// whose address overlaps (SO_REUSEPORT), until it closes.
   init(
     for listeners: [ListenerSettings], workers: Int, inherited: [InheritedSocket], kept: KeptSockets = KeptSockets([]),
     keeping current: ListeningSockets?, by opener: PrivilegedOpener? = nil
   ) throws(Refusal) {
     self.workers = workers
     var diagnostics: [Diagnostic] = []
-    let kept = listeners.map { listener in
-      current?.sockets.first { $0.address == listener.address } ?? kept.socket(for: listener, workers: workers)
+    let held = HeldSockets((current?.held ?? []) + kept.held)
+    let former = listeners.map { listener in
+      current?.sockets.first { $0.serves(listener) } ?? kept.socket(for: listener, workers: workers)
     }
-    let held = kept.compactMap { $0?.address }
-    for (listener, socket) in zip(listeners, kept) where socket == nil {
-      if let diagnostic = Self.probe(listener, beside: held, opener) { diagnostics.append(diagnostic) }
+    for (listener, socket) in zip(listeners, former) where socket == nil && !held.overlap(listener) {
+      if let diagnostic = Self.probe(listener, inherited, opener) { diagnostics.append(diagnostic) }
     }
     guard diagnostics.isEmpty else { throw Refusal(diagnostics, cause: .environment) }
     var cause = Refusal.Cause.environment
     var sockets: [ListeningSocket] = []
-    for (listener, socket) in zip(listeners, kept) {
+    var shared: [Int32] = []
+    for (listener, socket) in zip(listeners, former) {
       do throws(ListenFailure) {
         if let socket {
           sockets.append(socket)
         } else {
-          let sharesPort = listeners.contains {
-            $0.address != listener.address && $0.address.overlaps(listener.address)
-          }
+          let ours = held.sharePorts(with: listener)
+          shared += ours.changed
+          let sharesPort =
+            ours.overlap
+            || listeners.contains {
+              guard $0.address != listener.address, let other = BoundAddress($0) else { return false }
+              return BoundAddress(listener)?.overlaps(other) ?? false
+            }
           sockets.append(
             try Self.open(listener, workers: workers, sharesPort: sharesPort, inherited: inherited, opener))
         }
       } catch {
-        diagnostics.append(error.diagnostic(listener))
+        diagnostics.append(error.diagnostic(listener, inherited))
         if case .notInherited = error { cause = .configuration }
       }
     }
-    guard diagnostics.isEmpty else { throw Refusal(diagnostics, cause: cause) }
+    guard diagnostics.isEmpty else {
+      for descriptor in shared { Sockets.sharePort(descriptor, false) }
+      throw Refusal(diagnostics, cause: cause)
+    }
     self.sockets = sockets
     for (listener, socket) in zip(listeners, sockets) { socket.apply(listener.options) }
   }
@@ -70,6 +82,36 @@ package struct ListeningSockets: Sendable {
     sockets.compactMap { socket in socket.keptName.map { ($0, socket) } }
   }
 
+  /// The sockets that this process has bound itself, as far as others can overlap them.
+  fileprivate var held: [HeldSockets.Held] {
+    sockets.compactMap { socket in
+      guard case .socket(let address) = socket.address, address.port != nil else { return nil }
+      return HeldSockets.Held(
+        bound: BoundAddress(address, isIPv6Only: socket.options.ipv6only), descriptors: socket.all)
+    }
+  }
+
+  /// Those of `former` that are not among these, while one of these takes a part of their connections.
+  func replaced(of former: ListeningSockets?) -> [ListeningSocket] {
+    (former?.sockets ?? []).filter { old in
+      guard !sockets.contains(where: { $0 === old }), case .socket(let address) = old.address else { return false }
+      return overlap(BoundAddress(address, isIPv6Only: old.options.ipv6only))
+    }
+  }
+
+  /// Whether one of these takes a part of the connections that a socket of this address takes.
+  func overlap(_ bound: BoundAddress) -> Bool { held.contains { $0.bound.overlaps(bound) } }
+
+  /// The listener that takes a connection whose own address this is: that of the address itself before one of all
+  /// addresses.
+  func listener(taking local: SocketAddress) -> Int? {
+    let bound = sockets.map { socket -> BoundAddress? in
+      guard case .socket(let address) = socket.address else { return nil }
+      return BoundAddress(address, isIPv6Only: socket.options.ipv6only)
+    }
+    return bound.firstIndex { $0?.address == local } ?? bound.firstIndex { $0?.takes(local) ?? false }
+  }
+
   /// Removes the files of unix sockets at the end of the process.
   package func removeFiles() {
     for socket in sockets { socket.removeFile() }
@@ -80,16 +122,14 @@ package struct ListeningSockets: Sendable {
   /// Detects another process on the same port. With SO_REUSEPORT a second instance of the same user would share the
   /// port silently, so this first binds each address without it. Addresses that this process already holds are skipped.
   private static func probe(
-    _ listener: ListenerSettings, beside held: [ListenAddress], _ opener: PrivilegedOpener?
+    _ listener: ListenerSettings, _ inherited: [InheritedSocket], _ opener: PrivilegedOpener?
   ) -> Diagnostic? {
-    guard case .socket(let address) = listener.address, address.family != AF_UNIX,
-      !held.contains(where: { $0.overlaps(listener.address) })
-    else { return nil }
+    guard case .socket(let address) = listener.address, address.family != AF_UNIX else { return nil }
     do throws(SocketError) {
       close(try bind(listener, address, reuseport: false, opener))
       return nil
     } catch {
-      return ListenFailure.socket(error).diagnostic(listener)
+      return ListenFailure.socket(error).diagnostic(listener, inherited)
     }
   }
 
@@ -170,13 +210,13 @@ enum ListenFailure: Error {
   case notInherited(name: String, passed: [String])
 
   /// The diagnostic in nginx's words: `bind() to 0.0.0.0:80 failed (98: Address already in use)`.
-  func diagnostic(_ listener: ListenerSettings) -> Diagnostic {
+  func diagnostic(_ listener: ListenerSettings, _ inherited: [InheritedSocket]) -> Diagnostic {
     switch self {
     case .socket(let error):
       Diagnostic(
         .error, at: listener.location,
         "\(error.call)() to \(listener.address) failed (\(error.code): \(String(cString: strerror(error.code))))",
-        hint: Self.hint(error.code))
+        hint: error.code == EADDRINUSE ? Self.holder(of: listener, inherited) : Self.hint(error.code))
     case .notInherited(let name, let passed):
       Diagnostic(
         .error, at: listener.location, "systemd handed over no socket of the name \"\(name)\"",
@@ -191,9 +231,24 @@ enum ListenFailure: Error {
     "systemd starts a socket unit only while the service is stopped, and hands its socket over only at the service's start: "
     + "systemctl stop sallyport; systemctl enable --now sallyport.socket; systemctl start sallyport"
 
+  /// Who listens there.
+  private static func holder(of listener: ListenerSettings, _ inherited: [InheritedSocket]) -> String {
+    let unknown = "another process listens there: `ss -ltnp` shows which"
+    guard let bound = BoundAddress(listener) else { return unknown }
+    let unit = inherited.first { BoundAddress(of: $0.descriptor)?.overlaps(bound) ?? false }
+    if let unit, let address = Sockets.localAddress(of: unit.descriptor) {
+      return "systemd's socket \"\(unit.name)\" listens on \(address): write \"listen systemd:\(unit.name)\" here, or "
+        + "disable its unit"
+    }
+    guard let holder = SocketHolder.find(bound) else { return unknown }
+    guard holder.process?.identifier != getpid() else {
+      return "this process listens on \(holder.address), by the rights of another user: restart it"
+    }
+    return holder.words
+  }
+
   private static func hint(_ code: Int32) -> String? {
     switch code {
-    case EADDRINUSE: "another process listens there: `ss -ltnp` shows which"
     case EACCES:
       "ports below 1024 need root or CAP_NET_BIND_SERVICE (with the unit: low-ports.conf or sallyport.socket); "
         + "after a start as root, a reload binds them if root alone can change the configuration; "
@@ -204,24 +259,30 @@ enum ListenFailure: Error {
   }
 }
 
-extension ListenAddress {
-  /// Whether binding both needs SO_REUSEPORT: family and port are the same, and so are the addresses, or one is a
-  /// wildcard.
-  func overlaps(_ other: ListenAddress) -> Bool {
-    guard case .socket(let left) = self, case .socket(let right) = other, left.family == right.family,
-      let port = left.port, port == right.port
-    else { return false }
-    return left == right || left.isWildcard || right.isWildcard
+/// Sockets that this process has, with which others that it binds may share a port.
+struct HeldSockets {
+  struct Held: Sendable {
+    let bound: BoundAddress
+    let descriptors: [Int32]
   }
-}
 
-extension SocketAddress {
-  fileprivate var isWildcard: Bool {
-    switch self {
-    case .ipv4(let address, _): address == 0
-    case .ipv6(let high, let low, _): high == 0 && low == 0
-    case .unix: false
-    }
+  private let all: [Held]
+
+  init(_ all: [Held]) { self.all = all }
+
+  func overlap(_ listener: ListenerSettings) -> Bool {
+    guard let bound = BoundAddress(listener) else { return false }
+    return all.contains { $0.bound.overlaps(bound) }
+  }
+
+  /// Lets those that overlap the listener share their ports. The kernel then lets this user bind the listener's address,
+  /// although the others listen. Returns whether there are any, and the descriptors that didn't share before.
+  func sharePorts(with listener: ListenerSettings) -> (overlap: Bool, changed: [Int32]) {
+    guard let bound = BoundAddress(listener) else { return (false, []) }
+    let ours = all.filter { $0.bound.overlaps(bound) }
+    let changed = ours.flatMap(\.descriptors).filter { !Sockets.sharesPort($0) }
+    for descriptor in changed { Sockets.sharePort(descriptor, true) }
+    return (!ours.isEmpty, changed)
   }
 }
 
@@ -229,18 +290,20 @@ extension ListeningSocket {
   /// Applies the options that may change while the socket listens. Connections inherit SO_KEEPALIVE from their
   /// listener.
   fileprivate func apply(_ options: ListenOptions) {
+    let former = exchange(options)
     for descriptor in all {
-      if options.backlog != self.options.backlog {
+      if options.backlog != former.backlog {
         _ = listen(descriptor, Int32(truncatingIfNeeded: options.backlog))
       }
       Sockets.tuneListener(
         descriptor, receiveBuffer: options.receiveBuffer, sendBuffer: options.sendBuffer,
-        defers: options.isDeferred == self.options.isDeferred && !options.isDeferred ? nil : options.isDeferred,
-        fastOpenQueue: options.fastOpenQueue ?? (self.options.fastOpenQueue == nil ? nil : 0))
+        defers: options.isDeferred || former.isDeferred ? options.isDeferred : nil,
+        fastOpenQueue: options.fastOpenQueue ?? (former.fastOpenQueue == nil ? nil : 0))
       switch options.keepalive {
+      case nil where former.keepalive != nil, .off:
+        Sockets.setKeepalive(descriptor, on: false, idle: nil, interval: nil, count: nil)
       case nil: break
       case .on: Sockets.setKeepalive(descriptor, on: true, idle: nil, interval: nil, count: nil)
-      case .off: Sockets.setKeepalive(descriptor, on: false, idle: nil, interval: nil, count: nil)
       case .parameters(let idle, let interval, let count):
         Sockets.setKeepalive(descriptor, on: true, idle: idle, interval: interval, count: count)
       }

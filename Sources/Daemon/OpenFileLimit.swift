@@ -27,6 +27,9 @@ enum OpenFileLimit {
     return []
   }
 
+  /// A quarter of the descriptors that the process may have.
+  static var quarter: Int { Int(clamping: (current()?.rlim_cur ?? 1024) / 4) }
+
   /// Lets the kernel make its table of this process's descriptors as large as it will be, at most for 65,536 (half a
   /// MiB), while there is one thread.
   ///

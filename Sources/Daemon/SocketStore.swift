@@ -24,8 +24,8 @@ final class SocketStore {
   func follow(_ sockets: ListeningSockets) {
     guard isOpen else { return }
     let present = sockets.byKeptName
-    let names = Set(present.map(\.name))
-    for (name, entry) in stored where !names.contains(name) {
+    // A socket that takes the place of one with the same address has the same name.
+    for (name, entry) in stored where !present.contains(where: { $0.name == name && $0.socket === entry.socket }) {
       Notification.send(.forget(socketsNamed: name))
       entry.socket?.handOn(false)
       stored[name] = nil
@@ -33,6 +33,11 @@ final class SocketStore {
     for (name, socket) in present where stored[name] == nil {
       if KeptSocket.store(socket.all, as: name) == .sent { remember(socket, name) }
     }
+  }
+
+  /// Whether the sockets stay open, for the next process, when this one ends.
+  func keeps(_ sockets: ListeningSockets) -> Bool {
+    isOpen && sockets.byKeptName.allSatisfy { name, socket in stored[name]?.socket === socket }
   }
 
   private func remember(_ socket: ListeningSocket, _ name: String) {

@@ -19,7 +19,7 @@ struct Start: Sendable {
   let predecessor: Predecessor?
   /// The sockets of socket units.
   let inherited: [InheritedSocket]
-  /// The sockets of the predecessor.
+  /// The sockets of the predecessor, or of systemd's store.
   let kept: KeptSockets
   let preparation: Preparation
   let sockets: ListeningSockets
@@ -39,7 +39,6 @@ struct Start: Sendable {
     predecessor = try Self.predecessor()
     let passed = if let predecessor { predecessor.sockets } else { try Self.inherit() }
     inherited = passed.filter { !KeptSocket.isName($0.name) }
-    kept = KeptSockets(passed)
     let shared = SharedState()
     self.shared = shared
     let (settings, found) = try Preparation.read(source, sharing: shared)
@@ -64,6 +63,10 @@ struct Start: Sendable {
     var preparation = try NameWait.until { () throws(Refusal) in
       try Preparation(settings, after: found + limits + cores, number: 1, logs: logs, sharing: shared)
     }
+    let passedOn = KeptSockets(passed)
+    kept =
+      predecessor == nil
+      ? passedOn.released(for: settings.http.listeners, mostWaiting: OpenFileLimit.quarter) : passedOn
     sockets = try ListeningSockets(
       for: settings.http.listeners, workers: workers, inherited: inherited, kept: kept, keeping: nil)
     if settings.http.hasWritableAPI { try Self.restoreDenials(shared) }

@@ -37,7 +37,7 @@ final class Supervisor {
   private let kept: KeptSockets
   private let store = SocketStore()
   private let status: ServiceStatus
-  private var results = ReloadResults()
+  private(set) var results = ReloadResults()
   private let confinement: Confinement
   let fleet: WorkerFleet
   private var pidFile: PidFile?
@@ -63,6 +63,9 @@ final class Supervisor {
   private var workload: WorkloadFollower?
   private var replacement: BinaryReplacement?
   private var hasReleasedCode = false
+  /// Another process has taken this one's place.
+  private var isReplaced = false
+  private var isDrainingAll = false
   /// The process that opens what only root may has ended.
   private(set) var hasLostOpener = false
   /// What the start found, for the log.
@@ -173,7 +176,26 @@ final class Supervisor {
         }
       }
     } then: { [self] in
+      retire(sockets.replaced(of: former))
       done(self)
+    }
+  }
+
+  /// Gives whoever waits at sockets of the former generation to the listeners that have their addresses now, and then lets
+  /// the sockets close. Blocks no queue of the workers.
+  private func retire(_ leaving: [ListeningSocket]) {
+    guard !leaving.isEmpty else { return }
+    takeWaiting(at: leaving)
+    DispatchQueue(label: "sallyport.retire").async { [self] in
+      // systemd's store has copies, at which clients wait until it has closed them.
+      Notification.waitUntilProcessed(microseconds: 5_000_000)
+      DispatchQueue.main.async { MainActor.assumeIsolated { self.takeWaiting(at: leaving) } }
+    }
+  }
+
+  private func takeWaiting(at leaving: [ListeningSocket]) {
+    for descriptor in leaving.flatMap(\.all) {
+      fleet.take(WaitingConnection.all(of: descriptor, atMost: OpenFileLimit.quarter), for: sockets)
     }
   }
 
@@ -188,6 +210,7 @@ final class Supervisor {
   }
 
   private func announce() {
+    fleet.take(kept.waiting, for: sockets)
     // Before the pid file and READY=1: who waits for them may ask at once.
     health = HealthListener(healthNames, fleet) { [unowned self] in
       errorLog
@@ -212,7 +235,9 @@ final class Supervisor {
     fleet.metrics.process.follow(shared)
     if let sockets {
       store.begin(kept, sockets)
-      kept.closeUnused(besides: sockets)
+      let (replaced, others) = kept.unused(besides: sockets)
+      for descriptor in others { close(descriptor) }
+      if !replaced.isEmpty { _ = RetiringSockets(replaced) { [self] in fleet.take($0, for: self.sockets) } }
     }
     results.announce()
     watchdog = WatchdogTimer(fleet, log: errorLog)
@@ -437,12 +462,13 @@ final class Supervisor {
     if revocationAges.haveChanged(in: current.material) { handle { $0.reloadAsked(.files) } }
   }
 
-  /// systemd waits for READY=1 after a reload even when nothing changed.
+  /// systemd waits for READY=1 after a reload even when nothing changed, and hears it before `sallyport reload`, which
+  /// ExecReload= runs, reads the result and ends.
   private func endReload(_ result: ReloadResult.State, _ words: String) {
     switch state.phase {
     case .reloading(.configuration, _):
-      results.ended(result, words)
       status.tell(words, with: .ready)
+      results.ended(result, words)
     case .reloading(.files, _), .reloading(.retry, _): status.tell(words)
     case .starting, .serving, .draining, .stopping: break
     }
@@ -491,6 +517,7 @@ final class Supervisor {
         MainActor.assumeIsolated {
           guard replacement?.letGo(handing: self.shared.handedDenials) ?? false else { return self.takeBack() }
           self.pidFile = nil
+          self.isReplaced = true
           Notification.holdBack(true)
           self.handle { $0.replacementServes() }
         }
@@ -508,10 +535,43 @@ final class Supervisor {
   // MARK: End
 
   /// QUIT: running exchanges may complete, for as long as `worker_shutdown_timeout` allows.
+  ///
+  /// While systemd's store keeps the sockets, only the next process could accept from them, which systemd starts when this
+  /// one has ended. So this one serves new clients until those have ended who are connected now.
   private func drain() {
     errorLog.notice("gracefully shutting down")
     tellForgotten()
     renewer.stop()
+    let bound = stopPatience
+    guard !isReplaced, let sockets, store.keeps(sockets) else { return drainAll(within: bound) }
+    status.tell("Draining, and serving new clients meanwhile", with: .stopping)
+    let begun = MonotonicClock.milliseconds
+    // Whoever came meanwhile gets the rest of the time, and a part of it in any case.
+    let last = min(bound / 2, Self.lastPatience)
+    let drainRest: @MainActor @Sendable () -> Void = { [self] in
+      let passed = Int(clamping: MonotonicClock.milliseconds &- begun)
+      drainAll(within: bound > 0 ? max(last, bound - passed) : 0)
+    }
+    fleet.eachUntil({ _, worker, ended in worker.endPresent(ended) }, then: drainRest)
+    guard bound > 0 else { return }
+    DispatchQueue.main.asyncAfter(deadline: .now() + .milliseconds(bound - last)) { [self] in
+      MainActor.assumeIsolated { fleet.each({ _, worker in worker.cutPresent() }, then: drainRest) }
+    }
+  }
+
+  /// Milliseconds.
+  private static let lastPatience = 3000
+
+  /// Milliseconds; 0: no bound. One that was replaced has no part in what systemd stops.
+  private var stopPatience: Int {
+    let own = current.settings.main.shutdownTimeout
+    return own > 0 || isReplaced ? own : StopPatience.milliseconds
+  }
+
+  /// Accepts nobody any more, and ends when everybody has ended. `bound`: in milliseconds; 0: none.
+  private func drainAll(within bound: Int) {
+    guard state.phase == .draining, !isDrainingAll else { return }
+    isDrainingAll = true
     health?.close()
     status.tell("Draining", with: .stopping)
     let former = sockets
@@ -521,7 +581,6 @@ final class Supervisor {
     } then: { [self] in
       handle { $0.stopAsked() }
     }
-    let bound = current.settings.main.shutdownTimeout
     guard bound > 0 else { return }
     DispatchQueue.main.asyncAfter(deadline: .now() + .milliseconds(bound)) { [self] in
       MainActor.assumeIsolated { handle { $0.stopAsked() } }

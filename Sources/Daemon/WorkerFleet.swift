@@ -33,6 +33,11 @@ struct WorkerFleet: Sendable {
       }, then: done)
   }
 
+  /// Gives a client to a worker, by its number. `listener`: of the generation that the worker has by now.
+  func hand(_ client: WaitingConnection, to worker: Int, _ listener: Int) {
+    workers[worker].run { $0.takeOver(client.descriptor, from: client.peer, listener: listener) }
+  }
+
   /// Calls `answered` on the main queue for each of these workers whose loop runs.
   func ask(_ indices: [Int], answered: @escaping @MainActor @Sendable (Int) -> Void) {
     for index in indices where workers.indices.contains(index) {

@@ -65,6 +65,9 @@ public final class Worker {
   private var tcpHandlers: [TCPHandler] = []
   private var nextNumber: UInt64
   private var drained: (@Sendable () -> Void)?
+  /// Whoever `endPresent` waits for, and what it calls then.
+  private var present: Set<ObjectIdentifier> = []
+  private var presentEnded: (@Sendable () -> Void)?
   private var logTicker: LogTicker?
   /// Those of the generation that serves, in the first worker.
   private var healthCheckers: HealthCheckers?
@@ -170,6 +173,13 @@ public final class Worker {
     return true
   }
 
+  /// Takes over a client that was accepted from a socket of before, in place of which a listener of this generation has
+  /// its address.
+  public func takeOver(_ descriptor: Int32, from peer: SocketAddress, listener: Int) {
+    guard !isDraining, let listeners else { return Sockets.refuse(descriptor) }
+    listeners.take(descriptor, peer, listener)
+  }
+
   /// Takes over a connection that another listener has opened (`pass`). `client`: how the client came in there.
   func takeOver(
     _ transport: ByteStream, _ peer: SocketAddress, listener: Int, passes: Int, _ client: PassedClient?
@@ -223,7 +233,9 @@ public final class Worker {
   }
 
   func didClose(_ session: ClientSession) {
-    guard sessions.removeValue(forKey: ObjectIdentifier(session)) != nil else { return }
+    let identity = ObjectIdentifier(session)
+    guard sessions.removeValue(forKey: identity) != nil else { return }
+    if presentEnded != nil, present.remove(identity) != nil { endPresentIfGone() }
     if session.servers.settings.kind == .stream { streamSessions -= 1 }
     budget.giveBack()
     traffic.didClose(session.state)
@@ -286,6 +298,30 @@ public final class Worker {
     stopHealthChecks()
     for session in Array(sessions.values) { session.drain() }
     if sessions.isEmpty && mirrors.isEmpty { finishDraining() }
+  }
+
+  /// Lets the connections that are open end with what they have in progress, and serves new clients meanwhile. Calls `ended`
+  /// once all of those have ended, unless the worker drains before.
+  ///
+  /// For a process whose listening sockets stay open for the next one (systemd's store): nobody else would accept from them
+  /// until this process has ended, and a WebSocket may take its time.
+  public func endPresent(_ ended: @escaping @Sendable () -> Void) {
+    guard !isDraining, presentEnded == nil else { return }
+    presentEnded = ended
+    present = Set(sessions.keys)
+    for session in Array(sessions.values) where !session.askToLeave() { present.remove(ObjectIdentifier(session)) }
+    endPresentIfGone()
+  }
+
+  /// Cuts the connections that `endPresent` still waits for.
+  public func cutPresent() {
+    for session in present.compactMap({ sessions[$0] }) { session.cut() }
+  }
+
+  private func endPresentIfGone() {
+    guard present.isEmpty, let ended = presentEnded else { return }
+    presentEnded = nil
+    ended()
   }
 
   private func stopHealthChecks() {

@@ -4,7 +4,7 @@ import Synchronization
 
 /// A service's notifications to systemd (sd_notify(3)).
 ///
-/// With `Type=notify-reload`, systemd waits for these before it considers the service started or reloaded. Without a
+/// With `Type=notify`, systemd waits for these before it considers the service started or reloaded. Without a
 /// NOTIFY_SOCKET, sending does nothing.
 package enum Notification: Sendable, Hashable {
   case ready

@@ -103,6 +103,19 @@ public enum Sockets {
     return getsockopt(descriptor, Int32(IPPROTO_IPV6), IPV6_V6ONLY, &value, &length) == 0 && value != 0
   }
 
+  /// Whether other sockets of the same user may have the same port (SO_REUSEPORT).
+  public static func sharesPort(_ descriptor: Int32) -> Bool {
+    var value: Int32 = 0
+    var length = socklen_t(MemoryLayout<Int32>.size)
+    return getsockopt(descriptor, SOL_SOCKET, SO_REUSEPORT, &value, &length) == 0 && value != 0
+  }
+
+  /// Lets other sockets of the same user have the same port, or no longer. Takes effect for those that bind it later, also
+  /// if this one listens.
+  public static func sharePort(_ descriptor: Int32, _ shares: Bool) {
+    set(descriptor, SOL_SOCKET, SO_REUSEPORT, shares ? 1 : 0)
+  }
+
   public static func setNoDelay(_ descriptor: Int32) { set(descriptor, Int32(IPPROTO_TCP), TCP_NODELAY, 1) }
 
   /// Seconds; nil leaves the system's.

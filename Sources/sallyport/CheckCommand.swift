@@ -10,7 +10,7 @@ struct CheckCommand: ParsableCommand {
     discussion: """
       Loads certificates, keys and pins as `run` does. The exit status is 0 if the configuration is valid. With --diff it \
       is 0 if nothing changes in whom the configuration trusts, 1 if something does, and 2 if a configuration is not valid. \
-      With --running it is 0 if the API has changed nothing, 1 if it has, and 2 if it can't be asked.
+      With --running it is 0 if nothing differs, 1 if something does, and 2 if the API can't be asked.
       """)
 
   @Argument(help: "The configuration file, as with --config.")
@@ -50,7 +50,10 @@ struct CheckCommand: ParsableCommand {
   @Option(help: "Print what changes in trust and access from this older configuration file to the one of --config.")
   var diff: String?
 
-  @Flag(help: "Print what the API of the running process (`ctl`) has changed that the file does not say.")
+  @Flag(
+    help:
+      "Print what the API of the running process (`ctl`) has changed that the file does not say, and which addresses it listens on that the file doesn't name, or the other way round."
+  )
   var running = false
 
   @Option(help: "With --running: the unix socket that the server of the API listens on.")
@@ -107,10 +110,11 @@ struct CheckCommand: ParsableCommand {
   }
 
   private func tellOfRunning() throws {
-    let changes: [String]
+    var changes = ListenDifference.lines(configuration: path ?? file.likelyPath)
     do throws(APIClient.Fault) {
-      changes = try APIClient(socket: socket, location: location, seconds: 5).changes()
+      changes += try APIClient(socket: socket, location: location, seconds: 5).changes()
     } catch {
+      for change in changes { print(change) }
       complain("error: \(error)")
       throw ExitCode(2)
     }

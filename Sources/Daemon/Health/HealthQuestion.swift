@@ -142,16 +142,22 @@ package struct HealthQuestion {
     }
   }
 
-  /// The address to connect to: the loopback for a socket of all addresses.
-  static func address(_ text: String) -> SocketAddress? {
-    if text.hasPrefix("unix:") { return .unix(path: String(text.dropFirst(5))) }
+  /// The address of a socket as a process tells it; nil: the text is no address.
+  static func bound(_ text: String) -> BoundAddress? {
+    if text.hasPrefix("unix:") { return BoundAddress(.unix(path: String(text.dropFirst(5)))) }
     guard let colon = text.lastIndex(of: ":"), let port = UInt16(text[text.index(after: colon)...]) else { return nil }
     var host = text[..<colon]
     if host.hasPrefix("["), host.hasSuffix("]") { host = host.dropFirst().dropLast() }
-    switch SocketAddress(literal: String(host), port: port) {
-    case .ipv4(0, _): return .ipv4(address: INADDR_LOOPBACK, port: port)
-    case .ipv6(0, 0, _): return .ipv6(high: 0, low: 1, port: port)
-    case let other: return other
+    // Nobody tells which of IPv6 take clients of IPv4, too.
+    return SocketAddress(literal: String(host), port: port).map { BoundAddress($0, isIPv6Only: false) }
+  }
+
+  /// The address to connect to: the loopback for a socket of all addresses.
+  static func address(_ text: String) -> SocketAddress? {
+    switch bound(text)?.address {
+    case .ipv4(0, let port): .ipv4(address: INADDR_LOOPBACK, port: port)
+    case .ipv6(0, 0, let port): .ipv6(high: 0, low: 1, port: port)
+    case let other: other
     }
   }
 }

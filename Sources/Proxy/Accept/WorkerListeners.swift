@@ -29,7 +29,7 @@ final class WorkerListeners: EventTarget {
       SocketAcceptor(
         loop: loop, descriptor: socket.descriptor, isShared: socket.isShared,
         mayAccept: { [unowned self] in mayAccept() },
-        accepted: { [unowned self] in accepted($0, $1, socket.listener) },
+        accepted: { [unowned self] in take($0, $1, socket.listener) },
         exhausted: { [unowned self] error in worker.tellOfRepeated(.crit, "\(error)") })
     }
     isWaiting = false
@@ -67,7 +67,8 @@ final class WorkerListeners: EventTarget {
 
   private var isAwaited: Bool { acceptors.contains(where: \.isAwaited) }
 
-  private func accepted(_ descriptor: Int32, _ peer: SocketAddress, _ listener: Int) {
+  /// Serves a client that was accepted, or refuses it where there is no place.
+  func take(_ descriptor: Int32, _ peer: SocketAddress, _ listener: Int) {
     if worker.accepted(descriptor, peer, listener: listener) { return }
     worker.counters.limits.count(.clientRefused)
     worker.tellShortage(.refuse)

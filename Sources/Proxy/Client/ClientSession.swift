@@ -70,7 +70,13 @@ final class ClientSession: StreamOwner {
   var isEarly: Bool { tls?.isEarly ?? false }
 
   /// Whether the session ends with the exchange in progress.
-  var isLeaving: Bool { worker.isDraining || live !== worker.live }
+  var isLeaving: Bool { worker.isDraining || isAskedToLeave || live !== worker.live }
+
+  /// Whether the connection, once it is idle, takes its next request in the generation that serves by then.
+  var rejoins: Bool { !worker.isDraining && !isAskedToLeave && live !== worker.live }
+
+  /// The connection ends with what it has in progress, while the worker serves others.
+  private var isAskedToLeave = false
 
   func begin() {
     if servers.settings.kind == .stream {
@@ -447,6 +453,14 @@ final class ClientSession: StreamOwner {
 
   /// The worker drains: ends an idle connection. A client that has sent part of a request can complete it.
   func drain() { connection?.drain() }
+
+  /// As `drain`, while the worker serves on. Returns false if the connection hasn't begun, so that it stays.
+  func askToLeave() -> Bool {
+    guard let connection else { return false }
+    isAskedToLeave = true
+    connection.drain()
+    return true
+  }
 
   /// Which connections go before this one at the limit of `worker_connections`; nil: this one stays.
   var evictionRank: EvictionOrder.Rank? {

@@ -292,7 +292,7 @@ final class HTTP1Connection: ClientConnection {
     stream.isPipelined = !input.isEmpty
     // The head promised that the connection stays, and the client may be sending its next request. After a reload that
     // request is for the new generation. The exchange is still ending, so the session moves in a later turn.
-    if session.isLeaving, !worker.isDraining {
+    if session.rejoins {
       phase = .rejoining
       return transport.loop.again(transport)
     }

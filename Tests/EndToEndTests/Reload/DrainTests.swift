@@ -128,6 +128,76 @@ import Testing
     }
     #expect(next.status == 200 && next.text == "two" && next["Connection"]?.lowercased() == "keep-alive")
   }
+
+  private func holding(_ port: UInt16, _ upstream: UInt16) -> String {
+    configuration(
+      """
+      server { listen 127.0.0.1:\(port); location / { return 200 hello; }
+        location /held { proxy_pass http://127.0.0.1:\(upstream); } }
+      """)
+  }
+
+  /// While systemd's store keeps the sockets, nobody else would accept: each new client would wait for one WebSocket.
+  @Test func `under systemd new clients are served until who was connected has ended`() async throws {
+    let scene = try Scene.ofTest()
+    let systemd = try NotifySocket(scene)
+    let port = try scene.port()
+    let go = Flag()
+    let upstream = try ScriptedUpstream(scene) { wire, _ in
+      try wire.serve { _ in
+        go.wait()
+        try wire.answer("held")
+      }
+    }
+    let daemon = try await Sallyport.start(
+      scene, holding(port, upstream.port), environment: systemd.environment.merging(["FDSTORE": "64"]) { $1 })
+    try await systemd.heard("READY=1")
+    let (held, idle) = try (Wire.dial(port: port), Wire.dial(port: port))
+    try held.write("GET /held HTTP/1.1\r\nHost: h\r\n\r\n")
+    try await until("the request at the upstream") { upstream.requests("GET") == 1 }
+    let first = try await offPool {
+      try idle.write(Self.request)
+      return try idle.response()
+    }
+    #expect(first["Connection"]?.lowercased() == "keep-alive")
+    daemon.signal(SIGQUIT)
+    try await systemd.heard("STOPPING=1")
+    // Who was idle is closed in good order, and new clients keep their connections.
+    #expect(try await offPool { try idle.isClosedByPeer() })
+    for _ in 0..<4 {
+      let kept = try Wire.dial(port: port)
+      let answer = try await offPool {
+        try kept.write(Self.request)
+        return try kept.response()
+      }
+      #expect(answer.status == 200 && answer["Connection"]?.lowercased() == "keep-alive")
+    }
+    #expect(daemon.process.ending == nil)
+    go.raise()
+    let last = try await offPool { (try held.response(), try held.isClosedByPeer()) }
+    #expect(last.0.status == 200 && last.0["Connection"]?.lowercased() == "close" && last.1)
+    #expect(try await daemon.process.ended() == .exited(0))
+  }
+
+  /// systemd would kill the process after TimeoutStopSec=.
+  @Test(arguments: [true, false])
+  func `without worker_shutdown_timeout, the unit's bound ends a stop`(isStored: Bool) async throws {
+    let scene = try Scene.ofTest()
+    let systemd = try NotifySocket(scene)
+    let port = try scene.port()
+    var environment = systemd.environment
+    environment["STOP_SECONDS"] = "1"
+    if isStored { environment["FDSTORE"] = "64" }
+    let upstream = try ScriptedUpstream(scene) { wire, _ in while try !wire.readSome().isEmpty {} }
+    let daemon = try await Sallyport.start(scene, holding(port, upstream.port), environment: environment)
+    try await systemd.heard("READY=1")
+    let client = try Wire.dial(port: port)
+    try client.write("GET /held HTTP/1.1\r\nHost: h\r\n\r\n")
+    try await until("the request at the upstream") { upstream.requests("GET") == 1 }
+    daemon.signal(SIGQUIT)
+    #expect(try await daemon.process.ended() == .exited(0))
+    try await daemon.logged("[notice]", "exit")
+  }
 }
 
 extension Scene {

@@ -143,7 +143,7 @@ import Testing
     try await until("the new process to end") { kill(fresh, 0) != 0 }
     let absent = try await scene.sallyport("reload", "--restart", "--config", path)
     #expect(absent.status == 1 && absent.errors.contains("no process runs "), "\(absent.everything)")
-    for arguments in [["reload"], ["reload", "4711", "--restart"], ["reload", "4711", "--config", path]] {
+    for arguments in [["reload", "4711", "--restart"], ["reload", "4711", "--config", path], ["reload", "-c", "-"]] {
       #expect(try await scene.run(Sallyport.binary(), arguments).status == 64, "\(arguments)")
     }
   }
@@ -203,5 +203,119 @@ import Testing
     #expect(try await scene.curl(["http://127.0.0.1:\(port)/"]).status == 200)
     daemon.signal(SIGQUIT)
     #expect(try await daemon.process.ended() == .exited(0))
+  }
+
+  /// A change of a `listen` to an address whose connections the former one took, too: from, to. PORT is the port.
+  static let overlaps = [
+    ("listen PORT;", "listen 127.0.0.1:PORT;"), ("listen 127.0.0.1:PORT;", "listen PORT;"),
+    ("listen PORT;", "listen [::]:PORT ipv6only=off;"),
+    ("listen PORT; listen [::]:PORT;", "listen [::]:PORT ipv6only=off;"),
+    ("listen PORT;", "listen PORT; listen 127.0.0.1:PORT;"),
+  ]
+
+  private func overlapping(_ listen: String, _ port: UInt16, _ word: String, _ workers: Int) -> String {
+    configuration("server { \(listen.replacing("PORT", with: "\(port)")) return 200 \(word); }")
+      .replacing("worker_processes 2", with: "worker_processes \(workers)")
+  }
+
+  /// Asks with a new connection each time until the block says stop, and returns the answers that aren't whole.
+  private func ask(_ port: UInt16, until ended: Flag) async throws -> (count: Int, faults: [String]) {
+    try await offPool {
+      var count = 0
+      var faults: [String] = []
+      while !ended.isRaised {
+        do {
+          let wire = try Wire.dial(port: port)
+          try wire.write("GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")
+          let answer = try wire.response()
+          if answer.status != 200 { faults.append("\(answer.status)") }
+          count += 1
+        } catch { faults.append("\(error)") }
+      }
+      return (count, faults)
+    }
+  }
+
+  @Test(arguments: overlaps, [1, 2])
+  func `a reload to an address that overlaps the former one is taken, and loses no client`(
+    change: (String, String), workers: Int
+  ) async throws {
+    let scene = try Scene.ofTest()
+    let port = try scene.port()
+    let daemon = try await Sallyport.start(scene, overlapping(change.0, port, "one", workers))
+    let end = Flag()
+    async let asked = ask(port, until: end)
+    for (generation, listen) in [(2, change.1), (3, change.0), (4, change.1)] {
+      try daemon.rewrite(overlapping(listen, port, "g\(generation)", workers))
+      daemon.signal(SIGHUP)
+      try await daemon.logged("reconfigured: generation \(generation)")
+      #expect(try await scene.curl(["http://127.0.0.1:\(port)/"]).text == "g\(generation)")
+    }
+    end.raise()
+    let (count, faults) = try await asked
+    #expect(count > 0 && faults.isEmpty, "\(faults)")
+  }
+
+  @Test(arguments: overlaps, [1, 2])
+  func `USR2 to an address that overlaps the former one is taken, and loses no client`(
+    change: (String, String), workers: Int
+  ) async throws {
+    let scene = try Scene.ofTest()
+    let port = try scene.port()
+    let daemon = try await Sallyport.start(scene, overlapping(change.0, port, "one", workers))
+    let end = Flag()
+    async let asked = ask(port, until: end)
+    try daemon.rewrite(overlapping(change.1, port, "two", workers))
+    daemon.signal(SIGUSR2)
+    let fresh = try await successor(scene, of: daemon.process.identifier)
+    #expect(try await daemon.process.ended() == .exited(0))
+    #expect(try await scene.curl(["http://127.0.0.1:\(port)/"]).text == "two")
+    end.raise()
+    let (count, faults) = try await asked
+    #expect(count > 0 && faults.isEmpty, "\(faults)")
+    kill(fresh, SIGTERM)
+    try await until("the new process to end") { kill(fresh, 0) != 0 }
+  }
+
+  /// systemd's store has the sockets of the former configuration. A start that finds them in its way would fail for ever.
+  @Test(arguments: [
+    ("0.0.0.0", "listen 127.0.0.1:PORT;"), ("127.0.0.1", "listen PORT;"), ("0.0.0.0", "listen [::]:PORT ipv6only=off;"),
+    ("0.0.0.0", "listen PORT; listen 127.0.0.1:PORT;"),
+  ])
+  func `a stored socket that no listener names stops no start, and who waits there is served`(
+    former: String, listen: String
+  ) async throws {
+    let scene = try Scene.ofTest()
+    let systemd = try NotifySocket(scene)
+    let port = try scene.port()
+    let daemon = try Sallyport(
+      scene, overlapping(listen, port, "hello", 2),
+      launcher: ["systemd-socket-activate", "--setenv=NOTIFY_SOCKET", "--setenv=FDSTORE"]
+        + ["--fdname=sallyport.listen.\(former)%3A\(port)", "-l", "\(former):\(port)"],
+      environment: systemd.environment.merging(["FDSTORE": "64"]) { $1 })
+    let early = try await waiting(for: "systemd-socket-activate to listen") { try? Wire.dial(port: port) }
+    try early.write(Self.request)
+    // Reading what the process sends lets it go on: it waits until systemd has taken that.
+    let isKept = listen.hasPrefix("listen PORT;") && former == "0.0.0.0"
+    if !isKept { try await systemd.heard("FDSTOREREMOVE=1") }
+    try await systemd.heard("READY=1")
+    let answer = try await offPool { try early.response() }
+    #expect(answer.status == 200 && answer.text == "hello")
+    #expect(try await scene.curl(["http://127.0.0.1:\(port)/"]).text == "hello")
+    daemon.signal(SIGQUIT)
+    #expect(try await daemon.process.ended() == .exited(0))
+  }
+
+  @Test func `a start that finds its address in use says who has it`() async throws {
+    let scene = try Scene.ofTest()
+    let port = try scene.port()
+    let first = try await Sallyport.start(scene, overlapping("listen PORT;", port, "first", 1))
+    let text = overlapping("listen 127.0.0.1:PORT;", port, "second", 1).replacing("pid sallyport.pid;", with: "")
+    try scene.write("second.conf", text: Sallyport.withUser(text))
+    let second = try await scene.sallyport("run", "--config", scene.path("second.conf"))
+    #expect(second.status == 1, "\(second.everything)")
+    #expect(
+      second.errors.contains("process \(first.process.identifier) (sallyport) listens on 0.0.0.0:\(port)"),
+      "\(second.errors)")
   }
 }
