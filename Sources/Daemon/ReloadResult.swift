@@ -2,10 +2,10 @@ import Glibc
 
 /// How the reloads of the configuration went, in the file `reload` of the service's runtime directory.
 ///
-/// systemd before 253 has no protocol for the result of a reload. `sallyport reload` sends HUP and then reads this file, so
-/// that `systemctl reload` fails if the configuration was refused. One line: the number of the reload, its state, and words
+/// systemd has no protocol for a reload that is refused. `sallyport reload` sends HUP and then reads this file, so that
+/// `systemctl reload` fails if the configuration was refused. One line: the number of the reload, its state, and words
 /// for people. Without RuntimeDirectory= there is no file.
-package struct ReloadResult: Sendable, Equatable {
+package struct ReloadResult: Sendable, Hashable {
   package enum State: String, Sendable {
     case running, done
     /// The configuration serves, but for files that can't be loaded.
@@ -74,7 +74,7 @@ package struct ReloadResult: Sendable, Equatable {
 /// Writes the results of one process.
 @MainActor
 struct ReloadResults {
-  private var result = ReloadResult()
+  private(set) var result = ReloadResult()
   private let path = ReloadResult.path
 
   /// The process serves; before that, `sallyport reload` has nothing to wait for.

@@ -23,6 +23,11 @@ struct ConfigurationFile: ParsableArguments {
     if let config { throw ValidationError("\(argument) and --config \(config): name one configuration file") }
   }
 
+  /// For commands that find a process by its configuration.
+  func refuseStandardInput() throws {
+    if config == "-" { throw ValidationError("--config -: only a process with a file can be found") }
+  }
+
   /// The path, or an error that says where a file was sought.
   func path() throws -> String {
     if let config { return config }

@@ -1,4 +1,4 @@
-/// The command lines of nginx's that name no command: `-t`, `-T`, `-c FILE`, also as `-tc FILE`.
+/// The command lines of nginx's that name no command: `-t`, `-T`, `-c FILE`, also as `-tc FILE`, and `-s SIGNAL`.
 enum NginxWords {
   enum Reading {
     /// The words are not nginx's.
@@ -15,6 +15,7 @@ enum NginxWords {
     /// Options of `check`; nil: the configuration is served.
     var test: [String]?
     var isQuiet = false
+    var signal: String?
     var directives: [Substring] = []
     var rest = words[...]
     while let word = rest.popFirst() {
@@ -39,6 +40,7 @@ enum NginxWords {
           switch letter {
           case "c": file = ["--config", value]
           case "g": directives += value.split(separator: ";")
+          case "s" where ["reload", "quit", "stop", "reopen"].contains(value): signal = value
           default: return unsupported(letter, value)
           }
         default: return .none
@@ -52,6 +54,8 @@ enum NginxWords {
       default: return unsupported("g", "\(directive);")
       }
     }
+    // As in nginx, a test comes before a signal.
+    if test == nil, let signal { return .command((signal == "reload" ? ["reload"] : ["signal", signal]) + file) }
     guard let test else { return .command(["run"] + file) }
     return .command(["check"] + file + test + (isQuiet ? ["--quiet"] : []))
   }
@@ -63,11 +67,7 @@ enum NginxWords {
       case ("g", _): "write the directives into the configuration file"
       case ("p", _): "relative names are relative to the folder of the configuration file, which -c FILE names"
       case ("e", _): "write it into the configuration file: error_log \(value);"
-      case (_, "reload"): "send HUP to the process, or: systemctl reload sallyport"
-      case (_, "quit"): "send QUIT to the process, or: systemctl stop sallyport"
-      case (_, "stop"): "send TERM to the process, or: systemctl stop sallyport"
-      case (_, "reopen"): "send USR1 to the process"
-      default: "send a signal to the process: HUP reloads, QUIT drains, TERM stops, USR1 reopens logs"
+      default: "-s reload loads the configuration, quit drains, stop ends at once, reopen makes the logs anew"
       }
     return fault("\"-\(option) \(value)\" is nginx's, but not supported here", hint)
   }

@@ -8,9 +8,9 @@ struct Sallyport: ParsableCommand {
     abstract: "A mutual-TLS reverse proxy that reads nginx's configuration language and pins its upstreams.",
     version: "\(Product.name) \(Product.version)",
     subcommands: [
-      RunCommand.self, ProxyCommand.self, ReloadCommand.self, HealthCommand.self, ControlCommand.self,
-      CheckCommand.self,
-      FormatCommand.self, PinCommand.self, ACMECommand.self, ProbeCommand.self, CACommand.self, TrustCommand.self,
+      RunCommand.self, ProxyCommand.self, ReloadCommand.self, SignalCommand.self, HealthCommand.self,
+      ControlCommand.self, CheckCommand.self, FormatCommand.self, PinCommand.self, ACMECommand.self,
+      ProbeCommand.self, CACommand.self, TrustCommand.self,
       EnvelopeCommand.self, SignatureCommand.self, DemoCommand.self, ManualCommand.self,
     ])
 }

@@ -18,6 +18,7 @@ import Transport
     answer.workers = 4
     answer.silent = [1, 3]
     answer.refusedReload = "x.conf:1:2: error: unknown directive \"x\""
+    answer.reload = ReloadResult(number: 3, state: .refused, words: "a b")
     (answer.failedReplacements, answer.failedReplacement) = (2, "it ended before it served")
     answer.listeners = [
       .init(opening: .tls, expectsHeader: true, address: "[::]:443"),

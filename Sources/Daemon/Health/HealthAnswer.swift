@@ -77,6 +77,8 @@ package struct HealthAnswer: Sendable, Hashable {
   package var silent: [Int] = []
   /// Why the last reload was refused; nil if it was not.
   package var refusedReload: String?
+  /// How the last reload of the configuration goes or went; nil: the process doesn't tell.
+  package var reload: ReloadResult?
   /// USR2: how many new binaries did not start, and why the last one did not.
   package var failedReplacements = 0
   package var failedReplacement: String?
@@ -145,6 +147,10 @@ package struct HealthAnswer: Sendable, Hashable {
     ]
     lines += silent.map { "silent \($0)" }
     if let refusedReload { lines.append("refused \(Self.field(refusedReload))") }
+    if let reload {
+      let words = Self.field(reload.words)
+      lines.append("reload \(ReloadResult(number: reload.number, state: reload.state, words: words).line.dropLast())")
+    }
     if let failedReplacement { lines.append("replacement \(failedReplacements) \(Self.field(failedReplacement))") }
     if hasLostOpener { lines.append("opener ended") }
     lines += listeners.prefix(Self.maximumListeners).map {
@@ -189,6 +195,9 @@ package struct HealthAnswer: Sendable, Hashable {
     case "configuration": configuration = value
     case "opener": hasLostOpener = value == "ended"
     case "refused": refusedReload = value
+    case "reload":
+      guard let result = ReloadResult(value) else { return false }
+      reload = result
     case "generation": return Self.set(&generation, value)
     case "workers": return Self.set(&workers, value)
     case "certificates": return Self.set(&certificateCount, value)

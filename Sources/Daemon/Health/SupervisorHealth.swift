@@ -15,6 +15,7 @@ extension Supervisor {
     answer.version = "\(Product.version)"
     answer.configuration = source.phrase
     answer.generation = current.generation.number
+    answer.reload = results.result
     answer.listeners = listeners
     let presented = PresentedCertificates(current.generation)
     answer.certificates = HealthAnswer.Validity.first(HealthAnswer.maximumCertificates, of: presented.all)

@@ -61,7 +61,7 @@ import Testing
   @Test func `what is nginx's and not to be had says what to do`() async throws {
     let scene = try Scene.ofTest()
     for (words, hint) in [
-      (["-s", "reload"], "send HUP"), (["-s", "quit"], "send QUIT"), (["-s", "reopen"], "USR1"),
+      (["-s", "restart"], "-s reload loads the configuration"),
       (["-p", "/srv", "-t"], "which -c FILE names"), (["-g", "worker_processes 2;"], "into the configuration file"),
       (["-g", "daemon on;"], "the service manager does the rest"), (["-e", "stderr"], "error_log stderr;"),
     ] {
@@ -82,6 +82,43 @@ import Testing
     }
     let both = try await scene.sallyport("check", "a.conf", "--config", "b.conf")
     #expect(both.status == 64 && both.errors.contains("name one configuration file"), "\(both.everything)")
+  }
+
+  /// A process is found as `sallyport health` finds it: by the configuration's path, also by a relative one.
+  @Test func `-s finds the process by its configuration, and reload waits for the result`() async throws {
+    let scene = try Scene.ofTest()
+    let port = try scene.port()
+    func text(_ word: String) -> String { configuration("server { listen 127.0.0.1:\(port); return 200 \(word); }") }
+    let daemon = try await Sallyport.start(scene, text("one"))
+    let path = scene.path("sallyport.conf")
+    for (word, command) in [
+      ("two", ["-s", "reload", "-c", path]), ("three", ["-c", path, "-sreload"]),
+      ("four", ["reload", "--config", path]),
+      ("five", ["reload", "-c", "sallyport.conf"]),
+    ] {
+      try daemon.rewrite(text(word))
+      let result = try await scene.run(Sallyport.binary(), command)
+      #expect(result.status == 0 && result.text.hasPrefix("Serving: generation "), "\(command) \(result.everything)")
+      #expect(try await scene.curl(["http://127.0.0.1:\(port)/"]).text == word)
+    }
+    try daemon.rewrite(text("six") + "nonsense;")
+    for command in [["-s", "reload", "-c", path], ["reload", "--config", path]] {
+      let refused = try await scene.run(Sallyport.binary(), command)
+      #expect(refused.status == 1 && refused.errors.contains("nonsense"), "\(refused.everything)")
+      #expect(refused.errors.contains("generation 5 serves on"), "\(refused.everything)")
+    }
+    rename(scene.path("access.log"), scene.path("access.log.1"))
+    #expect(try await scene.sallyport("-s", "reopen", "-c", path).status == 0)
+    try await until("the new log") { access(scene.path("access.log"), F_OK) == 0 }
+    #expect(try await scene.sallyport("-s", "quit", "-c", path).status == 0)
+    #expect(try await daemon.process.ended() == .exited(0))
+    for command in ["reload", "quit", "stop", "reopen"] {
+      let absent = try await scene.sallyport("-s", command, "-c", path)
+      #expect(absent.status == 1 && absent.errors.hasPrefix("error: no process runs "), "\(absent.everything)")
+    }
+    let next = try await Sallyport.start(scene, text("seven"))
+    #expect(try await scene.sallyport("-s", "stop", "-c", path).status == 0)
+    #expect(try await next.process.ended() == .exited(0))
   }
 
   @Test func `directives without effect are one line at the end, and --verbose says why`() async throws {
