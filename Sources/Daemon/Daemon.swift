@@ -30,6 +30,7 @@ package enum Daemon {
     // who waits for a child of its own learns that it has ended.
     if getpid() == 1 { signal(SIGCHLD, SIG_IGN) }
     Signals.endByFaults()
+    let pause = ActivationPause()
     do throws(Refusal) {
       let start = try Start(source, wording: wording)
       // The supervisor writes them to the log, so the journal would have them twice.
@@ -45,6 +46,8 @@ package enum Daemon {
       print(error.diagnostics.filter { $0.severity != .notice }.map(wording))
       // systemd shows it, with the exit status, where the operator looks first.
       Notification.send(.status("Start refused, \(error.summary(wording))"))
+      // Any other status has systemd wait before the next start.
+      if case .configuration = error.cause { pause.wait() }
       exit(error.cause.exitStatus)
     }
     dispatchMain()
