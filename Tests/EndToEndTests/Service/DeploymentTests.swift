@@ -58,13 +58,12 @@ import Testing
       $0.replacing(" /usr/", with: " \(root)/usr/").replacing(" /etc/", with: " \(root)/etc/")
         .replacing(".build/release/sallyport", with: "$SALLYPORT")
     }
-    #expect(script.count == 5)
+    #expect(script.count == 4)
     try await scene.succeed(
       "sh", "-ec", "cd \(checkout)\n" + script.joined(separator: "\n"), environment: ["SALLYPORT": Sallyport.binary()])
     for name in [
       "usr/local/bin/sallyport", "etc/sysusers.d/sallyport.conf", "etc/systemd/system/sallyport.service",
       "etc/systemd/system/sallyport.service.d/low-ports.conf",
-      "etc/systemd/system/sallyport.service.d/systemd-252.conf",
     ] { #expect(access("\(root)/\(name)", R_OK) == 0, "\(name)") }
     #expect(access("\(root)/usr/local/bin/sallyport", X_OK) == 0)
     // The unit's own paths are those that its head installs to, and the user is made before it is needed.
@@ -75,6 +74,60 @@ import Testing
       .compactMap { words in commands.firstIndex { $0.contains(words) } }
     #expect(order.count == 4 && order == order.sorted())
     #expect(try file("deploy/sysusers.d/sallyport.conf").contains("\nu sallyport "))
+  }
+
+  /// `Type=notify-reload` has no message for a refusal: `systemctl reload` would succeed. And a stop must not end in SIGKILL.
+  @Test func `the unit's reload waits for the result, and its stop ends before systemd's patience`() throws {
+    let lines = try file("deploy/sallyport.service").split(separator: "\n").map(String.init)
+    #expect(lines.filter { $0.hasPrefix("Type=") } == ["Type=notify"])
+    #expect(lines.filter { $0.hasPrefix("ExecReload=") } == ["ExecReload=/usr/local/bin/sallyport reload $MAINPID"])
+    func seconds(_ name: String) -> Int? {
+      lines.first { $0.hasPrefix(name) }.flatMap { Int($0.dropFirst(name.utf8.count)) }
+    }
+    let patience = try #require(seconds("TimeoutStopSec="))
+    #expect(try #require(seconds("Environment=STOP_SECONDS=")) + 5 <= patience)
+    #expect(try file("deploy/sallyport.socket").contains("\nWantedBy=sockets.target sallyport.service\n"))
+  }
+
+  /// An open WebSocket would make an outage of a restart.
+  @Test func `an upgrade replaces the process, and restarts it only where the unit has changed`() throws {
+    let (before, after) = try (file("deploy/debian/preinst"), file("deploy/debian/postinst"))
+    func function(_ text: String) throws -> Substring {
+      let start = try #require(text.range(of: "unit_settings() {"))
+      return text[start.lowerBound..<(try #require(text[start.upperBound...].range(of: "\n}\n")).upperBound)]
+    }
+    #expect(try function(before) == function(after))
+    #expect(after.contains("sallyport reload --restart --config /etc/sallyport/sallyport.conf"))
+    #expect(before.contains("unit_settings >/run/sallyport-unit") && after.contains("$(cat /run/sallyport-unit)"))
+  }
+
+  /// The script's own words, with a `systemctl` that prints a unit.
+  @Test func `only what systemd applies at a start counts as a change of the unit`() async throws {
+    let scene = try Scene.ofTest()
+    let text = try file("deploy/debian/postinst")
+    let start = try #require(text.range(of: "unit_settings() {"))
+    let function = text[start.lowerBound..<(try #require(text[start.upperBound...].range(of: "\n}\n")).upperBound)]
+    try scene.makeFolder("bin")
+    try scene.write("bin/systemctl", text: "#!/bin/sh\n[ \"$*\" = \"cat sallyport.service\" ] && cat \"$UNIT\"\n")
+    chmod(scene.path("bin/systemctl"), 0o755)
+    func settings(_ unit: String) async throws -> String {
+      let path = try scene.write("unit", text: unit)
+      return try await scene.succeed(
+        "sh", "-ec", "\(function)\nunit_settings",
+        environment: ["UNIT": path, "PATH": "\(scene.path("bin")):/usr/bin:/bin"])
+    }
+    let unit =
+      "# /usr/lib/x.service\n[Unit]\nDescription=a\n\n[Service]\nType=notify\nExecStart=/x\n[Install]\nWantedBy=y\n"
+    let former = try await settings(unit)
+    #expect(former.contains("ExecStart=/x") && !former.contains("Description"))
+    for same in [
+      unit.replacing("Description=a", with: "Description=b"), unit.replacing("Type=notify", with: "Type=notify-reload"),
+      unit.replacing("ExecStart", with: "# why\nExecStart"),
+      unit.replacing("ExecStart", with: "ExecReload=/z\nExecStart"),
+    ] { #expect(try await settings(same) == former, "\(same)") }
+    for other in [unit.replacing("/x\n", with: "/x y\n"), unit + "# /etc/d.conf\n[Service]\nUser=z\n"] {
+      #expect(try await settings(other) != former, "\(other)")
+    }
   }
 
   /// A list that is kept twice has a fault in one of them: the package could not be built on a bare system.
@@ -153,7 +206,7 @@ import Testing
       "README.md", "docs/OPERATING.md", "docs/INCIDENTS.md", "deploy/alerts/sallyport.rules.yml",
       "deploy/grafana/sallyport.json", "examples/full.conf",
     ] { #expect(access("\(documents)/\(name)", R_OK) == 0, "\(name)") }
-    for name in ["low-ports.conf", "refuse-restart.conf", "systemd-252.conf"] {
+    for name in ["low-ports.conf", "refuse-restart.conf"] {
       #expect(access(scene.path("root/usr/share/sallyport/\(name)"), R_OK) == 0, "\(name)")
     }
     // A file below /etc that is no conffile would be overwritten by each upgrade.
