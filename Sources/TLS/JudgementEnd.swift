@@ -47,7 +47,14 @@ extension TLSStream {
   /// Client side: whether the upstream may get another request over this connection. Judges it again if its judgement is
   /// over. `now`: seconds since 1970.
   public func isStillTrusted(at now: Int64) -> Bool {
-    upstreamRefusal(by: nil, at: now) == nil
+    // Once a request, so it copies nothing of what a new judgement takes.
+    if !isJudgementOver(at: now) {
+      switch trustResult {
+      case .trusted?, .trustedByPin?, .unverified?: return true
+      case .reportOnlyMismatch?, .refused?, nil: break
+      }
+    }
+    return upstreamRefusal(by: nil, at: now) == nil
   }
 
   /// Client side: judges the upstream again, which has proved its key in the handshake, if its judgement is over or
