@@ -60,7 +60,9 @@ package enum Daemon {
 
   private static func fleet(_ start: Start) throws(Refusal) -> WorkerFleet {
     do throws(SocketError) {
-      return try WorkerFleet(count: start.workers, connections: start.connections, shared: start.shared)
+      return try WorkerFleet(
+        count: start.workers, connections: start.connections,
+        wanted: start.preparation.settings.main.workerConnections, shared: start.shared)
     } catch {
       start.pidFile?.abandon()
       start.confinement.close()

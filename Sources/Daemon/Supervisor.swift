@@ -92,7 +92,7 @@ final class Supervisor {
     confinement = start.confinement
     pidFile = start.pidFile
     current = start.preparation
-    found = start.preparation.diagnostics
+    found = start.diagnostics
     sockets = start.sockets
     self.fleet = fleet
     self.announced = announced
@@ -222,7 +222,7 @@ final class Supervisor {
     } catch {
       errorLog.alert("\(error)")
     }
-    // The start printed these to stderr, which not every system keeps.
+    // The start printed these to stderr, which not every system keeps; or left them to the log (`Daemon.run`).
     if current.settings.main.errorLogs.contains(where: { $0.destination != .stderr }) { log(found) }
     tellStale()
     errorLog.notice("configuration: \(source.phrase)")

@@ -9,14 +9,17 @@ struct WorkerFleet: Sendable {
 
   var count: Int { workers.count }
 
-  /// Makes and starts the loops. Each loop makes its worker first.
-  init(count: Int, connections: Int, shared: SharedState) throws(SocketError) {
+  /// Makes and starts the loops. Each loop makes its worker first. `connections`: how many each worker may hold, where the
+  /// configuration says `wanted`.
+  init(count: Int, connections: Int, wanted: Int? = nil, shared: SharedState) throws(SocketError) {
     var workers: [LoopConfined<Worker>] = []
     let metrics = metrics
     for index in 0..<count {
       let loop = try EventLoop(index: index)
       workers.append(
-        LoopConfined(on: loop) { Worker(loop: $0, connections: connections, metrics: metrics, shared: shared) })
+        LoopConfined(on: loop) {
+          Worker(loop: $0, connections: connections, wanted: wanted, metrics: metrics, shared: shared)
+        })
     }
     self.workers = workers
     for worker in workers { worker.loop.start { _ in } }

@@ -10,6 +10,8 @@ public import Transport
 public final class Worker {
   public let loop: EventLoop
   public let budget: ConnectionBudget
+  /// The limit of open files leaves this worker fewer connections than `worker_connections`.
+  let lacksDescriptors: Bool
   public let metrics: Metrics
   let traffic: WorkerTraffic
   let counters: WorkerCounters
@@ -75,10 +77,13 @@ public final class Worker {
 
   private static let exchangesKept = 64
 
-  /// `metrics` and `shared`: those of all workers. `trace`: only for `sallyport check --explain`.
+  /// `metrics` and `shared`: those of all workers. `wanted`: `worker_connections`, where the limit of open files leaves
+  /// fewer `connections`. `trace`: only for `sallyport check --explain`.
   package init(
-    loop: EventLoop, connections: Int, metrics: Metrics, shared: SharedState, trace: ExplainTrace? = nil
+    loop: EventLoop, connections: Int, wanted: Int? = nil, metrics: Metrics, shared: SharedState,
+    trace: ExplainTrace? = nil
   ) {
+    lacksDescriptors = connections < wanted ?? connections
     self.trace = trace
     self.loop = loop
     self.shared = shared

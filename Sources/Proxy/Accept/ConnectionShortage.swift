@@ -79,7 +79,13 @@ extension Worker {
 
   func tellShortage(_ measure: ConnectionShortage.Measure) {
     let level = if case .refuse = measure { LogLevel.alert } else { LogLevel.warn }
-    tellOfRepeated(level, "\(budget.limit) worker_connections are not enough\(measure.rawValue)")
+    let (limit, effect) = (budget.limit, measure.rawValue)
+    guard lacksDescriptors else {
+      return tellOfRepeated(level, "\(limit) worker_connections are not enough\(effect)")
+    }
+    // More worker_connections would mend nothing here.
+    tellOfRepeated(
+      level, "\(limit) connections, all that the limit of open files leaves a worker, are not enough\(effect)")
   }
 }
 

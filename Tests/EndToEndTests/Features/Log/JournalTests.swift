@@ -137,6 +137,21 @@ struct `Entries of the journal` {
     #expect(!fault.isEmpty && fault.allSatisfy { $0.hasPrefix("<3>") }, "\(scene.text("errors"))")
   }
 
+  @Test func `a warning of the process, not of the configuration, reaches the journal as well`() async throws {
+    let scene = try Scene.ofTest(), port = try scene.port()
+    let journal = try PlayedJournal(scene)
+    let text = """
+      worker_processes 1; pid sallyport.pid; error_log journal notice; events { worker_connections 512; }
+      http { access_log off; server { listen 127.0.0.1:\(port); return 200 x; } }
+      """
+    let daemon = try Sallyport(
+      scene, text, launcher: ["prlimit", "--nofile=128:128"] + Self.toJournal + journal.launcher)
+    try await daemon.untilReady()
+    let entry = try await journal.entry { $0["MESSAGE"]?.contains("exceed open file resource limit: 128") == true }
+    #expect(entry["PRIORITY"] == "4")
+    #expect(scene.text("errors") == "")
+  }
+
   @Test func `a refused client's certificate is in the entries of both logs`() async throws {
     let scene = try Scene.ofTest()
     let journal = try PlayedJournal(scene)

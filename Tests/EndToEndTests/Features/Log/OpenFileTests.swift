@@ -51,6 +51,31 @@ import Testing
     #expect(daemon.errors.contains("hint: it is the hard limit"), "\(daemon.errors)")
   }
 
+  @Test func `a worker that lacks connections by it says so, and not that worker_connections are not enough`()
+    async throws
+  {
+    let scene = try Scene.ofTest(), port = try scene.port()
+    let text = """
+      worker_processes 1; error_log error.log warn; pid sallyport.pid; events { worker_connections 512; }
+      http { access_log off; server { listen 127.0.0.1:\(port); return 200 x; } }
+      """
+    let daemon = try Sallyport(scene, text, launcher: ["prlimit", "--nofile=128:128"])
+    try await daemon.untilReady()
+    // The start's warning is in the log, too.
+    let start = try await daemon.logged("[warn]", "512 worker_connections exceed open file resource limit: 128")
+    let each = try #require(start.firstMatch(of: /each worker takes (\d+)/).flatMap { Int($0.1) })
+    try await offPool {
+      let wires = try (0..<each + 8).map { _ in
+        let wire = try Wire.dial(port: port)
+        try wire.write("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+        return wire
+      }
+      for wire in wires { wire.close() }
+    }
+    try await daemon.logged("\(each) connections, all that the limit of open files leaves a worker, are not enough")
+    #expect(!daemon.errorLog.contains("worker_connections are not enough"))
+  }
+
   @Test func `worker_rlimit_nofile is what it says, or the hard limit where that can't be raised`() async throws {
     let scene = try Scene.ofTest()
     let daemon = try Sallyport(
