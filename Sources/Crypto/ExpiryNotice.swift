@@ -29,6 +29,12 @@ public enum ExpiryNotice: Sendable, Hashable {
     return !isEndless && left <= seconds(from: begin, to: end) ? .ending : .valid
   }
 
+  /// The first second in which it is told of, by seconds since 1970.
+  package func start(from begin: Int64, to end: Int64) -> Int64 {
+    let (start, isBeforeAll) = end.subtractingReportingOverflow(seconds(from: begin, to: end))
+    return isBeforeAll ? .min : start
+  }
+
   /// `end`: nil if the list never ends.
   package func listAge(from begin: Int64, to end: Int64?, at now: Int64) -> ListAge {
     guard begin <= now else { return .future }

@@ -62,6 +62,12 @@ struct BinaryStarter: Sendable {
     }
   }
 
+  /// Whether the other process has ended, without waiting for it. Reaps it.
+  var hasEnded: Bool {
+    var status: Int32 = 0
+    return waitpid(process, &status, WNOHANG) != 0
+  }
+
   /// What the other process is to do.
   private enum Order: UInt8 { case start, end }
 
@@ -73,17 +79,22 @@ struct BinaryStarter: Sendable {
     // The number tells the answer from a late one to an earlier message.
     let bytes = withUnsafeBytes(of: number) { Array($0) } + [order.rawValue] + text
     guard linux_send_descriptors(channel, bytes, bytes.count, descriptors, Int32(clamping: descriptors.count)) >= 0
-    else { throw CannotReplace("the process that starts the binary", errno) }
+    else {
+      let code = errno
+      throw code == EPIPE || code == ECONNRESET ? Self.gone : CannotReplace("the process that starts the binary", code)
+    }
     var answer = Answer(number: ~number, code: 0)
     while answer.number != number {
       let count = recv(channel, &answer, MemoryLayout<Answer>.size, 0)
       if count < 0 && errno == EINTR { continue }
       guard count == MemoryLayout<Answer>.size else {
-        throw CannotReplace("the process that starts the binary has ended or hangs: restart instead")
+        throw Self.gone
       }
     }
     return answer.code
   }
+
+  private static let gone = CannotReplace("the process that starts the binary has ended or hangs: restart instead")
 
   private struct Answer {
     var number: UInt32

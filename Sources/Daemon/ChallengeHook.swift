@@ -101,6 +101,12 @@ final class ChallengeHook: Sendable {
     return failures
   }
 
+  /// Whether the other process has ended, without waiting for it. Reaps it.
+  var hasEnded: Bool {
+    var status: Int32 = 0
+    return waitpid(process, &status, WNOHANG) != 0
+  }
+
   /// Lets the other process end, and waits for that: a moment, or some seconds if it has records to remove.
   func close() {
     shutdown(channel, Int32(SHUT_WR))

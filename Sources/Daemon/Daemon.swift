@@ -55,7 +55,9 @@ package enum Daemon {
 
   /// Prints diagnostics for people, on stderr.
   package static func print(_ diagnostics: [Diagnostic]) {
-    for diagnostic in diagnostics { LogFile.tell("\(diagnostic)", level: diagnostic.severity.level) }
+    for diagnostic in diagnostics {
+      LogFile.tell("\(diagnostic)", level: diagnostic.isOutage ? 2 : diagnostic.severity.level)
+    }
   }
 
   private static func fleet(_ start: Start) throws(Refusal) -> WorkerFleet {

@@ -19,7 +19,8 @@ extension ErrorLog {
     for diagnostic in diagnostics where diagnostic.severity != .notice {
       let place = diagnostic.location.map { "\($0): " } ?? ""
       let hint = diagnostic.hint.map { " (\($0))" } ?? ""
-      log(diagnostic.severity == .error ? .emerg : .warn, "\(place)\(diagnostic.message)\(hint)")
+      let level: LogLevel = diagnostic.severity == .error ? .emerg : diagnostic.isOutage ? .crit : .warn
+      log(level, "\(place)\(diagnostic.message)\(hint)")
     }
   }
 }

@@ -18,25 +18,27 @@ struct RevocationNotice {
     _ list: RevocationList, in file: MaterialReference, _ notice: ExpiryNotice, now: Int64, isFetched: Bool
   ) -> Diagnostic? {
     switch list.age(notice, at: now) {
-    case .begun(.valid): nil
+    case .begun(.valid): return nil
     case .future:
-      Diagnostic(
+      return Diagnostic(
         .warning, at: file.location,
         "\"\(file)\": the revocation list of \(list.issuer) begins on \(list.thisUpdateText) only: until then every certificate of this CA is refused",
-        hint: "compare the clocks of this machine and of the CA: timedatectl")
+        hint: "compare the clocks of this machine and of the CA: timedatectl"
+      ).ofOutage
     case .begun(.ending):
-      Diagnostic(
+      return Diagnostic(
         .warning, at: file.location,
         "\"\(file)\": the revocation list of \(list.issuer) \(ExpiryWords.ends(list.nextUpdate ?? 0, at: now)), on \(list.nextUpdateText)",
         hint: "from then on every certificate of this CA is refused: "
           + (isFetched ? "its CA must publish a new one there" : "put a new list in its place (`sallyport ca upkeep`)"))
     case .begun(.ended):
-      Diagnostic(
+      return Diagnostic(
         .warning, at: file.location,
         "\"\(file)\": the revocation list of \(list.issuer) ended on \(list.nextUpdateText): every certificate of this CA is refused",
         hint: isFetched
           ? "its CA must publish a new one there; sallyport asks again and again"
-          : "put a new list in its place; sallyport loads it without a restart")
+          : "put a new list in its place; sallyport loads it without a restart"
+      ).ofOutage
     }
   }
 

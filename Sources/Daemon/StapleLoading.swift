@@ -75,6 +75,7 @@ extension MaterialLoader {
         faults.append(error)
       }
     }
+    for staple in staples { staple.fail("\"\(file)\" is not usable: \(faults.first?.description ?? "")") }
     report(
       Diagnostic(
         .warning, at: file.location, "\"\(file)\" is not stapled: \(faults.first?.description ?? "")",

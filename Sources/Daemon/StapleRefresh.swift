@@ -2,6 +2,7 @@ import Crypto
 import Dispatch
 import Glibc
 import Observability
+import Proxy
 import TLS
 import Transport
 
@@ -18,11 +19,29 @@ final class StapleRefresh {
   private nonisolated static let soonest: Int64 = 300
   private nonisolated static let latest: Int64 = 3600
 
-  init(pool: BlockingPool) { self.pool = pool }
+  private let faults: OngoingFaults
+  private var staples: [Staple] = []
+
+  init(pool: BlockingPool, faults: OngoingFaults = OngoingFaults()) {
+    self.pool = pool
+    self.faults = faults
+  }
+
+  /// Notes for which certificates handshakes go without a response. Call it every few seconds.
+  func look(now: Int64 = Int64(time(nil))) {
+    var missing: [String: String] = [:]
+    for staple in staples {
+      guard let reason = staple.absence(at: now) else { continue }
+      let subject = "\(staple.question.certificate.subject)"
+      missing[subject] = "no OCSP response is sent with the certificate of \(subject): \(reason)"
+    }
+    faults.set(.staple, missing)
+  }
 
   /// Refreshes these staples from now on, and stops refreshing those of an earlier generation.
   func refresh(_ staples: [Staple], log: ErrorLog) {
     round += 1
+    self.staples = staples
     for timer in timers.values { timer.cancel() }
     timers = [:]
     for staple in staples where !staple.isFromFile { ask(staple, round, log) }
@@ -62,6 +81,7 @@ final class StapleRefresh {
     let subject = "\(staple.question.certificate.subject)"
     let responders = staple.responders
     if responders.isEmpty {
+      staple.fail("no http responder is named")
       log.error("OCSP for \(subject): no http responder is named")
       return latest
     }
@@ -72,6 +92,7 @@ final class StapleRefresh {
           ? responder.addressesForCertificate(elseBy: "name the responder in ssl_stapling_responder") : nil
         let (answer, der) = try responder.ask(staple.question, now: now, at: addresses)
         guard answer.status == .good else {
+          staple.fail("the responder says \(answer.status)")
           log.error("OCSP for \(subject): the responder says \(answer.status): not stapled")
           return soonest
         }
@@ -79,6 +100,7 @@ final class StapleRefresh {
         log.info("OCSP for \(subject): stapled")
         return wait(age: 0, left: answer.validUntil - now)
       } catch {
+        staple.fail("\(error)")
         let next = index + 1 < responders.count ? "; the next responder is asked" : ""
         log.error("OCSP for \(subject): \(error)\(next)")
       }

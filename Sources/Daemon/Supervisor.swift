@@ -66,8 +66,6 @@ final class Supervisor {
   /// Another process has taken this one's place.
   private var isReplaced = false
   private var isDrainingAll = false
-  /// The process that opens what only root may has ended.
-  private(set) var hasLostOpener = false
   /// What the start found, for the log.
   private let found: [Diagnostic]
   /// The units without effect that the log has told of.
@@ -82,7 +80,7 @@ final class Supervisor {
     healthNames = start.healthNames
     logs = start.logs
     shared = start.shared
-    stapling = StapleRefresh(pool: start.shared.pool)
+    stapling = StapleRefresh(pool: start.shared.pool, faults: start.shared.ongoing)
     upkeep = AuthorityUpkeep(start.shared)
     renewer = CertificateRenewer(start.shared, fleet.metrics.process, start.confinement.hook)
     inherited = start.inherited
@@ -246,7 +244,9 @@ final class Supervisor {
     } tick: { [unowned self] in
       watchRevocations()
       workload?.watchEnd()
-      watchOpener()
+      watchHelpers()
+      stapling.look()
+      shared.unwritten.retry(shared.pool, errorLog)
       releaseCodeOnce()
       fetching?.tick()
       fleet.metrics.process.take(.sample())
@@ -436,6 +436,7 @@ final class Supervisor {
     fileWatcher?.watch(current.files)
     retry = RetryTurns()
     if !current.stale.isEmpty { retry.failed() }
+    shared.unwritten.follow(current.settings.http, denials: DenialState.folder.map { DenialState(folder: $0).path })
     stapling.refresh(Array(current.material.staples.values), log: errorLog)
     upkeep.keep(current.settings.http, log: errorLog)
     fetching?.follow(current.material.fetched, current.settings.http, log: errorLog)
@@ -451,11 +452,25 @@ final class Supervisor {
     handle { $0.reloadAsked(.files) }
   }
 
-  /// Serving goes on with what has been read.
-  private func watchOpener() {
-    guard !hasLostOpener, confinement.opener?.hasEnded ?? false else { return }
-    hasLostOpener = true
-    errorLog.alert("the process that opens root's files has ended: restart, or replace the process (USR2)")
+  /// Tells once of a process beside this one that has ended, such as one that somebody or the kernel killed. Serving goes
+  /// on with what has been read.
+  private func watchHelpers() {
+    if confinement.opener?.hasEnded ?? false,
+      shared.ongoing.note(.helper, "opener", "the process that opens root's files has ended: restart, or send USR2")
+    {
+      errorLog.alert("the process that opens root's files has ended: restart, or replace the process (USR2)")
+    }
+    if confinement.starter?.hasEnded ?? false,
+      shared.ongoing.note(.helper, "starter", "the process that starts a new binary (USR2) has ended: restart")
+    {
+      errorLog.alert("the process that starts a new binary (USR2) has ended: restart instead of replacing the process")
+    }
+    if confinement.hook?.hasEnded ?? false,
+      shared.ongoing.note(.helper, "hook", "the process that runs the programs of dns-01 has ended: restart")
+    {
+      errorLog.alert(
+        "the process that runs the programs of dns-01 has ended: restart, or no certificate is renewed by it")
+    }
   }
 
   private func watchRevocations() {

@@ -25,6 +25,9 @@ public struct Diagnostic: Sendable, Hashable, CustomStringConvertible {
   private var hintWording: Wording?
   /// The name of a directive that is taken and has no effect; nil for all other messages.
   public var idleDirective: String?
+  /// A warning of what refuses clients now, or upstreams: the log has it at `crit`. It stops no start, which could mend
+  /// nothing.
+  public var isOutage = false
 
   public init(_ severity: Severity, at location: SourceLocation?, _ message: Wording, hint: Wording? = nil) {
     self.severity = severity
@@ -46,6 +49,13 @@ public struct Diagnostic: Sendable, Hashable, CustomStringConvertible {
   public var hint: String? {
     get { hintWording?.text }
     set { hintWording = newValue.map { Wording($0) } }
+  }
+
+  /// The same as one of what refuses clients or upstreams now.
+  package var ofOutage: Diagnostic {
+    var other = self
+    other.isOutage = true
+    return other
   }
 
   /// The same for what an error stops otherwise, and not here.

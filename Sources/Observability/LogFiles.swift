@@ -138,6 +138,11 @@ public final class LogFiles: Sendable {
     }
   }
 
+  /// The logs that lose lines now, and why.
+  public var losing: [(path: String, reason: String)] {
+    losses.current() + [LogFile.standardOutput, .standardError].flatMap { $0.losses.current() }
+  }
+
   private func sink(for destination: LogDestination) throws(LogDestinationError) -> LogSink {
     switch destination {
     case .stderr: .file(.standardError)

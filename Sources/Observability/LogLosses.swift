@@ -67,6 +67,14 @@ public final class LogLosses: Sendable {
     state.withLock { $0.losses[path]?.isOver = true }
   }
 
+  /// The logs that lose lines, and why: those that have lost one, and have not taken any for some time since.
+  func current(now: UInt64 = MonotonicClock.milliseconds) -> [(path: String, reason: String)] {
+    guard isLosing.load(ordering: .relaxed) else { return [] }
+    return state.withLock { $0.losses }
+      .filter { !$0.value.isOver || LineFolding.age($0.value.lastAt, now) < Self.calm }
+      .map { (path: $0.key, reason: Self.words($0.value.code)) }.sorted { $0.path < $1.path }
+  }
+
   /// What changed since the last call.
   public func changes(now: UInt64 = MonotonicClock.milliseconds) -> [Change] {
     guard isLosing.load(ordering: .relaxed) else { return [] }

@@ -36,6 +36,10 @@ package final class SharedState: Sendable {
   /// How the stores stand that machines share.
   let stores = StoreRecords()
   let workers = WorkerDirectory()
+  /// What goes on being wrong, for `health`, the status page and the metrics.
+  package let ongoing = OngoingFaults()
+  /// State files of the API that are to be written again.
+  package let unwritten: UnwrittenStates
   package let keyvals = KeyvalZones()
   /// Certificates that the API denies.
   let denials = ClientDenials()
@@ -49,6 +53,7 @@ package final class SharedState: Sendable {
 
   package init() {
     pool = BlockingPool()
+    unwritten = UnwrittenStates(ongoing)
     spans = SpanExporter(pool)
     resolver = Resolver(pool: pool)
     ocsp = OCSPClient(pool: pool)

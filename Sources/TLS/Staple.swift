@@ -19,6 +19,8 @@ package final class Staple: Sendable {
     var takenAt: Int64
   }
   private let response = Mutex<Response?>(nil)
+  /// Why there is no newer response; nil: nothing went wrong.
+  private let fault = Mutex<String?>(nil)
 
   /// Who is asked, one after the other until one has an answer.
   package var responders: [StatusResponder] { responder.map { [$0] } ?? question.responders }
@@ -33,12 +35,24 @@ package final class Staple: Sendable {
   /// stays until it expires.
   package func put(_ der: [UInt8], validUntil: Int64, at tick: Int64 = MonotonicClock.seconds) {
     response.withLock { $0 = Response(der: der, validUntil: validUntil, takenAt: tick) }
+    fault.withLock { $0 = nil }
   }
 
   /// Copies the response of another staple for the same certificate.
   package func take(over other: Staple) {
-    let known = other.response.withLock { $0 }
+    let (known, reason) = (other.response.withLock { $0 }, other.fault.withLock { $0 })
     response.withLock { $0 = known }
+    fault.withLock { $0 = reason }
+  }
+
+  /// Notes why there is no newer response. The one that there is stays until it expires.
+  package func fail(_ reason: String) { fault.withLock { $0 = reason } }
+
+  /// Why handshakes go without a response; nil if they have one, or nobody has answered or failed yet.
+  package func absence(at now: Int64) -> String? {
+    guard current(at: now) == nil else { return nil }
+    if let reason = fault.withLock({ $0 }) { return reason }
+    return validUntil.map { _ in isFromFile ? "the response of the file has ended" : "the response has ended" }
   }
 
   /// Returns the response unless there is none or it has expired.

@@ -15,8 +15,9 @@ struct HealthCommand: ParsableCommand {
       none, and needs no shell.
 
       Exit status: 0 if every fact is good, 1 if one has failed, 2 for a mistake in the command line, and 3 if none has \
-      failed but there is a warning (WARN): the last reload was refused, or a certificate, a CA or a revocation list ends soon \
-      (ssl_expiry_warning). A file that can't be loaded is FAILED, while its former content serves. Warnings and files are for \
+      failed but there is a warning (WARN): the last reload was refused, a log loses lines, a state of the API isn't written, \
+      an OCSP response is missing, a register can't be asked, a process beside the one that serves has ended, or a \
+      certificate, a CA or a revocation list ends soon (ssl_expiry_warning). A file that can't be loaded is FAILED, while its former content serves. Warnings and files are for \
       people. So a probe that takes a process out of service should say --ready. A \
       restart mends no expired certificate, so a probe that restarts should say --live.
       """)

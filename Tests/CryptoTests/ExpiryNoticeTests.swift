@@ -15,6 +15,15 @@ import Testing
     #expect(ages(0, left: [0]) == [.ended])
   }
 
+  @Test(arguments: [365, 30, 6]) func `an alert that compares with its start says the same`(days: Int64) {
+    for notice in [ExpiryNotice.standard, .before(seconds: 2 * day)] {
+      let start = notice.start(from: 0, to: days * day)
+      #expect(notice.age(from: 0, to: days * day, at: start - 1) == .valid)
+      #expect(notice.age(from: 0, to: days * day, at: start) == .ending)
+    }
+    #expect(ExpiryNotice.standard.start(from: 0, to: 6 * day) == 6 * day - 6 * day / 4)
+  }
+
   @Test func `a time of the configuration counts as it is`() {
     #expect(ExpiryNotice.before(seconds: 60 * day).age(from: 0, to: 30 * day, at: 1) == .ending)
     #expect(ExpiryNotice.before(seconds: 0).age(from: 0, to: 30, at: 29) == .valid)
@@ -26,6 +35,7 @@ import Testing
     for notice in [ExpiryNotice.standard, .before(seconds: .max), .before(seconds: 0)] {
       for now in [Int64.min, -1, 0, 1, .max] {
         #expect((notice.age(from: begin, to: end, at: now) == .ended) == (end <= now))
+        _ = notice.start(from: begin, to: end)
         _ = ExpiryWords.ends(end, at: now)
       }
     }

@@ -34,7 +34,7 @@ import Transport
     answer.lists = [.init(update: 1, end: 2, issuer: "CN=a b"), .init(update: -3, end: nil, issuer: "CN=c")]
     answer.notice = .before(seconds: 5)
     answer.workloadProblem = (false, "the agent can't be followed")
-    answer.hasLostOpener = true
+    answer.faults = [.init(kind: "helper", text: "a b has ended"), .init(kind: "later", text: "c")]
     answer.files = [.init(isStale: true, text: "NOT in effect: a b"), .init(isStale: false, text: "c")]
     return answer
   }
@@ -75,7 +75,7 @@ import Transport
       "workers -1", "workers x", "silent -1", "listener tls", "listener odd bare x", "certificate 1 x y", "word",
       "authority 1 x y", "list 1", "list x 1 a",
       "list 1 x a", "notice -1", "notice x",
-      "replacement 1", "replacement x y",
+      "replacement 1", "replacement x y", "fault helper",
     ] {
       #expect(HealthAnswer(text: text.replacing("\nend\n", with: "\n\(wrong)\nend\n")) == nil, "\(wrong)")
     }
@@ -87,6 +87,7 @@ import Transport
       var answer = Self.full
       answer.silent = []
       answer.files = []
+      answer.faults = []
       answer.workloadProblem = nil
       (answer.authorities, answer.lists, answer.notice) = ([], [], .standard)
       answer.certificates = [.init(notBefore: 0, notAfter: 200, file: "a")]
@@ -100,6 +101,10 @@ import Transport
     #expect(!isHealthy { $0.silent = [2] })
     #expect(!isHealthy { $0.workloadProblem = (true, "no identity") })
     #expect(!isHealthy { $0.workloadProblem = (false, "no agent") })
+    for kind in OngoingFaults.Kind.allCases {
+      #expect(!isHealthy { $0.faults = [.init(kind: kind.rawValue, text: "x")] }, "\(kind)")
+    }
+    #expect(!isHealthy { $0.faults = [.init(kind: "later", text: "x")] })
     #expect(!isHealthy { $0.workers = 0 })
     #expect(!isHealthy { $0.generation = 0 })
     #expect(!isHealthy { $0.certificates[0].notBefore = 101 })

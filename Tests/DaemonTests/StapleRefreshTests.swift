@@ -1,6 +1,7 @@
 import Transport
 import Crypto
 import Observability
+import Proxy
 import TLS
 import TestSupport
 import Testing
@@ -18,6 +19,32 @@ import Testing
     #expect(StapleRefresh.wait(age: 0, left: 1200) == 600 && StapleRefresh.wait(age: 600, left: 600) == 0)
     #expect(StapleRefresh.wait(age: 0, left: 20) == 300 && StapleRefresh.wait(age: 400, left: -380) == 0)
     #expect(StapleRefresh.wait(age: .max, left: .max) == 0 && StapleRefresh.wait(age: -5, left: .min) == 300)
+  }
+
+  @MainActor
+  @Test func `a response that ends, or never comes, is a fault that goes on`() async throws {
+    let authority = try TestAuthority(), faults = OngoingFaults()
+    let question = OCSPRequest(of: try authority.server().certificate, issuedBy: authority.root.certificate)
+    let staple = Staple(question, responder: nil, isFromFile: true)
+    let refresh = StapleRefresh(pool: BlockingPool(), faults: faults)
+    refresh.refresh([staple], log: ErrorLog([]))
+    // Nobody has answered yet, and nothing has failed.
+    refresh.look(now: 0)
+    #expect(faults.current.isEmpty)
+    staple.put([1], validUntil: 100)
+    staple.fail("no route")
+    refresh.look(now: 99)
+    #expect(faults.current.isEmpty)
+    refresh.look(now: 100)
+    #expect(faults.current.map(\.kind) == [.staple] && faults.current[0].words.hasSuffix(": no route"))
+    staple.put([1], validUntil: 200)
+    refresh.look(now: 150)
+    #expect(faults.current.isEmpty)
+    refresh.look(now: 200)
+    #expect(faults.current.first?.words.hasSuffix("the response of the file has ended") == true)
+    refresh.refresh([], log: ErrorLog([]))
+    refresh.look(now: 200)
+    #expect(faults.current.isEmpty)
   }
 
   @MainActor

@@ -270,6 +270,16 @@ import Testing
     #expect(losses.changes(now: 12_002) == [] && losses.total == 1001)
   }
 
+  @Test func `is one that loses them now until it has taken some for two seconds`() {
+    let losses = LogLosses()
+    #expect(losses.current(now: 0).isEmpty)
+    losses.note("a", 1, ENOSPC, tellsStandardError: false, now: 1000)
+    #expect(losses.current(now: 90_000).map(\.path) == ["a"])
+    losses.noteSuccess("a")
+    #expect(losses.current(now: 2999).map(\.reason) == ["(28: No space left on device)"])
+    #expect(losses.current(now: 3000).isEmpty)
+  }
+
   @Test(arguments: [
     "", "a", "plain text that is longer", "quo\"te", "eight by\"", "back\\slash", "seven \u{7f}", "é", "line\n",
     "1234567\u{1}",

@@ -82,8 +82,6 @@ package struct HealthAnswer: Sendable, Hashable {
   /// USR2: how many new binaries did not start, and why the last one did not.
   package var failedReplacements = 0
   package var failedReplacement: String?
-  /// The process that opens what only root may has ended: a reload can't read root's files.
-  package var hasLostOpener = false
   package var listeners: [Listener] = []
   /// The certificates that end first.
   package var certificates: [Validity] = []
@@ -97,6 +95,15 @@ package struct HealthAnswer: Sendable, Hashable {
   package var troubles: [Trouble] = []
   /// How each `shared_store` stands.
   package var stores: [Store] = []
+
+  /// What goes on being wrong.
+  package var faults: [Fault] = []
+
+  package struct Fault: Sendable, Hashable {
+    /// That of `OngoingFaults`, perhaps of a later version.
+    package var kind: String
+    package var text: String
+  }
 
   /// The files that are without effect, or that can't be read.
   package var files: [FileState] = []
@@ -131,6 +138,7 @@ package struct HealthAnswer: Sendable, Hashable {
   package static let maximumCertificates = 64
   package static let maximumLists = 64
   package static let maximumFiles = 32
+  package static let maximumFaults = 32
   /// The longest text, and the most that a client reads.
   package static let maximumLength = 256 << 10
   private static let maximumField = 1024
@@ -152,7 +160,6 @@ package struct HealthAnswer: Sendable, Hashable {
       lines.append("reload \(ReloadResult(number: reload.number, state: reload.state, words: words).line.dropLast())")
     }
     if let failedReplacement { lines.append("replacement \(failedReplacements) \(Self.field(failedReplacement))") }
-    if hasLostOpener { lines.append("opener ended") }
     lines += listeners.prefix(Self.maximumListeners).map {
       "listener \($0.opening.rawValue) \($0.expectsHeader ? "header" : "bare") \(Self.field($0.address))"
     }
@@ -173,6 +180,7 @@ package struct HealthAnswer: Sendable, Hashable {
     lines += files.prefix(Self.maximumFiles).map {
       "file \($0.isStale ? "stale" : "unreadable") \(Self.field($0.text))"
     }
+    lines += faults.prefix(Self.maximumFaults).map { "fault \(Self.field($0.kind)) \(Self.field($0.text))" }
     if let problem { lines.append("spiffe \(problem.isFatal ? "failed" : "warning") \(Self.field(problem.text))") }
     if case .before(let seconds) = notice { lines.append("notice \(seconds)") }
     return lines.joined(separator: "\n") + "\nend\n"
@@ -193,7 +201,6 @@ package struct HealthAnswer: Sendable, Hashable {
     switch name {
     case "version": version = value
     case "configuration": configuration = value
-    case "opener": hasLostOpener = value == "ended"
     case "refused": refusedReload = value
     case "reload":
       guard let result = ReloadResult(value) else { return false }
@@ -238,6 +245,10 @@ package struct HealthAnswer: Sendable, Hashable {
       let words = value.split(separator: " ", maxSplits: 1).map(String.init)
       guard words.count == 2, ["stale", "unreadable"].contains(words[0]) else { return false }
       files.append(FileState(isStale: words[0] == "stale", text: words[1]))
+    case "fault":
+      let words = value.split(separator: " ", maxSplits: 1).map(String.init)
+      guard words.count == 2 else { return false }
+      faults.append(Fault(kind: words[0], text: words[1]))
     case "spiffe":
       let words = value.split(separator: " ", maxSplits: 1).map(String.init)
       guard words.count == 2, ["failed", "warning"].contains(words[0]) else { return false }

@@ -1,6 +1,7 @@
 import Crypto
 import Glibc
 import Observability
+import Proxy
 
 /// One thing that `sallyport health` found, for a line of its own.
 package struct HealthFact: Sendable, Hashable {
@@ -11,6 +12,21 @@ package struct HealthFact: Sendable, Hashable {
     case spiffe = "SPIFFE"
     case store = "shared store"
     case file
+    case register, log
+    case state = "state file"
+    case staple = "OCSP response"
+
+    /// `kind`: that of a fault that goes on.
+    init(kind: String) {
+      self =
+        switch OngoingFaults.Kind(rawValue: kind) {
+        case .register, .upkeep: .register
+        case .state: .state
+        case .staple: .staple
+        case .log: .log
+        case .helper, nil: .process
+        }
+    }
   }
 
   /// In the order of their weight.
@@ -71,11 +87,8 @@ package struct HealthReport: Sendable, Hashable {
     facts.append(HealthFact(subject: subject, state: state, text: text))
   }
 
-  /// The former generation serves on, and a restart would end it. A reload may need what only root may open.
+  /// The former generation serves on, and a restart would end it.
   mutating func judgeReload() {
-    if answer?.hasLostOpener ?? false {
-      add(.process, .warning, "the one that opens root's files has ended: restart, or replace the process (USR2)")
-    }
     if let refused = answer?.refusedReload { add(.reload, .warning, "the last one was refused: \(refused)") }
   }
 
@@ -95,6 +108,7 @@ package struct HealthReport: Sendable, Hashable {
       if state != .good { add(.authority, .warning, "\(authority.file) \(text)") }
     }
     for file in answer.files { add(.file, file.isStale ? .failed : .warning, file.text) }
+    for fault in answer.faults { add(HealthFact.Subject(kind: fault.kind), .warning, fault.text) }
     for store in answer.stores { add(.store, store.isGood ? .good : .warning, store.text) }
     for list in answer.lists { judge(list, answer.notice, now) }
     for trouble in answer.troubles { add(.certificate, trouble.isServing ? .warning : .failed, trouble.text) }

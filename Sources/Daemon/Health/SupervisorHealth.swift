@@ -27,7 +27,6 @@ extension Supervisor {
     answer.troubles = fleet.metrics.process.troubles(at: now).map {
       HealthAnswer.Trouble(isServing: $0.isServing, text: $0.words)
     }
-    answer.hasLostOpener = hasLostOpener
     let identity = shared.workload.current
     answer.workloadProblem = identity.endpoint == nil ? nil : identity.problem(at: now)
     answer.stores = shared.storeStates(of: current.settings.http).map {
@@ -38,6 +37,7 @@ extension Supervisor {
       + current.files.forbidden.map {
         HealthAnswer.FileState(isStale: false, text: WatchedFiles.words(ofForbidden: $0))
       }
+    answer.faults = fleet.metrics.process.ongoing.map { HealthAnswer.Fault(kind: $0.kind.rawValue, text: $0.words) }
     answer.notice = current.settings.http.expiryNotice
     return answer
   }

@@ -50,6 +50,35 @@ import Testing
     try await until("the new one to end") { processes(of: path).isEmpty }
   }
 
+  @Test(.enabled(if: ProcessInfo.processInfo.environment["SALLYPORT_SANITIZER"] == nil, "there is no sandbox"))
+  func `its end is told, leaves no zombie, and USR2 then says what to do`() async throws {
+    let scene = try Scene.ofTest()
+    let port = try scene.port()
+    let daemon = try await Sallyport.start(
+      scene,
+      configuration(
+        """
+        server { listen 127.0.0.1:\(port); location / { return 200 one; } location = /metrics { metrics; }
+          location = /status { status; } }
+        """))
+    let main = daemon.process.identifier, path = scene.path("sallyport.conf")
+    let starter = try #require(processes(of: path).subtracting([main]).first)
+    kill(starter, SIGKILL)
+    try await daemon.logged("[alert]", "the process that starts a new binary (USR2) has ended")
+    #expect(kill(starter, 0) != 0, "a zombie is left")
+    let health = try await scene.sallyport("health", "--config", path)
+    #expect(health.status == 3, "\(health.everything)")
+    #expect(health.text.contains("WARN    process: the process that starts a new binary"), "\(health.text)")
+    let page = try PrometheusPage(try await scene.curl(["http://127.0.0.1:\(port)/metrics"]).text)
+    #expect(page.value("sallyport_ongoing_faults", ["kind": "helper"]) == 1)
+    let status = try await scene.curl(["http://127.0.0.1:\(port)/status"]).text
+    #expect(status.contains("The process that starts a new binary"), "\(status)")
+    daemon.signal(SIGUSR2)
+    try await daemon.logged("the new binary did not start", "has ended or hangs: restart instead")
+    #expect(!daemon.errorLog.contains("Broken pipe"))
+    #expect(try await scene.curl(["http://127.0.0.1:\(port)/"]).text == "one")
+  }
+
   @Test func `a start without standard input leaves no process behind`() async throws {
     let scene = try Scene.ofTest()
     let port = try scene.port()

@@ -339,7 +339,7 @@ struct `The opener of root's files` {
     try await daemon.logged("[alert]", "the process that opens root's files has ended")
     let health = try await scene.sallyport("health", "--config", scene.path("sallyport.conf"))
     #expect(
-      health.text.contains("WARN    process: the one that opens root's files has ended"), "\(health.everything)")
+      health.text.contains("WARN    process: the process that opens root's files has ended"), "\(health.everything)")
     try issue(scene, authorities.second, "keys/server")
     daemon.signal(SIGHUP)
     try await daemon.logged("the new configuration is refused")

@@ -300,23 +300,32 @@ private final class APIHandler: ContentHandler {
     _ zone: KeyvalZone, _ state: KeyvalState?, _ exchange: Exchange, then: @escaping (Exchange) -> Void
   ) {
     guard let state else { return then(exchange) }
-    let now = exchange.worker.loop.now, change = zone.changes
+    let change = zone.changes
+    // If this fails, it runs again later.
     kept(at: state.path, exchange, then: then) { () throws(KeyvalState.Fault) in
-      try zone.keep(change) { () throws(KeyvalState.Fault) in try state.write(zone, now: now) }
+      try zone.keep(change) { () throws(KeyvalState.Fault) in try state.write(zone, now: MonotonicClock.milliseconds) }
     }
   }
 
-  /// Writes a file on a thread of the pool. The change itself stays if that fails.
+  /// Writes a file on a thread of the pool. If that fails, the change itself stays, and the file is written again until it
+  /// can be. `write`: writes what counts when it runs.
   private func kept<Fault: Error>(
     at path: String, _ exchange: Exchange, then: @escaping (Exchange) -> Void,
     write: @escaping @Sendable () throws(Fault) -> Void
   ) {
-    PendingWork.run(.stateFiles, for: exchange, at: path) { () -> String? in
+    let unwritten = exchange.worker.shared.unwritten
+    let attempt: UnwrittenStates.Write = {
       do throws(Fault) { try write() } catch { return "\(error)" }
       return nil
+    }
+    PendingWork.run(.stateFiles, for: exchange, at: path) { () -> String? in
+      let fault = attempt()
+      unwritten.note(path, fault, attempt)
+      return fault
     } _: { [self] exchange, fault in
       guard let fault else { return then(exchange) }
-      exchange.log(.error, "api: \"\(path)\" could not be written, so a restart forgets the change: \(fault)")
+      exchange.log(
+        .error, "api: \"\(path)\" could not be written, so a restart forgets the change until it can be: \(fault)")
       refuse(
         APIFault(status: 500, code: "StateNotWritten", text: "the change is made, but a restart forgets it"), exchange)
     }

@@ -1,3 +1,4 @@
+import Crypto
 import HTTP
 import Observability
 import SPIFFE
@@ -23,9 +24,11 @@ struct MetricsPage {
     page.attempts(snapshot.upstreams)
     page.health(snapshot.generation.health)
     page.certificates(snapshot)
+    page.warnings(snapshot)
     page.notices(snapshot.notices)
     page.lists(snapshot)
     page.renewals(snapshot.renewals)
+    page.ongoing(snapshot.ongoing)
     if let spans = snapshot.spans { page.spans(spans.counts) }
     page.stores(snapshot)
     page.gauge(
@@ -380,6 +383,21 @@ struct MetricsPage {
     }
   }
 
+  private mutating func warnings(_ snapshot: MetricsSnapshot) {
+    page.family(
+      "sallyport_certificate_warning_timestamp_seconds", .gauge,
+      "From when a loaded certificate is told of as one that ends soon (ssl_expiry_warning).")
+    let notice = snapshot.generation.http.expiryNotice
+    for (certificate, begin, end) in snapshot.certificates {
+      page.sample(
+        "sallyport_certificate_warning_timestamp_seconds",
+        [
+          "side": certificate.side.rawValue, "use": certificate.use.rawValue, "server": certificate.server,
+          "subject": certificate.subject,
+        ], notice.start(from: begin, to: end))
+    }
+  }
+
   /// Nothing as long as no such client has come.
   private mutating func notices(_ notices: [CertificateNotices.Count]) {
     guard !notices.isEmpty else { return }
@@ -405,6 +423,16 @@ struct MetricsPage {
       ] {
         page.sample("sallyport_shared_store_commands_total", ["store": store, "result": result], count)
       }
+    }
+  }
+
+  /// How many there are of each kind. What they are is on the status page.
+  private mutating func ongoing(_ faults: [OngoingFaults.Fault]) {
+    page.family(
+      "sallyport_ongoing_faults", .gauge,
+      "Things that go on being wrong, by kind: the status page and health name them.")
+    for kind in OngoingFaults.Kind.allCases {
+      page.sample("sallyport_ongoing_faults", ["kind": kind.rawValue], Int64(faults.count { $0.kind == kind }))
     }
   }
 

@@ -59,6 +59,8 @@ struct MetricsSnapshot {
   /// Of revocation lists, by URL.
   var fetches: [(url: String, history: FetchHistory)] = []
   var renewals: [ACMERenewalState] = []
+  /// What goes on being wrong.
+  var ongoing: [OngoingFaults.Fault] = []
   var files = WatchedFiles()
   /// nil: the configuration has no collector.
   var spans: (endpoint: String, counts: SpanExporter.Counts)?
@@ -81,6 +83,7 @@ extension MetricsSnapshot {
     figures = metrics.process.figures
     fetches = metrics.process.fetches.map { ($0.key, $0.value) }.sorted { $0.0 < $1.0 }
     renewals = metrics.process.renewals
+    ongoing = metrics.process.ongoing
     files = metrics.process.files
     spans = metrics.process.spans
     let records = Dictionary(metrics.process.stores) { first, _ in first }

@@ -117,6 +117,7 @@ public final class ProcessRecord: Sendable {
     var workload: WorkloadIdentity?
     var spans: SpanExporter?
     var stores: StoreRecords?
+    var ongoing: OngoingFaults?
     var files = WatchedFiles()
   }
 
@@ -138,6 +139,7 @@ public final class ProcessRecord: Sendable {
     state.withLock {
       $0.spans = shared.spans
       $0.stores = shared.stores
+      $0.ongoing = shared.ongoing
     }
   }
 
@@ -151,6 +153,15 @@ public final class ProcessRecord: Sendable {
   /// The lines that logs have lost, by log. Logs that have lost none may be missing.
   public var lostLines: [String: UInt64] { state.withLock { $0.logs }?.lostLines ?? [:] }
   public func follow(_ logs: LogFiles) { state.withLock { $0.logs = logs } }
+
+  /// What goes on being wrong, with the logs that lose lines now.
+  package var ongoing: [OngoingFaults.Fault] {
+    let (faults, logs) = state.withLock { ($0.ongoing, $0.logs) }
+    let losing = (logs?.losing ?? []).map { log in
+      OngoingFaults.Fault(kind: .log, name: log.path, words: "the log \(log.path) loses lines: \(log.reason)")
+    }
+    return (faults?.current ?? []) + losing
+  }
 
   public var reloads: ReloadHistory { state.withLock { $0.reloads } }
   public var figures: ProcessFigures { state.withLock { $0.figures } }

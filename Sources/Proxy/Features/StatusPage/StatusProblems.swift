@@ -50,6 +50,9 @@ extension StatusProblem {
       guard let problem = counts.problem else { continue }
       found.append(StatusProblem(severity: .warning, text: "The shared store \"\(store)\" (\(address)) \(problem)"))
     }
+    found += snapshot.ongoing.filter { $0.kind != .log }.map { fault in
+      StatusProblem(severity: .warning, text: fault.words.prefix(1).uppercased() + fault.words.dropFirst())
+    }
     found += upstreams(snapshot)
     found += process(snapshot)
     return found.filter { $0.severity == .error } + found.filter { $0.severity == .warning }
@@ -154,8 +157,12 @@ extension StatusProblem {
   private static func process(_ snapshot: MetricsSnapshot) -> [StatusProblem] {
     var found: [StatusProblem] = []
     func warn(_ text: String) { found.append(StatusProblem(severity: .warning, text: text)) }
+    let losing = Set(snapshot.ongoing.filter { $0.kind == .log }.map(\.name))
     for (log, count) in snapshot.lostLines where count > 0 {
-      warn("The log \(log) has lost \(count) lines since the start")
+      warn(
+        losing.contains(log)
+          ? "The log \(log) loses lines now, \(count) since the start"
+          : "The log \(log) has lost \(count) lines since the start")
     }
     let traffic = snapshot.traffic
     if traffic.accepted > traffic.handled {

@@ -516,8 +516,18 @@ private enum StreamlessUpstream {
     #expect(try await get().text == "one")
     #expect(try await api("keyvals/names", "-X", "DELETE").status == 500)
     try await daemon.logged("could not be written, so a restart forgets the change")
-    // A file that can't be read is no empty one.
+    let health = try await scene.sallyport("health", "--config", scene.path("sallyport.conf"))
+    #expect(health.status == 3, "\(health.everything)")
+    #expect(health.text.contains("WARN    state file: \"") && health.text.contains("kept/pairs\" could not be written"))
+    // Once it can be, it is, and nobody has to send the change again.
     try scene.makeFolder("kept")
+    try await daemon.logged("kept/servers\" is written again")
+    try await daemon.logged("kept/pairs\" is written again")
+    #expect(scene.text("kept/servers").contains("127.0.0.1:\(servers[0].port)") && scene.text("kept/pairs") == "{}\n")
+    #expect(try await scene.sallyport("health", "--config", scene.path("sallyport.conf")).status == 0)
+    daemon.signal(SIGTERM)
+    _ = try await daemon.process.ended()
+    // A file that can't be read is no empty one.
     for (name, content, words) in [
       ("servers", "server nowhere\n", "kept/servers:2"), ("servers", "listen 80;", "in a state of servers"),
       ("pairs", "[1]", "it is no JSON object"),

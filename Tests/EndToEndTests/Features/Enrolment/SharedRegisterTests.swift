@@ -204,9 +204,15 @@ struct `A register in PostgreSQL` {
     #expect(refused.status == 503 && refused["Retry-After"] == "5", "\(refused.text)")
     #expect(try await register.curl(0, "/", []).text == "verify=NONE\n")
     try await register.daemons[0].logged("what other machines revoke is not known here")
+    let path = register.scene.path("sallyport.conf")
+    let health = try await register.scene.sallyport("health", "--config", path)
+    #expect(health.status == 3 && health.text.contains("WARN    register: "), "\(health.everything)")
     if fault == "killed" { try await register.database.restart() } else { try await register.database.signal(SIGCONT) }
     try await register.daemons[0].logged("the revocation list can be fetched again")
     try await until("an enrolment") { try await register.ask(0, device: "after").status == 201 }
+    try await until("no word of it by health") {
+      try await !register.scene.sallyport("health", "--config", path).text.contains("register: ")
+    }
     #expect(register.log(0).ranges(of: "what other machines revoke is not known here").count == 1)
     #expect(try await register.list().count { $0.san.contains("URI:urn:device:during") } <= 1)
   }

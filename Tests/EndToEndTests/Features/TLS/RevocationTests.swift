@@ -98,7 +98,7 @@ import Testing
     #expect(check.status == 0 && check.everything.contains("ended on"))
     let daemon = try await Sallyport.start(scene, server(port))
     #expect(try await ask(scene, cast, port, cast.alice).status == 400)
-    try await daemon.logged("[warn]", "ended on", "every certificate of this CA is refused")
+    try await daemon.logged("[crit]", "ended on", "every certificate of this CA is refused")
     try list(scene, cast, revoking: [], number: 2)
     try await until("the new list to count") { try await ask(scene, cast, port, cast.alice).status == 200 }
     let bob = try scene.identity("bob", cast.authority.client(commonName: "bob"))

@@ -335,6 +335,10 @@ import Testing
     let responder = try await OCSPResponder(scene, cast.authority.root, [(server.certified.certificate, .revoked)])
     let (daemon, port) = try await start(scene, "ssl_stapling_responder \(responder.url);")
     try await daemon.logged("[error]", "revoked: not stapled")
+    try await until("health to say so") {
+      try await scene.sallyport("health", "--config", scene.path("sallyport.conf")).text.contains(
+        "WARN    OCSP response: no OCSP response is sent with the certificate of")
+    }
     #expect(try await status(scene, port).contains("OCSP response: no response sent"))
   }
 

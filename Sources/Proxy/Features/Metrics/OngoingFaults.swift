@@ -1,0 +1,60 @@
+import Synchronization
+
+/// What goes on being wrong in the process, for somebody who looks later than the log's line: for `health`, the status page
+/// and the metrics.
+///
+/// A fault has a kind and a name, and stays until whoever noted it says that it is over. The names come from the
+/// configuration or from this program, never from a client.
+package final class OngoingFaults: Sendable {
+  package enum Kind: String, Sendable, Hashable, CaseIterable {
+    /// The register of an authority can't be asked, so nobody here knows what other machines revoke.
+    case register
+    /// The revocation list of an authority of `enrolment` can't be renewed.
+    case upkeep
+    /// What the API changed is not in its file.
+    case state
+    /// There is no OCSP response to send with a certificate.
+    case staple
+    /// A process that works for this one has ended.
+    case helper
+    /// A log loses lines.
+    case log
+  }
+
+  package struct Fault: Sendable, Hashable {
+    package let kind: Kind
+    package let name: String
+    package let words: String
+  }
+
+  private let all = Mutex<[Kind: [String: String]]>([:])
+
+  package init() {}
+
+  /// `words`: what is wrong, as a whole sentence without its end; nil: nothing any more. Returns whether there was no such
+  /// fault before.
+  @discardableResult
+  package func note(_ kind: Kind, _ name: String, _ words: String?) -> Bool {
+    all.withLock { all in
+      let former = all[kind]?[name]
+      all[kind, default: [:]][name] = words
+      return former == nil && words != nil
+    }
+  }
+
+  /// Replaces all faults of a kind. `faults`: by name.
+  package func set(_ kind: Kind, _ faults: [String: String]) { all.withLock { $0[kind] = faults } }
+
+  /// Forgets the faults of a kind whose names the configuration has no more.
+  package func keep(_ kind: Kind, only names: Set<String>) {
+    all.withLock { all in all[kind] = all[kind]?.filter { names.contains($0.key) } }
+  }
+
+  /// In the order of kinds and names.
+  package var current: [Fault] {
+    let all = all.withLock { $0 }
+    return Kind.allCases.flatMap { kind in
+      (all[kind] ?? [:]).sorted { $0.key < $1.key }.map { Fault(kind: kind, name: $0.key, words: $0.value) }
+    }
+  }
+}
