@@ -53,8 +53,13 @@ public enum ExpiryNotice: Sendable, Hashable {
 
 /// Spans until an end, in words.
 package enum ExpiryWords {
-  /// `ends in 5 days`, `ends within a day`
-  package static func ends(_ end: Int64, at now: Int64) -> String { "ends \(span(from: now, to: end))" }
+  /// `ends in 5 days`, `ends within a day`; `ended 4 days ago`, `ended within the last day`
+  package static func ends(_ end: Int64, at now: Int64) -> String {
+    guard end <= now else { return "ends \(span(from: now, to: end))" }
+    let (past, isEndless) = now.subtractingReportingOverflow(end)
+    let days = (isEndless ? .max : past) / 86_400
+    return days < 1 ? "ended within the last day" : "ended \(days) \(days == 1 ? "day" : "days") ago"
+  }
 
   /// `in 5 days`, `within a day`; rounded down.
   package static func span(from now: Int64, to time: Int64) -> String {

@@ -179,7 +179,7 @@ package struct Confinement: Sendable {
     let memory =
       switch keyMemory {
       case .locked: "keys in locked memory"
-      case .swappable: "keys in memory that can be swapped (RLIMIT_MEMLOCK is too low)"
+      case .swappable(let reason): "keys in memory that can be swapped (\(reason.words))"
       case .missing: "keys in ordinary memory"
       }
     return "sandbox: \(files), \(calls), \(memory)"

@@ -33,9 +33,18 @@ package struct IssuedFiles: ~Copyable {
     // A link that leads nowhere takes the name, too.
     guard replacing != .none || lstat(path, &found) != 0 else { throw Self.taken(path) }
     let path = replacing == .fileOfLink ? MaterialReference(path: path).realPath() ?? path : path
+    let folder = NewFile.folder(of: path)
     let draft = "\(path).\(UInt64.random(in: 0 ... .max)).draft"
-    try AuthorityError.system { () throws(NewFile.Failure) in
-      try NewFile.write(contents, to: draft, mode: mode, ownerOf: NewFile.folder(of: path))
+    do throws(NewFile.Failure) {
+      try NewFile.write(contents, to: draft, mode: mode, ownerOf: folder)
+    } catch {
+      if error.call == "open", error.code == ENOENT || error.code == ENOTDIR {
+        throw AuthorityError(
+          "\"\(path)\" can't be written: there is no folder \"\(folder)\"",
+          hint: "make it, or name another place with --out or --p12")
+      }
+      // Nobody gave the draft its name.
+      throw AuthorityError.system(error.call, path, error.code)
     }
     staged.append((draft, path, replacing != .none))
   }

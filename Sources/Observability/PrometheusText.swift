@@ -48,9 +48,26 @@ public struct PrometheusText {
   private mutating func line(
     _ name: String, _ labels: KeyValuePairs<String, String>, _ value: String, le bound: String? = nil
   ) {
-    var parts = labels.map { "\($0.key)=\"\(Self.escaped($0.value))\"" }
-    if let bound { parts.append("le=\"\(bound)\"") }
-    text += parts.isEmpty ? "\(name) \(value)\n" : "\(name){\(parts.joined(separator: ","))} \(value)\n"
+    text += name
+    var before = "{"
+    for (key, value) in labels {
+      text += before
+      text += key
+      text += "=\""
+      text += Self.escaped(value)
+      text += "\""
+      before = ","
+    }
+    if let bound {
+      text += before
+      text += "le=\""
+      text += bound
+      text += "\""
+      before = ","
+    }
+    text += before == "{" ? " " : "} "
+    text += value
+    text += "\n"
   }
 
   /// `1.5` for 1500, `0.005` for 5.
@@ -61,6 +78,7 @@ public struct PrometheusText {
   }
 
   private static func escaped(_ value: String) -> String {
+    guard value.utf8.contains(where: { $0 == 0x5C || $0 == 0x22 || $0 == 0x0A }) else { return value }
     var result = ""
     for character in value.unicodeScalars {
       switch character {

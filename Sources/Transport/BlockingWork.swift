@@ -37,6 +37,9 @@ public enum BlockingWork: Sendable, Hashable, CaseIterable {
   case authorities
   /// Orders of certificates by ACME, by the issuer's folder.
   case orders
+  /// Pages about the process, of `metrics` and `status`, by the client's address: with a thousand server blocks, one takes
+  /// a tenth of a second.
+  case pages
   /// Sending spans to the collector.
   case spans
   /// Giving unused memory back to the system.
@@ -58,12 +61,13 @@ public enum BlockingWork: Sendable, Hashable, CaseIterable {
     case .staples: BlockingLimits(lanes: 6, partyLanes: 1)
     case .revocationLists: BlockingLimits(lanes: 4, partyLanes: 1, waiting: 1024)
     case .reloadNames: BlockingLimits(lanes: 16)
-    case .requestNames: BlockingLimits(lanes: 20, partyLanes: 1, waiting: 256, partyWaiting: 64)
+    case .requestNames: BlockingLimits(lanes: 19, partyLanes: 1, waiting: 256, partyWaiting: 64)
     // A token may take long, and must not hold up files.
     case .identities: BlockingLimits(lanes: 8, partyLanes: 4, waiting: 1024)
     // One lane stays free of a client that names many.
     case .certificates: BlockingLimits(lanes: 4, partyLanes: 3, waiting: 8192, partyWaiting: 2048)
     case .stateFiles: BlockingLimits(lanes: 4, partyLanes: 1, waiting: 1024)
+    case .pages: BlockingLimits(lanes: 1, waiting: 256, partyWaiting: 32)
     case .reload, .spans, .memory: BlockingLimits(lanes: 1)
     case .authorities: BlockingLimits(lanes: 4, partyLanes: 1)
     // An order may take a quarter of an hour, and the configuration bounds how many there are.

@@ -24,6 +24,14 @@ import Testing
     #expect(ExpiryNotice.standard.start(from: 0, to: 6 * day) == 6 * day - 6 * day / 4)
   }
 
+  @Test func `the words of what has ended are not those of what ends`() {
+    #expect(ExpiryWords.ends(10 * day, at: 5 * day) == "ends in 5 days")
+    #expect(ExpiryWords.ends(10 * day, at: 10 * day - 1) == "ends within a day")
+    #expect(ExpiryWords.ends(10 * day, at: 10 * day) == "ended within the last day")
+    #expect(ExpiryWords.ends(10 * day, at: 11 * day) == "ended 1 day ago")
+    #expect(ExpiryWords.ends(10 * day, at: 14 * day + 5) == "ended 4 days ago")
+  }
+
   @Test func `a time of the configuration counts as it is`() {
     #expect(ExpiryNotice.before(seconds: 60 * day).age(from: 0, to: 30 * day, at: 1) == .ending)
     #expect(ExpiryNotice.before(seconds: 0).age(from: 0, to: 30, at: 29) == .valid)

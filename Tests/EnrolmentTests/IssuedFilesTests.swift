@@ -37,6 +37,27 @@ import Testing
     }
   }
 
+  @Test func `in a folder that is not there are told by their own names, not by a draft's`() throws {
+    let scene = try Scene()
+    defer { scene.end() }
+    try scene.write("plain", [1])
+    for folder in ["missing", "plain"] {
+      let error = #expect(throws: AuthorityError.self) {
+        var files = IssuedFiles()
+        try files.stage(SecretBytes([1]), as: scene.path("\(folder)/a.crt"), mode: 0o644)
+      }
+      let words = error?.description ?? ""
+      #expect(words.contains("/\(folder)/a.crt\" can't be written: there is no folder \""), "\(words)")
+      #expect(words.contains("hint: make it") && !words.contains("draft"), "\(words)")
+    }
+    // Any other fault, too: a name may have 255 bytes, and the draft's is longer.
+    let error = #expect(throws: AuthorityError.self) {
+      var files = IssuedFiles()
+      try files.stage(SecretBytes([1]), as: scene.path(String(repeating: "x", count: 250)), mode: 0o644)
+    }
+    #expect(error?.description.contains("draft") == false, "\(error?.description ?? "")")
+  }
+
   @Test func `are never written over a file, nor one of them alone`() throws {
     let scene = try Scene()
     defer { scene.end() }

@@ -192,6 +192,30 @@ import Testing
     }
   }
 
+  /// As dpkg-query of Debian 13 answers for the loader, which libc6 diverts.
+  @Test(arguments: [
+    "diversion by libc6 from: /lib64/ld.so\ndiversion by libc6 to: /lib64/ld.so.usr\nlibc6:amd64: /lib64/ld.so",
+    "local diversion from: /lib64/ld.so\nlibc6:amd64, other: /lib64/ld.so", "libc6: /lib64/ld.so",
+  ])
+  func `the image notes a diverted file's package, and no package called "diversion by"`(answer: String) async throws {
+    let scene = try Scene.ofTest()
+    try scene.makeFolder("bin")
+    try scene.makeFolder("image/var/lib/dpkg/status.d")
+    try scene.write("answer", text: answer + "\n")
+    let query = try scene.write(
+      "bin/dpkg-query",
+      text: "#!/bin/sh\nif [ \"$1\" = -S ]; then cat '\(scene.path("answer"))'; else echo \"$2\"; fi\n")
+    chmod(query, 0o755)
+    let script = """
+      set -eu; folder=$1 PATH="$2:$PATH"; cp() { :; }
+      eval "$(sed -n '/^note() {/,/^}/p' '\(checkout)/deploy/image-files')"
+      note /lib64/ld.so
+      """
+    try await scene.succeed("sh", "-c", script, "sh", scene.path("image"), scene.path("bin"))
+    let noted = try FileManager.default.contentsOfDirectory(atPath: scene.path("image/var/lib/dpkg/status.d"))
+    #expect(noted == ["libc6"])
+  }
+
   @Test(.enabled(if: access("/usr/bin/dpkg-shlibdeps", X_OK) == 0, "dpkg-dev is not installed"))
   func `the package has what an incident needs, and the links of its documents lead to its files`() async throws {
     let scene = try Scene.ofTest()

@@ -33,6 +33,23 @@ import Transport
     Issue.record("not \(what)")
   }
 
+  @Test(arguments: ["metrics", "status"])
+  func `a page about the process is made on a thread, and the worker serves meanwhile`(kind: String) async throws {
+    let rig = try Rig("server { listen 80; location /page { \(kind); } location /other { return 204; } }")
+    let pool = rig.worker.shared.pool
+    let held = try await hold(.pages, of: pool)
+    defer { held.raise() }
+    let client = try rig.ask("GET /page HTTP/1.1", "Host: h")
+    #expect(client.status == nil && pool.waiting(.pages, for: Self.address) == 1)
+    #expect(try rig.ask("GET /other HTTP/1.1", "Host: h").status == 204)
+    // Who leaves takes the page with it.
+    let gone = try rig.ask("GET /page HTTP/1.1", "Host: h")
+    gone.exchange?.clientDidLeave()
+    #expect(pool.waiting(.pages, for: Self.address) == 1)
+    held.raise()
+    try await turn(rig, until: "the page") { client.status == 200 }
+  }
+
   @Test func `a slow disk keeps a body from its upstream and its client from sending, and nobody else`() async throws {
     let rig = try Rig(
       """
@@ -129,7 +146,7 @@ import Transport
 
   @Test func `a delayed 401 ends with its client`() throws {
     let rig = try Rig(
-      "server { listen 80; location / { auth_delay 60s; auth_basic x; auth_basic_user_file /nowhere; metrics; } }")
+      "server { listen 80; location / { auth_delay 60s; auth_basic x; auth_basic_user_file /nowhere; stub_status; } }")
     for _ in 0..<3 {
       let client = try rig.ask("GET / HTTP/1.1", "Host: h")
       let waiting = rig.loop.deadlineTargets

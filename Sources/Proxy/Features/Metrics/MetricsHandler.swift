@@ -1,6 +1,7 @@
 import Language
 import HTTP
 import Observability
+import Transport
 
 /// `metrics`: a location with the counters of the process for Prometheus.
 struct MetricsLocation: ContentFeature {
@@ -38,10 +39,13 @@ private final class MetricsHandler: ContentHandler {
     guard exchange.head.method == .get || exchange.head.method == .head else {
       return exchange.fail(ErrorResponse(405))
     }
-    let snapshot = MetricsSnapshot(exchange.worker.metrics, exchange.session.live.generation)
-    let page = Array(MetricsPage.text(snapshot).utf8)
-    page.withUnsafeBytes {
-      exchange.answer(status: 200, type: "text/plain; version=0.0.4; charset=utf-8", body: $0)
+    let metrics = exchange.worker.metrics, generation = exchange.session.live.generation
+    PendingWork.run(.pages, for: exchange) {
+      Array(MetricsPage.text(MetricsSnapshot(metrics, generation)).utf8)
+    } _: { exchange, page in
+      page.withUnsafeBytes {
+        exchange.answer(status: 200, type: "text/plain; version=0.0.4; charset=utf-8", body: $0)
+      }
     }
   }
 }

@@ -1,6 +1,7 @@
 import Language
 import Bytes
 import HTTP
+import Transport
 
 /// `status`: a location with the state of the process, for people and as JSON.
 struct StatusLocation: ContentFeature {
@@ -40,7 +41,7 @@ private final class StatusPageHandler: ContentHandler {
     guard exchange.head.method == .get || exchange.head.method == .head else {
       return exchange.fail(ErrorResponse(405))
     }
-    let snapshot = MetricsSnapshot(exchange.worker.metrics, exchange.session.live.generation)
+    let metrics = exchange.worker.metrics, generation = exchange.session.live.generation
     let isJSON = exchange.arguments.split(separator: 0x26).contains { Array($0) == Self.asked }
     exchange.setOwnFields(
       FieldBlock([
@@ -49,9 +50,13 @@ private final class StatusPageHandler: ContentHandler {
         (Array("Referrer-Policy".utf8), Array("no-referrer".utf8)),
         (Array("Content-Security-Policy".utf8), Array(StatusHTML.policy.utf8)),
       ]))
-    let body = Array((isJSON ? StatusJSON.text(snapshot) : StatusHTML.page(snapshot)).utf8)
-    body.withUnsafeBytes {
-      exchange.answer(status: 200, type: isJSON ? "application/json" : "text/html; charset=utf-8", body: $0)
+    PendingWork.run(.pages, for: exchange) {
+      let snapshot = MetricsSnapshot(metrics, generation)
+      return Array((isJSON ? StatusJSON.text(snapshot) : StatusHTML.page(snapshot)).utf8)
+    } _: { exchange, body in
+      body.withUnsafeBytes {
+        exchange.answer(status: 200, type: isJSON ? "application/json" : "text/html; charset=utf-8", body: $0)
+      }
     }
   }
 }

@@ -10,10 +10,10 @@ import Transport
   private static let http = """
     server {
       listen 80; auth_basic_user_file /nowhere/users;
-      location /door { auth_basic x; metrics; }
-      location /same { auth_basic x; auth_basic_user_file /nowhere/./a/../users; metrics; }
-      location /other { auth_basic x; auth_basic_user_file /nowhere/others; metrics; }
-      location /none { metrics; }
+      location /door { auth_basic x; stub_status; }
+      location /same { auth_basic x; auth_basic_user_file /nowhere/./a/../users; stub_status; }
+      location /other { auth_basic x; auth_basic_user_file /nowhere/others; stub_status; }
+      location /none { stub_status; }
     }
     """
   private static let request = "GET /door HTTP/1.1\r\nHost: h\r\nAuthorization: Basic YTpi\r\n\r\n"

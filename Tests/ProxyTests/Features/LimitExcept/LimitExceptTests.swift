@@ -12,7 +12,7 @@ import Testing
   @Test func `an error page is fetched by GET, whatever the method of the request`() throws {
     let rig = try Rig(
       """
-      server { listen 80; error_page 403 =200 /page; location / { deny all; metrics; }
+      server { listen 80; error_page 403 =200 /page; location / { deny all; stub_status; }
         location /page { limit_except GET { deny all; } return 200 "page"; } }
       """)
     let client = try rig.ask("POST / HTTP/1.1", "Host: h", "Content-Length: 0")
