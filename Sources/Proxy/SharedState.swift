@@ -35,6 +35,8 @@ package final class SharedState: Sendable {
   package let ticketRings = TicketKeyRings()
   /// How the stores stand that machines share.
   let stores = StoreRecords()
+  /// By what `sallyport health` marks its handshakes.
+  package let healthMark = HealthMark()
   let workers = WorkerDirectory()
   /// What goes on being wrong, for `health`, the status page and the metrics.
   package let ongoing = OngoingFaults()

@@ -18,10 +18,11 @@ package enum ListenerCheck {
     case failed(String)
   }
 
-  /// `header`: what to send first, such as a header of the PROXY protocol. `negotiation`: how TLS is asked for.
+  /// `header`: what to send first, such as a header of the PROXY protocol. `negotiation`: how TLS is asked for. `mark`: by
+  /// which the process knows the handshake, so that one that it refuses doesn't count as a client's.
   package static func run(
     _ address: SocketAddress, header: [UInt8], startsTLS: Bool, negotiation: NegotiatedProtocol? = nil,
-    by deadline: Deadline
+    mark: HealthMark? = nil, by deadline: Deadline
   ) -> Outcome {
     let client: WaitingClient
     do throws(SocketError) { client = try WaitingClient(to: address, by: deadline) } catch {
@@ -30,10 +31,17 @@ package enum ListenerCheck {
     guard client.send(header) else { return .failed("it takes no bytes") }
     guard startsTLS else { return .connected }
     if let negotiation, let fault = client.negotiate(negotiation) { return .failed(fault.words) }
+    let marked = UnsafeMutableBufferPointer<UInt8>.allocate(capacity: HealthMark.length)
+    // After the context, which has its address.
+    defer { marked.deallocate() }
     guard let context = SSL_CTX_new(TLS_client_method()) else { return .failed(OpenSSLReasons.words()) }
     defer { SSL_CTX_free(context) }
     // The certificate is not judged here: an old one must not hide that the listener works.
     SSL_CTX_set_security_level(context, 0)
+    if let mark, let start = marked.baseAddress {
+      _ = marked.initialize(fromContentsOf: mark.bytes)
+      HealthMark.add(start, to: context)
+    }
     guard let ssl = SSL_new(context), SSL_set_fd(ssl, client.descriptor) == 1 else {
       return .failed(OpenSSLReasons.words())
     }

@@ -151,6 +151,7 @@ public final class ServerTLSContext: @unchecked Sendable {
     if absence != nil { SSL_CTX_set_cert_cb(handle, TLSStream.refuseWithoutCertificate, nil) }
     if !staples.isEmpty { _ = copenssl_ctx_set_status_cb(handle, TLSStream.staple) }
     SSL_CTX_set_client_hello_cb(handle, TLSStream.chooseServer, nil)
+    HealthMark.listen(handle)
     switch settings.protocols {
     case .http:
       let choose = settings.offersHTTP2 ? ApplicationProtocol.chooseAny : ApplicationProtocol.chooseHTTP1

@@ -12,6 +12,7 @@ extension TLSStream {
     guard let ssl, let stream = TLSStream.of(ssl), case .server(let chooser) = stream.side else {
       return SSL_CLIENT_HELLO_ERROR
     }
+    if let mark = chooser.healthMark, mark.isIn(ssl) { stream.isHealthCheck = true }
     guard let name = ServerNameExtension.read(from: ssl) else {
       alert?.pointee = SSL_AD_DECODE_ERROR
       stream.handshakeCause = .unknownName

@@ -9,8 +9,14 @@ open class ServerChooser {
   /// The answers to challenges of tls-alpn-01; nil: the listener answers none.
   let challenges: ChallengeCertificates?
 
-  public init() { challenges = nil }
-  package init(challenges: ChallengeCertificates?) { self.challenges = challenges }
+  /// That of the process's own health check; nil: no handshake is one.
+  let healthMark: HealthMark?
+
+  public init() { (challenges, healthMark) = (nil, nil) }
+  package init(challenges: ChallengeCertificates?, healthMark: HealthMark? = nil) {
+    self.challenges = challenges
+    self.healthMark = healthMark
+  }
   /// The context that a connection starts with.
   open var initial: ServerTLSContext? { nil }
   /// Returns the context for `name`: lower case, without a trailing dot, empty without SNI. nil: no server block serves
@@ -42,6 +48,8 @@ public final class TLSStream: ByteStream {
   /// Server side: the handshake answers a challenge of tls-alpn-01. There is no server block then, and the connection
   /// ends with the handshake.
   public internal(set) var answersChallenge = false
+  /// Server side: the ClientHello is one of `sallyport health`, which asks whether the listener begins handshakes.
+  package internal(set) var isHealthCheck = false
   /// The ClientHello callback has run: a second ClientHello can't change the choice.
   var hasChosen = false
   /// By what the client was verified in a full handshake; see `verifiedClient`.

@@ -3,6 +3,7 @@ import Dispatch
 import Glibc
 import Observability
 import Proxy
+import TLS
 import TestSupport
 import Testing
 import Transport
@@ -26,6 +27,7 @@ import Transport
       .init(opening: .refusingTLS, expectsHeader: false, address: "10.0.0.1:1"),
       .init(opening: .postgres, expectsHeader: false, address: "10.0.0.1:2"),
     ]
+    answer.mark = HealthMark(bytes: Array(0..<16))
     answer.certificates = [
       .init(notBefore: -5, notAfter: 9, file: "a b.crt"), .init(notBefore: nil, notAfter: nil, file: "c"),
     ]
@@ -75,7 +77,7 @@ import Transport
       "workers -1", "workers x", "silent -1", "listener tls", "listener odd bare x", "certificate 1 x y", "word",
       "authority 1 x y", "list 1", "list x 1 a",
       "list 1 x a", "notice -1", "notice x",
-      "replacement 1", "replacement x y", "fault helper",
+      "replacement 1", "replacement x y", "fault helper", "mark 00", "mark x",
     ] {
       #expect(HealthAnswer(text: text.replacing("\nend\n", with: "\n\(wrong)\nend\n")) == nil, "\(wrong)")
     }

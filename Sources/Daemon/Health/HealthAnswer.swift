@@ -1,9 +1,12 @@
+import Bytes
 package import Crypto
 import Glibc
 package import Negotiation
+package import TLS
 
 /// What a process tells `sallyport health` about itself, and the text that carries it: one fact on each line, the last
-/// line `end`. Holds no secret: the names of files, addresses and times.
+/// line `end`. It has the names of files, addresses and times, and the mark of `sallyport health`, which is of use for
+/// nothing else.
 package struct HealthAnswer: Sendable, Hashable {
   /// How a client begins on a listener.
   package enum Opening: String, Sendable, Hashable, CaseIterable {
@@ -83,6 +86,8 @@ package struct HealthAnswer: Sendable, Hashable {
   package var failedReplacements = 0
   package var failedReplacement: String?
   package var listeners: [Listener] = []
+  /// By which the listeners know the handshakes of whoever got this answer.
+  package var mark: HealthMark?
   /// The certificates that end first.
   package var certificates: [Validity] = []
   /// How many certificates there are in all.
@@ -163,6 +168,7 @@ package struct HealthAnswer: Sendable, Hashable {
     lines += listeners.prefix(Self.maximumListeners).map {
       "listener \($0.opening.rawValue) \($0.expectsHeader ? "header" : "bare") \(Self.field($0.address))"
     }
+    if let mark { lines.append("mark \(Hex.encode(mark.bytes))") }
     lines.append("certificates \(certificateCount)")
     lines += certificates.prefix(Self.maximumCertificates).map {
       "certificate \(Self.time($0.notBefore)) \(Self.time($0.notAfter)) \(Self.field($0.file))"
@@ -221,6 +227,9 @@ package struct HealthAnswer: Sendable, Hashable {
         return false
       }
       listeners.append(Listener(opening: opening, expectsHeader: words[1] == "header", address: words[2]))
+    case "mark":
+      guard let bytes = try? Hex.decode(value), let mark = HealthMark(bytes: bytes) else { return false }
+      self.mark = mark
     case "certificate":
       guard let validity = Self.validity(value) else { return false }
       certificates.append(validity)

@@ -33,7 +33,7 @@ package struct HealthQuestion {
     if onlyLive { return report }
     report.judgeReload()
     for listener in report.answer?.listeners ?? [] {
-      let (isGood, text) = Self.look(at: listener, by: deadline)
+      let (isGood, text) = Self.look(at: listener, report.answer?.mark, by: deadline)
       report.add(.listener, isGood ? .good : .failed, "\(listener.address) \(text)")
     }
     if report.answer?.listeners.isEmpty ?? true { report.add(.listener, .failed, "the process listens on no address") }
@@ -125,13 +125,15 @@ package struct HealthQuestion {
 
   // MARK: Listeners
 
-  private static func look(at listener: HealthAnswer.Listener, by deadline: Deadline) -> (isGood: Bool, text: String) {
+  private static func look(
+    at listener: HealthAnswer.Listener, _ mark: HealthMark?, by deadline: Deadline
+  ) -> (isGood: Bool, text: String) {
     guard let address = address(listener.address) else { return (false, "is no address") }
     // The header by which a health checker of the PROXY protocol connects in its own name.
     let header = listener.expectsHeader ? Array("PROXY UNKNOWN\r\n".utf8) : []
     let outcome = ListenerCheck.run(
       address, header: header, startsTLS: listener.opening != .plain, negotiation: listener.opening.negotiation,
-      by: deadline)
+      mark: mark, by: deadline)
     switch outcome {
     case .connected: return (true, "takes connections")
     case .presented(let certificate): return (true, "presents \(certificate.subject)")

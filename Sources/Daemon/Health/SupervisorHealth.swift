@@ -17,6 +17,7 @@ extension Supervisor {
     answer.generation = current.generation.number
     answer.reload = results.result
     answer.listeners = listeners
+    answer.mark = shared.healthMark
     let presented = PresentedCertificates(current.generation)
     answer.certificates = HealthAnswer.Validity.first(HealthAnswer.maximumCertificates, of: presented.all)
     answer.certificateCount = presented.all.count

@@ -11,6 +11,10 @@ extension ClientSession {
   /// too long.
   func handshakeDidFail(_ failure: StreamFailure?, _ tls: TLSStream?) {
     guard let tls else { return }
+    guard !tls.isHealthCheck else {
+      // It has seen what it asked for: `ListenerCheck`.
+      return firstServer.root.errorLog.debug("*\(facts.number) a handshake of sallyport health ended")
+    }
     let counters = worker.counters
     counters.clients.count(.failed)
     let cause = tls.cause(of: failure)

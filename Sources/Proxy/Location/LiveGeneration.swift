@@ -122,7 +122,7 @@ final class LiveGeneration {
       servers.compactMap { server in server.context.map { (ObjectIdentifier($0), server) } },
       uniquingKeysWith: { first, _ in first })
     self.listeners = generation.http.listeners.map {
-      VirtualServers($0, all: servers, challenges: shared.challengeCertificates)
+      VirtualServers($0, all: servers, challenges: shared.challengeCertificates, healthMark: shared.healthMark)
     }
     let computed = generation.http.computed
     let last = computed.keys.max() ?? -1

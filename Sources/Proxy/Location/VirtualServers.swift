@@ -20,12 +20,14 @@ final class VirtualServers: ServerChooser {
   private let scratch = RegularExpression.Scratch()
 
   /// `all`: by index in HTTPSettings.servers. `challenges`: those that listeners of HTTP answer.
-  init(_ settings: ListenerSettings, all: [LiveServer], challenges: ChallengeCertificates?) {
+  init(
+    _ settings: ListenerSettings, all: [LiveServer], challenges: ChallengeCertificates?, healthMark: HealthMark? = nil
+  ) {
     self.settings = settings
     self.servers = settings.servers.map { all[$0] }
     self.fallback = all[settings.defaultServer]
     self.hasEarlyData = servers.contains { $0.context?.takesEarlyData ?? false }
-    super.init(challenges: settings.kind == .http ? challenges : nil)
+    super.init(challenges: settings.kind == .http ? challenges : nil, healthMark: healthMark)
     for server in servers {
       for name in server.settings.names { add(name, server) }
     }

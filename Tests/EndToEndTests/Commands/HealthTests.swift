@@ -90,6 +90,38 @@ import Testing
     #expect(!daemon.errorLog.contains("[error]"), "\(daemon.errorLog)")
   }
 
+  /// Otherwise each question would be a line of the log, and a handshake that failed.
+  @Test func `a listener that demands a certificate counts the question as nobody's failed handshake`() async throws {
+    let scene = try Scene.ofTest(), cast = try Cast(scene)
+    let upstream = try ScriptedUpstream.echo(scene)
+    let (plain, secure, strict, refusing) = try (scene.port(), scene.port(), scene.port(), scene.port())
+    let daemon = try await Sallyport.start(
+      scene,
+      configuration(
+        """
+        server { listen 127.0.0.1:\(plain); location = /metrics { metrics; } }
+        server { listen 127.0.0.1:\(strict) ssl; \(Cast.tls) ssl_verify_reject handshake; return 204; }
+        server { listen 127.0.0.1:\(refusing) ssl; ssl_reject_handshake on; }
+        """)
+        + "stream { server { listen 127.0.0.1:\(secure) ssl; \(Cast.tls) proxy_pass 127.0.0.1:\(upstream.port); } }")
+    func failures() async throws -> Double {
+      let page = try PrometheusPage(try await scene.curl(["http://127.0.0.1:\(plain)/metrics"]).text)
+      return page.samples.filter { $0.name == "sallyport_client_handshake_failures_total" }.reduce(0) { $0 + $1.value }
+    }
+    let report = try await scene.sallyport("health", "--config", scene.path("sallyport.conf"))
+    #expect(report.status == 0, "\(report.everything)")
+    for port in [secure, strict] {
+      #expect(report.text.contains("127.0.0.1:\(port) presents CN=localhost"), "\(report.text)")
+    }
+    // A stranger's handshake counts, and comes after those of the question on the same listeners.
+    for port in [secure, strict] {
+      _ = try await scene.curl(cast.to(port) + ["https://localhost/"])
+    }
+    try await until("the strangers' handshakes to be counted") { try await failures() >= 2 }
+    #expect(try await failures() == 2)
+    #expect(daemon.errorLog.ranges(of: "while SSL handshaking").count <= 2, "\(daemon.errorLog)")
+  }
+
   @Test(arguments: [["--bogus"], ["--timeout", "0"], ["--timeout", "x"], ["more"]])
   func `a mistake in the command line has a status of its own`(words: [String]) async throws {
     let scene = try Scene.ofTest()
