@@ -82,6 +82,75 @@ import Testing
     }
   }
 
+  /// Modules whose errors the log tells.
+  private static let serving: Set<String> = [
+    "Proxy", "Files", "UpstreamAuth", "Upstream", "Transport", "Envelope", "Observability", "Daemon",
+  ]
+
+  /// Errors that are told behind words of the page, as in `the line has the reason`.
+  private static let reasons: Set<String> = [
+    "Sources/Proxy/Features/Keyval/KeyvalState.swift", "Sources/UpstreamAuth/UserFile.swift",
+    "Sources/Transport/SocketError.swift", "Sources/Envelope/Sealer.swift", "Sources/Envelope/EnvelopeFormat.swift",
+    "Sources/Observability/LogDestination.swift",
+    // The errors of a configuration, whose words are in what it holds.
+    "Sources/Daemon/Preparation.swift",
+  ]
+
+  /// A line of the log may be the description of an error alone, with no literal in the call.
+  @Test func `the descriptions of errors that are thrown are on the page`() throws {
+    var count = 0
+    for file in SourceFile.sources where Self.serving.contains(file.module) && !Self.reasons.contains(file.path) {
+      let text = file.lines.filter { !$0.drop { $0 == " " }.hasPrefix("//") }.joined(separator: "\n")
+      guard text.firstMatch(of: #/(?:struct|enum) \w+: [^{\n]*\bError\b/#) != nil else { continue }
+      for match in text.matches(of: #/var description: String \{|func description\(of[^{]*\{/#) {
+        let body = Self.block(text[match.range.upperBound...])
+        for pieces in Self.literals(in: body) {
+          guard let words = pieces.max(by: { $0.count < $1.count }), words.count > 5 else { continue }
+          count += 1
+          #expect(Self.page.contains(words), "docs/INCIDENTS.md lacks \"\(words)\" of \(file.path)")
+        }
+      }
+    }
+    #expect(count > 10, "\(count) descriptions were found")
+  }
+
+  /// Files whose warnings have no literal of their own.
+  private static let composed: Set<String> = [
+    "Sources/Daemon/KeyMaterial.swift", "Sources/Daemon/MaterialLoader.swift", "Sources/Daemon/NameWait.swift",
+    "Sources/Daemon/Workload/WorkloadLoading.swift", "Sources/Daemon/ACMELoading.swift",
+  ]
+
+  /// The supervisor logs what a start and a reload have found.
+  @Test func `the warnings of a start and of a reload are on the page`() throws {
+    var count = 0
+    for file in SourceFile.sources where file.module == "Daemon" {
+      let text = file.lines.filter { !$0.drop { $0 == " " }.hasPrefix("//") }.joined(separator: "\n")
+      for match in text.matches(of: #/\b(Diagnostic|warn)\(/#.wordBoundaryKind(.simple)) {
+        let call = Self.arguments(text[match.range.upperBound...])
+        guard match.output.1 == "warn" || call.prefix(40).contains(".warning"),
+          !text[..<match.range.lowerBound].hasSuffix("func ")
+        else { continue }
+        count += 1
+        let message = call.firstRange(of: "hint:").map { call[..<$0.lowerBound] } ?? call
+        let words = Self.literals(in: message).flatMap { $0 }.max { $0.count < $1.count } ?? ""
+        guard words.count > 5 else {
+          #expect(Self.composed.contains(file.path), "\(file.path) warns of a value: \(call.prefix(80))")
+          continue
+        }
+        #expect(Self.page.contains(words), "docs/INCIDENTS.md lacks \"\(words)\" of \(file.path)")
+      }
+    }
+    #expect(count > 30, "\(count) warnings were found")
+  }
+
+  @Test(arguments: [
+    "a request body can't be written", "is not valid before", "CA ends in", "killed by the OOM killer",
+    "'stop-sigterm' timed out", "sallyport-ca.service: Failed",
+  ])
+  func `what operators have searched for is on the page`(words: String) {
+    #expect(Self.page.contains(words))
+  }
+
   @Test func `the causes of failed handshakes are on the page`() throws {
     let file = try #require(SourceFile.sources.first { $0.path == "Sources/TLS/HandshakeCause.swift" })
     let names = file.lines.filter { $0.hasPrefix("  case ") && !$0.contains(":") }.map { line in
@@ -111,6 +180,17 @@ import Testing
     var index = text.startIndex
     while index < text.endIndex, depth > 0 {
       if text[index] == "(" { depth += 1 } else if text[index] == ")" { depth -= 1 }
+      index = text.index(after: index)
+    }
+    return text[..<index]
+  }
+
+  /// The text up to the brace that ends the block.
+  private static func block(_ text: Substring) -> Substring {
+    var depth = 1
+    var index = text.startIndex
+    while index < text.endIndex, depth > 0 {
+      if text[index] == "{" { depth += 1 } else if text[index] == "}" { depth -= 1 }
       index = text.index(after: index)
     }
     return text[..<index]

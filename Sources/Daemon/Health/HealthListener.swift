@@ -85,7 +85,7 @@ final class HealthListener {
   private func complain(_ error: SocketError) {
     guard !hasComplained else { return }
     hasComplained = true
-    log().warn("`sallyport health` can't ask this process by its usual name yet: \(error)")
+    log().warn("sallyport health can't ask this process by its usual name yet: \(error)")
   }
 
   /// Gives the names up, for the process that comes next. Nobody gets an answer any more.
