@@ -238,6 +238,8 @@ final class Supervisor {
       if !replaced.isEmpty { _ = RetiringSockets(replaced) { [self] in fleet.take($0, for: self.sockets) } }
     }
     results.announce()
+    // What the start has read and needs no more.
+    shared.memory.generationEnded()
     watchdog = WatchdogTimer(fleet, log: errorLog)
     fileWatcher = FileWatcher { [unowned self] in
       filesChanged($0)
@@ -245,6 +247,7 @@ final class Supervisor {
       watchRevocations()
       workload?.watchEnd()
       watchHelpers()
+      shared.memory.returnIfDue(shared.pool)
       stapling.look()
       shared.unwritten.retry(shared.pool, errorLog)
       releaseCodeOnce()
@@ -330,6 +333,7 @@ final class Supervisor {
           switch outcome {
           case .success(.successor(let successor)): self.handle { $0.prepared(successor) }
           case .success(.nothingNew):
+            self.shared.memory.generationEnded()
             self.retry.failed()
             self.handle { $0.reloadEnded() }
           case .failure(let refusal): self.refuse(refusal)
@@ -384,6 +388,7 @@ final class Supervisor {
   }
 
   private func refuse(_ refusal: Refusal) {
+    shared.memory.generationEnded()
     log(refusal.diagnostics)
     workload?.follow(WorkloadEndpoint.path(of: current.settings))
     let count = refusal.errors.count

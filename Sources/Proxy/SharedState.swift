@@ -35,6 +35,8 @@ package final class SharedState: Sendable {
   package let ticketRings = TicketKeyRings()
   /// How the stores stand that machines share.
   let stores = StoreRecords()
+  /// What generations leave in the allocator.
+  package let memory = GenerationMemory()
   /// By what `sallyport health` marks its handshakes.
   package let healthMark = HealthMark()
   let workers = WorkerDirectory()

@@ -274,6 +274,7 @@ public final class Worker {
       dropSparesLater()
       old.shutdown?.cancel()
       old.close()
+      shared.memory.generationEnded()
       return true
     }
   }

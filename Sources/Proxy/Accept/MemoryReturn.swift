@@ -1,4 +1,6 @@
 import Glibc
+import Synchronization
+package import Transport
 
 /// Decides when the allocator gives memory back to the system: when half of a worker's connections and streams of HTTP/2, or
 /// more, have ended since there were most of them. Pure: the caller brings the time (milliseconds of one monotonic clock).
@@ -56,5 +58,25 @@ enum MemoryTrimmer {
     // Swift's module of glibc lacks malloc_trim(3), and another C library may.
     guard let function = dlsym(nil, "malloc_trim") else { return }
     _ = unsafeBitCast(function, to: (@convention(c) (Int) -> Int32).self)(0)
+  }
+}
+
+/// Gives memory back after a generation has ended: its certificates, keys and settings are freed, but glibc keeps the pages,
+/// since what the process keeps lies between them. Four reloads with 2,000 certificates left 270 MB resident, of which 66
+/// were in use.
+package final class GenerationMemory: Sendable {
+  private let isDue = Atomic<Bool>(false)
+
+  init() {}
+
+  /// A generation has been let go, or has not come to serve.
+  package func generationEnded() { isDue.store(true, ordering: .relaxed) }
+
+  /// Gives back what generations have left since the last call, on a thread of the pool. Call it every few seconds: all
+  /// workers let a generation go before, and many reloads in a row cost one turn.
+  package func returnIfDue(_ pool: BlockingPool) {
+    guard isDue.exchange(false, ordering: .relaxed) else { return }
+    // If the thread is busy, the next turn does it.
+    if !pool.run(.memory, for: "", MemoryTrimmer.trim).isTaken { generationEnded() }
   }
 }
