@@ -26,7 +26,7 @@ import Transport
   }
 
   @Test func `forgets pairs that end together in parts, and all of them where room is wanted`() {
-    let zone = KeyvalZone(size: 1000 * 210)
+    let zone = KeyvalZone(size: 1000 * 200)
     Self.fill(zone, 1000, timeout: 500)
     #expect(zone.all(now: 500).isEmpty && zone.value(of: Self.text(1), now: 500) == nil)
     let before = zone.count
