@@ -20,7 +20,7 @@ public final class BlockingPool: Sendable {
 
   /// Names a job that was taken, so that it can be withdrawn.
   public struct Ticket: Sendable, Hashable {
-    let work: BlockingWork
+    public let work: BlockingWork
     let party: String
     let number: UInt64
   }
@@ -69,10 +69,12 @@ public final class BlockingPool: Sendable {
     return outcome
   }
 
-  /// Takes back a job that still waits. A job that has begun goes on.
-  public func withdraw(_ ticket: Ticket) {
+  /// Takes back a job that still waits. A job that has begun goes on. Returns whether the job waited.
+  @discardableResult
+  public func withdraw(_ ticket: Ticket) -> Bool {
     // What the job holds is dropped without the lock: a body's file is then closed by another job.
-    _ = classes.withLock { $0[ticket.work]?.state.withdraw(ticket.number, of: ticket.party) }
+    let job = classes.withLock { $0[ticket.work]?.state.withdraw(ticket.number, of: ticket.party) }
+    return job != nil
   }
 
   private func finished(_ work: BlockingWork, lane: Int) -> Job? {

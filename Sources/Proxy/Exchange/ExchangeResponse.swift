@@ -257,7 +257,14 @@ extension Exchange {
 
   /// The client has ended its side of the connection, and may read on. What it has asked for in full is answered in full
   /// (RFC 9112 §9.6); but as in nginx, no upstream works for a client that may have gone (`proxy_ignore_client_abort`).
-  func clientDidEnd() { if handler?.endsWithClient == true { clientDidLeave() } }
+  func clientDidEnd() { if handler?.endsWithClient == true || withdrawsPassword() { clientDidLeave() } }
+
+  /// A password that waits for others costs the time of a processor. Nobody looks at that of a client that may have gone, or
+  /// clients that guess could leave at once and have many looked at.
+  private func withdrawsPassword() -> Bool {
+    guard let pending, pending.work == .passwords else { return false }
+    return worker.shared.pool.withdraw(pending)
+  }
 
   /// Does the same for an exchange that has gone on after a wait: no event announces again that the client has ended its
   /// side.

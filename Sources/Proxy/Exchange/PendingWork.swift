@@ -41,8 +41,9 @@ enum PendingWork {
     switch exchange.worker.shared.pool.run(work, for: place ?? party(exchange.clientAddress), body) {
     case .taken(let ticket, let waits):
       exchange.setPending(ticket)
+      guard waits else { return }
       // The client's end came with its request, so no later event announces it.
-      if waits, exchange.stream?.hasClientLeft == true { exchange.clientDidLeave() }
+      if exchange.stream?.hasClientLeft == true { exchange.clientDidLeave() } else { exchange.noticeClientEnd() }
     case .partyIsFull:
       exchange.tellOfRepeated(.error, "too many \(work) of one address are waiting to be checked")
       exchange.refuse(429, retryAfter: 1)
