@@ -52,8 +52,8 @@ public enum Configuration {
   private static func build(
     _ tree: [Directive], parser: Parser, mainFile: String, files: SourceFiles
   ) -> (settings: Settings?, draft: Settings?, diagnostics: [Diagnostic]) {
-    var (checker, parser) = (DirectiveChecker(), parser)
-    let states = ServerStates.included(tree, &parser, files, folder: folder(of: mainFile))
+    var checker = DirectiveChecker()
+    let states = ServerStates.included(tree, files, folder: folder(of: mainFile))
     let sound = checker.check(states.tree)
     let language = parser.diagnostics + states.diagnostics + checker.diagnostics
     var found = language
@@ -61,6 +61,7 @@ public enum Configuration {
     // A file that was not read to its end would lead to false errors about missing directives.
     if parser.diagnostics.isEmpty {
       var builder = SettingsBuilder(folder: folder(of: mainFile))
+      builder.damagedStates = states.damaged
       draft = builder.build(sound)
       found += builder.diagnostics
     }

@@ -47,6 +47,8 @@ package struct KeyMaterial {
   package private(set) var storePasswords: [MaterialReference: SecretBytes] = [:]
   /// Each `keyval_zone` with a `state`
   package private(set) var keptKeyvals = KeptKeyvals()
+  /// The files of such a `state` that have no pairs.
+  private(set) var damagedStates: [String] = []
   package private(set) var signatures = SignatureMaterial()
   /// The units that keep their former content, because their files can't be loaded.
   private(set) var stale: [StaleMaterial] = []
@@ -82,6 +84,7 @@ package struct KeyMaterial {
     }
     let keyvals = loader.shared.keyvals.prepared(http.keyvalZones, now: MonotonicClock.milliseconds)
     keptKeyvals = keyvals.kept
+    damagedStates = keyvals.damaged
     for diagnostic in keyvals.diagnostics { loader.report(diagnostic) }
     for certificate in http.acmeCertificates { loader.tryIssuer(certificate.issuer) }
     // Read again for each request to the collector.

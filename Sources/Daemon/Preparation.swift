@@ -3,6 +3,7 @@ import Crypto
 package import Observability
 package import Proxy
 package import Language
+import Upstream
 
 /// Why a start or a reload was refused: everything that was found, in the order of the configuration.
 package struct Refusal: Error, Sendable, CustomStringConvertible {
@@ -106,7 +107,8 @@ package struct Preparation: Sendable {
       throw Refusal(all, cause: others ? .configuration : .names(NameWait.names(of: settings)))
     }
     self.settings = settings
-    self.diagnostics = all
+    self.diagnostics =
+      all + (onlyFiles ? [] : Self.setAside(settings.http, damagedKeyvals: material.damagedStates, shared))
     self.material = FormerMaterial(material, files: seen)
     generation = Generation(
       number: number, http: settings.http, serverContexts: material.servers.map { $0?.context },
@@ -118,6 +120,32 @@ package struct Preparation: Sendable {
       realIPHosts: proxies.found, signatures: material.signatures,
       nameServers: nameServers.found, realFolders: RealFolders.of(settings.http),
       storePasswords: material.storePasswords, keptKeyvals: material.keptKeyvals)
+  }
+
+  /// Keeps damaged files of states under other names. The servers that this process knows are written anew.
+  private static func setAside(
+    _ http: HTTPSettings, damagedKeyvals: [String], _ shared: SharedState
+  ) -> [Diagnostic] {
+    let groups = http.groups.filter(\.isStateDamaged)
+    var found = (damagedKeyvals + groups.compactMap(\.stateFile)).map { path in
+      do throws(NewFile.Failure) {
+        let name = try DamagedState.setAside(path)
+        return Diagnostic(.warning, at: nil, "\"\(path)\" is damaged, and is kept as \"\(name)\"")
+      } catch {
+        return Diagnostic(
+          .warning, at: nil, "\"\(path)\" is damaged, and can't get another name: \(error)",
+          hint: "copy it: the next change by the API replaces it")
+      }
+    }
+    for group in groups {
+      do throws(ServerState.Fault) { try shared.rewriteState(of: group) } catch {
+        found.append(
+          Diagnostic(
+            .warning, at: group.location, "the servers of upstream \"\(group.name)\" can't be written: \(error)",
+            hint: "give the serving user the folder of its \"state\", or make room: a restart forgets them"))
+      }
+    }
+    return found
   }
 
   /// The units of material that keep their former content, because their files can't be loaded.

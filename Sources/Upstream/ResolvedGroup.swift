@@ -16,6 +16,13 @@ public struct ResolvedGroup: Sendable {
   /// For `hash … consistent`: made here, so that all workers share it.
   let ring: HashRing?
 
+  /// The group with the servers that it had, because what its `state` says now is none.
+  func keepingServers(of former: ResolvedGroup) -> ResolvedGroup {
+    var settings = settings
+    settings.servers = former.settings.servers
+    return ResolvedGroup(settings: settings, servers: former.servers)
+  }
+
   public init(settings: UpstreamGroupSettings, servers: [Server]) {
     self.settings = settings
     self.servers = servers

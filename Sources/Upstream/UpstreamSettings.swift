@@ -76,6 +76,8 @@ public struct UpstreamGroupSettings: Sendable, Hashable {
   public var triesFailedServers = false
   /// `state`: the file that keeps the servers, which the API changes; nil: they are in the configuration.
   public var stateFile: String?
+  /// What the file has is no list of servers. A process that knows the servers keeps them.
+  public var isStateDamaged = false
   /// Whether it is a group of `stream`, whose names `http` doesn't know.
   public var isOfStream = false
   /// How the names of servers with `resolve` are asked for.

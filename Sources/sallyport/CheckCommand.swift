@@ -118,7 +118,7 @@ struct CheckCommand: ParsableCommand {
       complain("error: \(error)")
       throw ExitCode(2)
     }
-    for change in changes { print(change) }
+    for change in changes { print(LogEscape.visible(change)) }
     if !changes.isEmpty { throw ExitCode(1) }
     print("nothing is changed by the API")
   }

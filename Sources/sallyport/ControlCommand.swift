@@ -35,12 +35,15 @@ struct ControlCommand: ParsableCommand {
       }
     }
 
-    /// Runs a question, and prints its lines or the reason why there are none.
-    func ask(_ question: (APIClient) throws(APIClient.Fault) -> [String]) throws {
+    /// Runs a question, and prints its lines or the reason why there are none. A terminal would obey control characters
+    /// in names, so lines show them; JSON stays as it is.
+    func ask(isJSON: Bool = false, _ question: (APIClient) throws(APIClient.Fault) -> [String]) throws {
       do throws(APIClient.Fault) {
-        for line in try question(APIClient(socket: socket, location: location, seconds: timeout)) { print(line) }
+        for line in try question(APIClient(socket: socket, location: location, seconds: timeout)) {
+          print(isJSON ? line : LogEscape.visible(line))
+        }
       } catch {
-        throw ValidationFailure(error.description)
+        throw ValidationFailure(LogEscape.visible(error.description))
       }
     }
   }
@@ -209,6 +212,6 @@ struct ControlCommand: ParsableCommand {
     static let configuration = CommandConfiguration(abstract: "Print a part of the API as JSON.")
     @Argument(help: "The path behind /9/, such as http/upstreams.") var path: String
     @OptionGroup var place: Place
-    func run() throws { try place.ask { (api) throws(APIClient.Fault) in [try api.ask("GET", path)] } }
+    func run() throws { try place.ask(isJSON: true) { (api) throws(APIClient.Fault) in [try api.ask("GET", path)] } }
   }
 }

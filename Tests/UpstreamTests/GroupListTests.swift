@@ -228,6 +228,23 @@ private final class StreamKeeper: AttemptObserver {
     #expect(ports(list) == [1, 3] && list.changed.added.isEmpty && list.changed.removed.isEmpty)
   }
 
+  @Test func `a damaged state costs a list that is in use no server`() throws {
+    let lists = GroupLists()
+    let list = try #require(lists.list(for: template([server(1), server(2)]), isChangeable: true))
+    try list.add(server(3))
+    try list.remove(server(1).address)
+    var damaged = template([]).settings
+    damaged.isStateDamaged = true
+    let reloaded = ResolvedGroup(settings: damaged, servers: [])
+    #expect(lists.list(for: reloaded, isChangeable: true) === list && ports(list) == [2, 3])
+    #expect(lists.lines(of: damaged) == [["server", "127.0.0.1:2"], ["server", "127.0.0.1:3"]])
+    // The file is whole again.
+    _ = lists.list(for: template([server(2), server(3)]), isChangeable: true)
+    #expect(ports(list) == [2, 3] && list.changed.added.isEmpty)
+    let fresh = try #require(GroupLists().list(for: reloaded, isChangeable: true))
+    #expect(ports(fresh).isEmpty && GroupLists().lines(of: damaged) == nil)
+  }
+
   @Test func `a list holds so many servers, and no backup for a method without one`() throws {
     let list = try #require(GroupLists().list(for: template([], .hash), isChangeable: true))
     var backup = server(1)
@@ -247,16 +264,15 @@ private final class StreamKeeper: AttemptObserver {
     (patch.weight, patch.isDown, patch.maxConnections) = (7, true, 9)
     _ = try group.patch(group.members[1].id, patch)
     #expect(
-      list.lines == """
-        server 127.0.0.1:1;
-        server 127.0.0.1:2 weight=7 max_conns=9 down;
-        server 127.0.0.1:3 weight=2 fail_timeout=3s route=c backup;
-
-        """)
+      list.lines == [
+        ["server", "127.0.0.1:1"],
+        ["server", "127.0.0.1:2", "weight=7", "max_conns=9", "down"],
+        ["server", "127.0.0.1:3", "weight=2", "fail_timeout=3s", "route=c", "backup"],
+      ])
     // Another server with an address that was there is a new one.
     let second = group.members[1]
     try list.remove(second.address)
     try list.add(server(2))
-    #expect(list.lines.contains("server 127.0.0.1:2;\n"))
+    #expect(list.lines.contains(["server", "127.0.0.1:2"]))
   }
 }

@@ -48,6 +48,8 @@ package struct SettingsBuilder {
   /// `shared_store`, by name.
   var stores: [String: SharedStoreSettings] = [:]
   var guessStore: StoreUse?
+  /// Files of `state` in an `upstream` that are none. Their groups begin without servers.
+  package var damagedStates: Set<String> = []
   /// `keyval_zone`, by name.
   var keyvalZones: [String: KeyvalZoneSettings] = [:]
   /// A location has `api write=on`.

@@ -80,9 +80,9 @@ public struct GroupMember: Sendable {
 }
 
 extension GroupMember {
-  /// Its line in a `state`. `route`: empty without one.
-  func line(route: [UInt8]) -> String {
-    var words = ["server \(address)"]
+  /// The words of its line in a `state`. `route`: empty without one.
+  func words(route: [UInt8]) -> [String] {
+    var words = ["server", "\(address)"]
     if weight != 1 { words.append("weight=\(weight)") }
     if maxConnections != 0 { words.append("max_conns=\(maxConnections)") }
     if maxFails != 1 { words.append("max_fails=\(maxFails)") }
@@ -92,7 +92,7 @@ extension GroupMember {
     if isBackup { words.append("backup") }
     if isDown { words.append("down") }
     if isDraining { words.append("drain") }
-    return words.joined(separator: " ") + ";\n"
+    return words
   }
 }
 
@@ -116,8 +116,8 @@ extension UpstreamGroup {
   /// What the API has added to the servers of the lines, and removed of them.
   public var changedServers: (added: Set<SocketAddress>, removed: [SocketAddress]) { list?.changed ?? ([], []) }
 
-  /// The lines that its `state` is to have; nil without one.
-  public var stateLines: (path: String, lines: @Sendable () -> String)? {
+  /// The words of the lines that its `state` is to have; nil without one.
+  public var stateLines: (path: String, lines: @Sendable () -> [[String]])? {
     guard let list, let path = settings.stateFile else { return nil }
     return (path, { list.lines })
   }

@@ -58,8 +58,8 @@ public final class GroupList: Sendable {
   /// Takes the settings of a new generation over.
   func adopt(_ template: ResolvedGroup) {
     state.withLock { state in
-      state.template = template
-      state.changes.adopt(template)
+      state.template = template.settings.isStateDamaged ? template.keepingServers(of: state.template) : template
+      state.changes.adopt(state.template)
       renew(&state)
     }
   }
@@ -131,11 +131,11 @@ public final class GroupList: Sendable {
     }
   }
 
-  /// The lines of the group's servers as they are now, for its `state`.
-  public var lines: String {
+  /// The words of the lines of the group's servers as they are now, for its `state`.
+  public var lines: [[String]] {
     let servers = state.withLock { $0.group.servers }
     let routes = Dictionary(servers.map { ($0.address, $0.settings.route) }) { first, _ in first }
-    return balancer.withLock { $0.members(now: 0) }.map { $0.line(route: routes[$0.address] ?? []) }.joined()
+    return balancer.withLock { $0.members(now: 0) }.map { $0.words(route: routes[$0.address] ?? []) }
   }
 
   private static func group(
@@ -213,6 +213,11 @@ public final class GroupLists: Sendable {
   private let known = ZoneRegistry<Identity, GroupList>()
 
   public init() {}
+
+  /// The words of the lines that the `state` of a group is to have; nil: no generation has the group.
+  public func lines(of group: UpstreamGroupSettings) -> [[String]]? {
+    known.existing(Identity(zone: group.zone ?? "", group: group.name, names: []))?.lines
+  }
 
   /// nil: no server of the group has `resolve`, and nobody adds or removes any (`isChangeable`).
   public func list(for group: ResolvedGroup, isChangeable: Bool) -> GroupList? {

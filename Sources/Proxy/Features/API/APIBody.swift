@@ -102,6 +102,11 @@ package struct APINewServerBody: Equatable {
       route = Array(text.utf8)
     }
     let patch = try APIServerBody(members).patch
+    if isOfStream { try APIServerBody.refuseDrain(patch) }
+    guard ServerState.canHold(text) else {
+      throw .body(
+        "invalid \"server\": blanks, control characters and ; { } \" ' \\ $ # can't stand in an address or a path")
+    }
     let authority: Authority
     do throws(Authority.ParseError) { authority = try Authority(parsing: text) } catch {
       throw .body("invalid \"server\": \(error.reason)")
@@ -148,6 +153,11 @@ package struct APIServerBody: Equatable {
       }
     }
     self.patch = patch
+  }
+
+  /// `drain` is for `sticky`, which `stream` doesn't have: a `state` with it could not be read.
+  static func refuseDrain(_ patch: ServerPatch) throws(APIFault) {
+    if patch.isDraining != nil { throw .body("\"drain\" is of upstreams in \"http\": take \"down\"") }
   }
 
   private static func number(_ name: String, _ value: JSONValue, _ range: ClosedRange<Int>) throws(APIFault) -> Int {

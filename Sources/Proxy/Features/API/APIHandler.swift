@@ -1,5 +1,4 @@
 import Bytes
-import Crypto
 import Glibc
 import HTTP
 import Observability
@@ -343,6 +342,7 @@ private final class APIHandler: ContentHandler {
     _ id: UInt64, of name: String, isOfStream: Bool, _ body: APIServerBody, _ exchange: Exchange
   ) throws(APIFault) {
     let group = try group(name, isOfStream, exchange)
+    if isOfStream { try APIServerBody.refuseDrain(body.patch) }
     let member: GroupMember
     do throws(UpstreamGroup.PatchFault) { member = try group.patch(id, body.patch) } catch {
       switch error {
@@ -384,8 +384,9 @@ private final class APIHandler: ContentHandler {
   /// Writes the servers to the group's `state`.
   private func keep(_ group: UpstreamGroup, _ exchange: Exchange, then: @escaping (Exchange) -> Void) {
     guard let (path, lines) = group.stateLines else { return then(exchange) }
-    kept(at: path, exchange, then: then) { () throws(NewFile.Failure) in
-      try NewFile.replace(path, SecretBytes(Array(lines().utf8)), mode: 0o600)
+    let isOfStream = group.settings.isOfStream
+    kept(at: path, exchange, then: then) { () throws(ServerState.Fault) in
+      try ServerState.write(lines(), to: path, isOfStream: isOfStream)
     }
   }
 

@@ -24,10 +24,9 @@ extension SettingsBuilder {
       let lines = scope.own("server")
       group.stateFile = stateFile(scope, lines)
       group.servers = lines.compactMap { upstreamServer($0) }
+      group.isStateDamaged = group.stateFile.map { damagedStates.contains($0) } ?? false
       if group.stateFile != nil {
-        if group.servers.contains(where: { $0.followed != nil }) {
-          error(directive.location, "\"resolve\" in the state of upstream \"\(name)\"", hint: "addresses only")
-        }
+        // The API adds some, or has added those of the file.
       } else if lines.isEmpty {
         error(directive.location, "no servers are inside upstream \"\(name)\"", hint: "server ADDRESS:PORT;")
       } else if !group.servers.isEmpty, group.servers.allSatisfy(\.isBackup) {
@@ -76,7 +75,7 @@ extension SettingsBuilder {
     return keepalive
   }
 
-  private mutating func upstreamServer(_ line: Directive) -> UpstreamServerSettings? {
+  mutating func upstreamServer(_ line: Directive) -> UpstreamServerSettings? {
     let address: UpstreamAddress
     do throws(Authority.ParseError) {
       let authority = try Authority(parsing: line.text(0))

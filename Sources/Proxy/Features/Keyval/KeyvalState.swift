@@ -20,6 +20,8 @@ struct KeyvalState: Sendable, Hashable {
 
   struct Fault: Error, CustomStringConvertible {
     let reason: String
+    /// The file can be read, and has no pairs: nobody's rights are missing.
+    var isOfContent = false
     var description: String { reason }
   }
 
@@ -38,8 +40,10 @@ struct KeyvalState: Sendable, Hashable {
     var limits = JSONLimits()
     (limits.bytes, limits.depth, limits.values) = (largest, 3, 4_000_000)
     let json: JSONValue
-    do throws(JSONFault) { json = try JSONValue(bytes, limits: limits) } catch { throw Fault(reason: "\(error)") }
-    guard let members = json.members else { throw Fault(reason: "it is no JSON object") }
+    do throws(JSONFault) { json = try JSONValue(bytes, limits: limits) } catch {
+      throw Fault(reason: bytes.isEmpty ? "it is empty" : "\(error)", isOfContent: true)
+    }
+    guard let members = json.members else { throw Fault(reason: "it is no JSON object", isOfContent: true) }
     var pairs: [Pair] = []
     for (key, said) in members {
       let value = said.members.map { $0["value"] } ?? said
@@ -47,7 +51,12 @@ struct KeyvalState: Sendable, Hashable {
       guard let text = value?.text, end == nil || end?.integer != nil,
         (1...KeyvalZone.longest).contains(key.utf8.count),
         text.utf8.count <= KeyvalZone.longest
-      else { throw Fault(reason: "the value of \"\(key.prefix(64))\" is neither a text nor {\"value\":…,\"until\":…}") }
+      else {
+        throw Fault(
+          reason:
+            "the value of \"\(LogEscape.visible(String(key.prefix(64))))\" is neither a text nor {\"value\":…,\"until\":…}",
+          isOfContent: true)
+      }
       pairs.append(Pair(key: Array(key.utf8), value: Array(text.utf8), end: end?.integer))
     }
     return pairs.sorted { $0.key.lexicographicallyPrecedes($1.key) }
@@ -80,13 +89,17 @@ struct KeyvalState: Sendable, Hashable {
 }
 
 extension KeyvalZone {
-  /// Takes the pairs of a file whose time is not over. What does not fit any more is left out.
-  func take(_ pairs: [KeyvalState.Pair], now: UInt64) {
+  /// Takes the pairs of a file whose time is not over. Returns how many it can't take: the zone is too small for them by
+  /// now, or has another `type`.
+  func take(_ pairs: [KeyvalState.Pair], now: UInt64) -> Int {
     let wall = KeyvalState.wall
+    var left = 0
     for pair in pairs {
-      let left = pair.end.map { $0.subtractingReportingOverflow(wall) }
-      if let left, left.overflow || left.partialValue <= 0 { continue }
-      _ = set(pair.key, to: pair.value, isNew: true, timeout: left.map { Int($0.partialValue) }, now: now)
+      let life = pair.end.map { $0.subtractingReportingOverflow(wall) }
+      if let life, life.overflow || life.partialValue <= 0 { continue }
+      let change = set(pair.key, to: pair.value, isNew: true, timeout: life.map { Int($0.partialValue) }, now: now)
+      if change != .done { left += 1 }
     }
+    return left
   }
 }

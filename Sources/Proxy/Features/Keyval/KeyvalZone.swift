@@ -311,12 +311,13 @@ package final class KeyvalZones: Sendable {
     zones.zone(settings.identity) { _ in KeyvalZone(size: settings.size, matching: settings.matching) }
   }
 
-  /// Returns the zones that have a `state`, new ones with the pairs of that file, and what is wrong with the files. Whoever
-  /// keeps them keeps the pairs. Opens files, so never call it on an event loop.
+  /// Returns the zones that have a `state`, new ones with the pairs of that file, and what is wrong with the files.
+  /// `damaged`: those that have no pairs; their zones begin empty. Whoever keeps the zones keeps the pairs. Opens files,
+  /// so never call it on an event loop.
   package func prepared(
     _ all: [KeyvalZoneSettings], now: UInt64
-  ) -> (kept: KeptKeyvals, diagnostics: [Diagnostic]) {
-    var (kept, found): ([KeyvalZone], [Diagnostic]) = ([], [])
+  ) -> (kept: KeptKeyvals, damaged: [String], diagnostics: [Diagnostic]) {
+    var (kept, damaged, found): ([KeyvalZone], [String], [Diagnostic]) = ([], [], [])
     for settings in all {
       guard let state = settings.state else { continue }
       // What the file says counts for a start alone, so a broken one stops no reload.
@@ -325,6 +326,15 @@ package final class KeyvalZones: Sendable {
         continue
       }
       switch state.read() {
+      case .failure(let fault) where fault.isOfContent:
+        damaged.append(state.path)
+        found.append(
+          Diagnostic(
+            .warning, at: settings.location,
+            "\"\(state.path)\", the state of keyval_zone \"\(settings.name)\", is damaged: \(fault.reason): the zone begins empty",
+            hint: "\(DamagedState.keeping); add the pairs by the API, or mend that file and move it back before a start"
+          ))
+        kept.append(zone(settings))
       case .failure(let fault):
         found.append(
           Diagnostic(
@@ -332,15 +342,23 @@ package final class KeyvalZones: Sendable {
             "\"\(state.path)\" can't be read as the state of a keyval_zone: \(fault.reason)",
             hint: "mend it, or move it away: the zone is empty then"))
       case .success(let pairs):
+        var left = 0
         kept.append(
           zones.zone(settings.identity) { _ in
             let zone = KeyvalZone(size: settings.size, matching: settings.matching)
-            zone.take(pairs, now: now)
+            left = zone.take(pairs, now: now)
             return zone
           })
+        if left > 0 {
+          found.append(
+            Diagnostic(
+              .warning, at: settings.location,
+              "keyval_zone \"\(settings.name)\" can't take \(left) of the \(pairs.count) pairs of \"\(state.path)\": the next change by the API drops them from the file",
+              hint: "a larger zone, or the type that the keys are for"))
+        }
       }
     }
-    return (KeptKeyvals(zones: kept), found)
+    return (KeptKeyvals(zones: kept), damaged, found)
   }
 }
 

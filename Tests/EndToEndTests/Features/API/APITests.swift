@@ -527,16 +527,121 @@ private enum StreamlessUpstream {
     #expect(try await scene.sallyport("health", "--config", scene.path("sallyport.conf")).status == 0)
     daemon.signal(SIGTERM)
     _ = try await daemon.process.ended()
-    // A file that can't be read is no empty one.
-    for (name, content, words) in [
-      ("servers", "server nowhere\n", "kept/servers:2"), ("servers", "listen 80;", "in a state of servers"),
-      ("pairs", "[1]", "it is no JSON object"),
-    ] {
-      try scene.write("kept/\(name)", text: content)
-      let check = try await scene.run(Sallyport.binary(), ["check", scene.path("sallyport.conf")])
-      #expect(check.status == 1 && check.everything.contains(words), "\(check.everything)")
-      try FileManager.default.removeItem(atPath: scene.path("kept/\(name)"))
+  }
+
+  @Test func `a damaged state costs its group or zone what it knew, is kept and told, and stops nothing else`()
+    async throws
+  {
+    let scene = try Scene.ofTest(), port = try scene.port(), tcp = try scene.port(), socket = scene.path("api.sock")
+    let server = try StreamlessUpstream.named(scene, "one"), other = try StreamlessUpstream.named(scene, "two")
+    try scene.makeFolder("kept")
+    let own = "server 127.0.0.1:\(server.port);\n"
+    let files = [
+      ("servers", own + "server 127.0.0"), ("tcp", "\0\0\0\0"), ("good", own), ("pairs", ""),
+      ("names", "{\"/n\":\"N\"}"),
+    ]
+    for (name, text) in files { try scene.write("kept/\(name)", text: text) }
+    let daemon = try await Sallyport.start(
+      scene,
+      configuration(
+        """
+        upstream app { zone app 64k; state kept/servers; } upstream good { zone good 64k; state kept/good; }
+        keyval_zone zone=pairs:32k state=kept/pairs; keyval $uri $pair zone=pairs;
+        keyval_zone zone=names:32k state=kept/names; keyval $uri $name zone=names;
+        server { listen 127.0.0.1:\(port); location / { proxy_pass http://app; } location /g { proxy_pass http://good; }
+          location /n { return 200 "$name$pair\n"; } }
+        server { listen unix:\(socket); location /api/ { api write=on; } }
+        """)
+        + "stream { upstream tcp { zone tcp 64k; state kept/tcp; } server { listen 127.0.0.1:\(tcp); proxy_pass tcp; } }",
+    )
+    func get(_ path: String) async throws -> CurlResult { try await scene.curl(["http://127.0.0.1:\(port)\(path)"]) }
+    func api(_ path: String, _ body: String) async throws -> Int {
+      try await scene.curl(["--unix-socket", socket, "http://localhost/api/9/\(path)", "-d", body]).status
     }
+    #expect(try await get("/").status == 502)
+    #expect(try await get("/g").text == "one")
+    #expect(try await get("/n").text == "N\n")
+    for (name, text) in files where !["good", "names"].contains(name) {
+      #expect(scene.text("kept/\(name).damaged") == text, "\(name)")
+      try await daemon.logged("[warn]", "kept/\(name)\" is damaged, and is kept as")
+    }
+    try await daemon.logged("the state of upstream \"app\", is damaged", "kept/servers:2:15: unexpected end of file")
+    try await daemon.logged("the state of keyval_zone \"pairs\", is damaged: it is empty")
+    #expect(try await api("http/upstreams/app/servers", "{\"server\":\"127.0.0.1:\(other.port)\"}") == 201)
+    #expect(try await api("stream/upstreams/tcp/servers", "{\"server\":\"127.0.0.1:\(other.port)\"}") == 201)
+    #expect(try await api("http/keyvals/pairs", "{\"/n\":\"P\"}") == 201)
+    #expect(try await get("/").text == "two")
+    #expect(try await scene.curl(["http://127.0.0.1:\(tcp)/"]).text == "two")
+    // A reload finds a damaged file, and the process knows the servers.
+    try scene.write("kept/servers", text: "server nowhere\n")
+    let check = try await scene.run(Sallyport.binary(), ["check", scene.path("sallyport.conf")])
+    #expect(check.status == 0 && check.everything.contains("is damaged"), "\(check.everything)")
+    #expect(scene.text("kept/servers") == "server nowhere\n", "check changes nothing")
+    daemon.signal(SIGHUP)
+    try await daemon.logged("reconfigured: generation 2")
+    #expect(try await get("/").text == "two")
+    #expect(scene.text("kept/servers") == "server 127.0.0.1:\(other.port);\n")
+    #expect(scene.text("kept/servers.damaged.2") == "server nowhere\n")
+    // A file that can't be read at all is no damaged one.
+    try FileManager.default.removeItem(atPath: scene.path("kept/names"))
+    try scene.makeFolder("kept/names")
+    let folder = try await scene.run(Sallyport.binary(), ["check", scene.path("sallyport.conf")])
+    #expect(folder.status == 1 && folder.everything.contains("can't be read as the state"), "\(folder.everything)")
+  }
+
+  @Test func `no address of the API is read as configuration, and the servers outlive a reload and a restart`()
+    async throws
+  {
+    let scene = try Scene.ofTest(), port = try scene.port(), tcp = try scene.port(), socket = scene.path("api.sock")
+    let server = try StreamlessUpstream.named(scene, "one")
+    try scene.makeFolder("kept")
+    // Somebody's own path has a blank.
+    try scene.write("kept/app", text: "server \"unix:/no where;}\" backup;\n")
+    let text =
+      configuration(
+        """
+        upstream app { zone app 64k; state kept/app; }
+        server { listen 127.0.0.1:\(port); location / { proxy_pass http://app; } }
+        server { listen unix:\(socket); location /api/ { api write=on; } }
+        """)
+      + "stream { upstream tcp { zone tcp 64k; state kept/tcp; } server { listen 127.0.0.1:\(tcp); proxy_pass tcp; } }"
+    var daemon = try await Sallyport.start(scene, text)
+    func api(_ path: String, _ words: String...) async throws -> CurlResult {
+      try await scene.curl(["--unix-socket", socket, "http://localhost/api/9/\(path)"] + words)
+    }
+    func ctl(_ words: String...) async throws -> ToolResult {
+      try await scene.run(Sallyport.binary(), ["ctl"] + words + ["--socket", socket])
+    }
+    let own = "127.0.0.1:\(server.port)"
+    for (kind, group) in [("http", "app"), ("stream", "tcp")] {
+      let path = "\(kind)/upstreams/\(group)/servers"
+      #expect(try await api(path, "-d", "{\"server\":\"\(own)\"}").status == 201)
+      for address in [
+        #"unix:/x;}"#, #"unix:/x;\nserver localhost:1"#, #"unix:/x;\ninclude /etc/hostname"#, "unix:/x down",
+      ] {
+        let answer = try await api(path, "-d", "{\"server\":\"\(address)\"}")
+        #expect(answer.status == 400 && answer.text.contains("can't stand in an address"), "\(answer.text)")
+      }
+      let added = try await ctl("add", group, "unix:/x;}")
+      #expect(added.status == 1 && added.everything.contains("can't stand in an address"), "\(added.everything)")
+    }
+    #expect(try await api("stream/upstreams/tcp/servers/0", "-X", "PATCH", "-d", #"{"drain":true}"#).status == 400)
+    #expect(scene.text("kept/app") == "server \"unix:/no where;}\" backup;\nserver \(own);\n")
+    #expect(scene.text("kept/tcp") == "server \(own);\n")
+    daemon.signal(SIGHUP)
+    try await daemon.logged("reconfigured: generation 2")
+    daemon.signal(SIGTERM)
+    _ = try await daemon.process.ended()
+    daemon = try await Sallyport.start(scene, text)
+    #expect(try await scene.curl(["http://127.0.0.1:\(port)/"]).text == "one")
+    #expect(try await scene.curl(["http://127.0.0.1:\(tcp)/"]).text == "one")
+    // A terminal obeys no name.
+    daemon.signal(SIGTERM)
+    _ = try await daemon.process.ended()
+    try scene.write("kept/app", text: "server \"unix:/\u{1B}[31m\";\n")
+    _ = try await Sallyport.start(scene, text)
+    let listed = try await ctl("servers", "app")
+    #expect(listed.text.contains(#"unix:/\x1B[31m"#) && !listed.text.contains("\u{1B}"), "\(listed.text)")
   }
 
   @Test func `what zones of limits have decided can be asked, and begins anew`() async throws {

@@ -1,4 +1,5 @@
 import ConfigurationSupport
+import Observability
 import Redis
 import TestSupport
 import Testing
@@ -111,7 +112,8 @@ import Testing
     _ = zone.set(Array("b".utf8), to: [], isNew: true, timeout: 3_600_000, now: now)
     try state.write(zone, now: now)
     let again = KeyvalZone(size: 100_000)
-    again.take(try state.read().get(), now: 0)
+    let kept = try state.read().get()
+    #expect(again.take(kept, now: 0) == 0)
     #expect(again.all(now: 0).map(\.key) == zone.all(now: now).map(\.key))
     #expect(again.pair([0x62], now: 3_590_000) == [] && again.pair([0x62], now: 3_610_000) == nil)
     for text in [
@@ -120,8 +122,37 @@ import Testing
       #expect(throws: KeyvalState.Fault.self, "\(text)") { try KeyvalState.pairs(Array(text.utf8)) }
     }
     let past = try KeyvalState.pairs(Array("{\"a\":{\"value\":\"x\",\"until\":-9223372036854775808}}".utf8))
-    again.take(past, now: 0)
+    #expect(again.take(past, now: 0) == 0)
     #expect(again.pair([0x61], now: 0) == nil)
+  }
+
+  @Test(arguments: ["", "{", "{\"a\":\"b\"", "[]", "\0\0\0", "{\"a\":1}", "server 127.0.0.1:80;"])
+  func `a damaged state costs its zone the pairs, and stops no start`(text: String) throws {
+    let scene = try Scene()
+    defer { scene.end() }
+    try scene.write("pairs", text: text)
+    let long = (1...5).map { ",\"long\($0)\":\"\(String(repeating: "x", count: 8000))\"" }.joined()
+    try scene.write("good", text: "{\"c\":\"d\"\(long)}")
+    let loaded = LoadedText.http(
+      """
+      keyval_zone zone=a:32k state=\(scene.path("pairs")); keyval_zone zone=b:1m state=\(scene.path("good"));
+      keyval_zone zone=c:32k state=\(scene.path("good"));
+      """)
+    let http = try #require(loaded.settings?.http)
+    let zones = KeyvalZones()
+    let (kept, damaged, found) = zones.prepared(http.keyvalZones, now: 0)
+    #expect(damaged == [scene.path("pairs")] && found.count == 2)
+    #expect(found.allSatisfy { $0.severity == .warning }, "\(found)")
+    #expect(found[0].message.contains("pairs\", the state of keyval_zone \"a\", is damaged"))
+    #expect(found[1].message.contains("keyval_zone \"c\" can't take 2 of the 6 pairs"))
+    #expect(http.keyvalZones.map { zones.zone($0).all(now: 0).count } == [0, 6, 4])
+    // It is no file without pairs, so nothing replaces it before it has another name.
+    #expect(scene.text("pairs") == text)
+    for name in ["pairs.damaged", "pairs.damaged.2"] {
+      try scene.write("pairs", text: text)
+      #expect(try DamagedState.setAside(scene.path("pairs")) == scene.path(name) && scene.text(name) == text)
+    }
+    withExtendedLifetime(kept) {}
   }
 
   @Test(arguments: [
