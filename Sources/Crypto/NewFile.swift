@@ -33,15 +33,7 @@ package enum NewFile {
     guard descriptor >= 0 else { throw Failure("open", path) }
     defer { close(descriptor) }
     do throws(Failure) {
-      try contents.withUnsafeBytes { (bytes) throws(Failure) in
-        var written = 0
-        while written < bytes.count, let base = bytes.baseAddress {
-          let count = Glibc.write(descriptor, base + written, bytes.count - written)
-          if count < 0 && errno == EINTR { continue }
-          guard count > 0 else { throw Failure("write", path) }
-          written += count
-        }
-      }
+      try contents.withUnsafeBytes { (bytes) throws(Failure) in try write(bytes, to: descriptor, path) }
       var owner = stat()
       if let folder, geteuid() == 0, stat(folder, &owner) == 0, owner.st_uid != 0 || owner.st_gid != 0 {
         guard fchown(descriptor, owner.st_uid, owner.st_gid) == 0 else { throw Failure("fchown", path) }
@@ -54,9 +46,24 @@ package enum NewFile {
     }
   }
 
-  /// Creates or atomically replaces a file: a reader sees the old content or the new content.
-  package static func replace(_ path: String, _ contents: SecretBytes, mode: UInt32) throws(Failure) {
-    let draft = "\(path).new"
+  /// Writes all of the bytes. `path`: for the error.
+  static func write(_ bytes: UnsafeRawBufferPointer, to descriptor: CInt, _ path: String) throws(Failure) {
+    var written = 0
+    while written < bytes.count, let base = bytes.baseAddress {
+      let count = Glibc.write(descriptor, base + written, bytes.count - written)
+      if count < 0 && errno == EINTR { continue }
+      guard count > 0 else { throw Failure("write", path) }
+      written += count
+    }
+  }
+
+  /// Creates or atomically replaces a file: a reader sees the old content or the new content. `isShared`: somebody else
+  /// may replace it at the same time, such as the process that this one takes the place of. With one draft for both,
+  /// the file could get half of the other's.
+  package static func replace(
+    _ path: String, _ contents: SecretBytes, mode: UInt32, isShared: Bool = false
+  ) throws(Failure) {
+    let draft = isShared ? "\(path).\(String(UInt32.random(in: 0 ... .max), radix: 16)).new" : "\(path).new"
     unlink(draft)
     try write(contents, to: draft, mode: mode)
     guard rename(draft, path) == 0 else {

@@ -50,7 +50,7 @@ package struct DenialState: Sendable {
 
   package func write(_ entries: [Entry]) throws(Fault) {
     do throws(NewFile.Failure) {
-      try NewFile.replace(path, SecretBytes(Array(Self.text(entries).utf8)), mode: 0o600)
+      try NewFile.replace(path, SecretBytes(Array(Self.text(entries).utf8)), mode: 0o600, isShared: true)
     } catch { throw Fault(description: "\(error)") }
   }
 

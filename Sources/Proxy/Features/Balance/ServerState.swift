@@ -6,8 +6,8 @@ import Upstream
 
 /// The text of a group's `state`: a `server` line for each server, as in the configuration.
 ///
-/// The API writes it, and reloads and starts read it as a part of the configuration. So only what these read back as the
-/// same words is ever written, and whatever else a file has makes the file a damaged one.
+/// The API writes it, and reloads and starts read it as a part of the configuration. So only what these read back as
+/// the same words is ever written, and whatever else a file has makes the file a damaged one.
 package enum ServerState {
   /// Why a text is no state, or why it was not written.
   package struct Fault: Error, Sendable, CustomStringConvertible {
@@ -41,7 +41,7 @@ package enum ServerState {
   static func write(_ lines: [[String]], to path: String, isOfStream: Bool) throws(Fault) {
     let text = try text(lines, isOfStream: isOfStream)
     do throws(NewFile.Failure) {
-      try NewFile.replace(path, SecretBytes(Array(text.utf8)), mode: 0o600)
+      try NewFile.replace(path, SecretBytes(Array(text.utf8)), mode: 0o600, isShared: true)
     } catch { throw Fault(description: "\(error)") }
   }
 

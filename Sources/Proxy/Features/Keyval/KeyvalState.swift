@@ -80,7 +80,7 @@ struct KeyvalState: Sendable, Hashable {
       }
     }
     do throws(NewFile.Failure) {
-      try NewFile.replace(path, SecretBytes(Array((json.text + "\n").utf8)), mode: 0o600)
+      try NewFile.replace(path, SecretBytes(Array((json.text + "\n").utf8)), mode: 0o600, isShared: true)
     } catch { throw Fault(reason: "\(error)") }
   }
 
@@ -89,8 +89,8 @@ struct KeyvalState: Sendable, Hashable {
 }
 
 extension KeyvalZone {
-  /// Takes the pairs of a file whose time is not over. Returns how many it can't take: the zone is too small for them by
-  /// now, or has another `type`.
+  /// Takes the pairs of a file whose time is not over. Returns how many it can't take: the zone is too small for them
+  /// by now, or has another `type`.
   func take(_ pairs: [KeyvalState.Pair], now: UInt64) -> Int {
     let wall = KeyvalState.wall
     var left = 0
