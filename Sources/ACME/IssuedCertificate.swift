@@ -43,8 +43,9 @@ package struct IssuedCertificate: Sendable {
     return last.issuer.commonName.all.contains(Array(commonName.utf8))
   }
 
-  /// The file that a server loads: the key, the certificate and its chain, one after the other, so that they can never be of
-  /// two issuances.
+  /// The file that a server loads: the key, the certificate and its chain, one after the other, so that they can never
+  /// be of two issuances. Its first line says how many certificates there are: without that, a file that is cut behind
+  /// one of them looks whole, and serves without the chain.
   package func fileContents() throws(ACMEError) -> SecretBytes {
     let key: SecretBytes
     do throws(OpenSSLError) {
@@ -53,6 +54,21 @@ package struct IssuedCertificate: Sendable {
       throw ACMEError("OpenSSL does not write the key: \(error)")
     }
     let chain = ([pair.certificate] + pair.chain).map(\.pem).joined()
-    return SecretBytes(key.withUnsafeBytes { Array($0) } + Array(chain.utf8))
+    let count = "\(Self.countMark)\(1 + pair.chain.count)\n"
+    return SecretBytes(Array(count.utf8) + key.withUnsafeBytes { Array($0) } + Array(chain.utf8))
+  }
+
+  private static let countMark = "# certificates in this file: "
+
+  /// Whether a file has as many certificates as its first line says. A file that says nothing counts as whole.
+  package static func isWhole(_ file: SecretBytes) -> Bool {
+    file.withUnsafeBytes { bytes in
+      let mark = Array(countMark.utf8)
+      guard bytes.starts(with: mark) else { return true }
+      let digits = bytes.dropFirst(mark.count).prefix { $0 != 0x0A }
+      guard let count = Int(String(decoding: digits, as: UTF8.self)) else { return false }
+      let end = Array("-----END CERTIFICATE-----".utf8)
+      return bytes.split(separator: 0x0A).count { $0.elementsEqual(end) } == count
+    }
   }
 }

@@ -54,16 +54,35 @@ package struct StateFolder: Sendable {
   private static let accountKey = "account.key"
   private static let account = "account.json"
 
-  /// Returns the account's key; makes one of this kind if there is none.
-  package func accountKey(_ kind: ACMEKeyKind) throws(ACMEError) -> PrivateKey {
+  /// Returns the account's key; makes one of this kind if there is none, or if the file has none. Such a file is kept
+  /// under another name, and `damaged` tells.
+  package func accountKey(
+    _ kind: ACMEKeyKind, damaged: (ACMEError) -> Void = { _ in }
+  ) throws(ACMEError) -> PrivateKey {
     let place = file(Self.accountKey)
-    if access(place, F_OK) == 0 { return try Self.key(MaterialReference(path: place)) }
+    if let fault = accountKeyFault {
+      guard rename(place, "\(place).damaged") == 0 else { throw Self.failed("rename", place) }
+      damaged(fault)
+    } else if access(place, F_OK) == 0 {
+      return try Self.key(MaterialReference(path: place))
+    }
     let (key, text) = try ACMEError.crypto { () throws(OpenSSLError) in
       let key = try PrivateKey.generate(kind.kind)
       return (key, try key.pem)
     }
     try write(text, as: Self.accountKey)
     return key
+  }
+
+  /// Why the file of the account's key has none; nil: it has one, or it can't be read at all, or there is no file.
+  package var accountKeyFault: ACMEError? {
+    let place = file(Self.accountKey)
+    var state = stat()
+    guard stat(place, &state) == 0, state.st_mode & S_IFMT == S_IFREG, access(place, R_OK) == 0 else { return nil }
+    do throws(ACMEError) {
+      _ = try Self.key(MaterialReference(path: place))
+      return nil
+    } catch { return error }
   }
 
   /// Reads a private key.
@@ -100,6 +119,29 @@ package struct StateFolder: Sendable {
 
   // MARK: Certificates
 
+  /// Room for a key and as many certificates as a chain has, and for the record.
+  private static let room = 64 * 1024
+
+  /// Takes the room of a certificate on the disk. A CA is asked after that: a certificate that can't be kept counts
+  /// there all the same, and the next one too.
+  package func room(for name: String) throws(ACMEError) -> ReservedFile {
+    do throws(NewFile.Failure) {
+      return try ReservedFile(file("\(name).pem"), bytes: Self.room)
+    } catch {
+      throw ACMEError(
+        "\(error)",
+        hint: "no certificate is ordered that could not be kept: make room, or let the user that serves write"
+          + " in \"\(path)\"", cure: .change)
+    }
+  }
+
+  package func keep(_ certificate: IssuedCertificate, in file: inout ReservedFile) throws(ACMEError) {
+    let contents = try certificate.fileContents()
+    do throws(NewFile.Failure) { try file.replace(contents) } catch {
+      throw ACMEError("\(error)", hint: "the user that serves must be able to write in \"\(path)\"", cure: .change)
+    }
+  }
+
   package func keep(_ certificate: IssuedCertificate, as name: String) throws(ACMEError) {
     try write(try certificate.fileContents(), as: "\(name).pem")
   }
@@ -122,12 +164,13 @@ package struct StateFolder: Sendable {
     try write(SecretBytes(Array((name ?? "*").utf8)), as: Self.renewal)
   }
 
-  /// Takes the request away. nil: there is none. `*`: all are meant.
+  /// Takes the request away. nil: there is none, or it can't be taken away, and would be obeyed again each time. `*`:
+  /// all are meant.
   package func takeRequest() -> String? {
     guard access(file(Self.renewal), F_OK) == 0 else { return nil }
-    defer { unlink(file(Self.renewal)) }
-    guard let bytes = try? MaterialReference(path: file(Self.renewal)).read(expecting: .inspected, onlyRegular: true)
-    else { return "*" }
+    let bytes = try? MaterialReference(path: file(Self.renewal)).read(expecting: .inspected, onlyRegular: true)
+    guard unlink(file(Self.renewal)) == 0 else { return nil }
+    guard let bytes else { return "*" }
     return bytes.withUnsafeBytes { String(decoding: $0.prefix(512), as: UTF8.self) }
   }
 

@@ -25,8 +25,16 @@ extension MaterialLoader {
           "\"challenge dns-01 \(program)\" can't be run: \(fault)",
           hint: "a file that the serving user may execute; a script begins with #! and its interpreter"))
     }
-    if case .file(let key) = issuer.accountKey {
-      check(key) { () throws(ACMEError) in _ = try IssuerMaterial.accountKey(key) }
+    switch issuer.accountKey {
+    case .file(let key): check(key) { () throws(ACMEError) in _ = try IssuerMaterial.accountKey(key) }
+    case .generated:
+      if let fault = StateFolder(issuer.stateFolder).accountKeyFault {
+        report(
+          Diagnostic(
+            .warning, at: issuer.location,
+            "the key of the account with acme_issuer \(issuer.name) is damaged: \(fault.message)",
+            hint: "the next order makes a new account; put the key back from a backup if the CA knows this one"))
+      }
     }
     if let account = issuer.externalAccount {
       check(account.key) { () throws(ACMEError) in _ = try IssuerMaterial.externalAccount(account) }
@@ -41,16 +49,40 @@ extension MaterialLoader {
   }
 }
 
+/// The file of a certificate of ACME. Blocks.
+enum AwaitedCertificate {
+  /// Throws for a file that is cut, even behind a certificate.
+  static func load(_ file: MaterialReference, passwords: [SecretBytes] = [], _ tokens: TokenRefusals)
+    throws(MaterialError)
+    -> CertifiedKey
+  {
+    let pair = try CertifiedKey.load(
+      certificate: file, key: nil, passwords: passwords, tokens: tokens, onlyRegular: true)
+    guard IssuedCertificate.isWhole(try file.read(expecting: .certificate, onlyRegular: true)) else {
+      throw MaterialError(
+        culprit: file.description, location: file.location,
+        message: "\"\(file)\" has fewer certificates than its first line says: it was cut")
+    }
+    return pair
+  }
+
+  /// Whether something is in the place of the file that this process may read, whatever it is.
+  static func isReadable(_ path: String) -> Bool { access(path, R_OK) == 0 }
+}
+
 /// What an order needs of the files that an issuer names. Blocks.
 enum IssuerMaterial {
   static func accountKey(_ reference: MaterialReference) throws(ACMEError) -> JSONWebKey {
     try webKey(try StateFolder.key(reference))
   }
 
-  static func accountKey(_ source: AccountKeySource, in folder: StateFolder) throws(ACMEError) -> JSONWebKey {
+  /// `damaged`: told of a key that is replaced, because its file had none.
+  static func accountKey(
+    _ source: AccountKeySource, in folder: StateFolder, damaged: (ACMEError) -> Void
+  ) throws(ACMEError) -> JSONWebKey {
     switch source {
     case .file(let reference): try accountKey(reference)
-    case .generated(let kind): try webKey(try folder.accountKey(kind))
+    case .generated(let kind): try webKey(try folder.accountKey(kind, damaged: damaged))
     }
   }
 

@@ -15,8 +15,10 @@ struct CertificateOrder: Sendable {
     var notAfter: Int64?
     /// Seconds since 1970: when to look again.
     var lookAt: Int64
-    /// A new certificate lies in the folder.
+    /// There is a new certificate.
     var isNew = false
+    /// Why the certificate that serves can't be written; nil: it is on the disk, or there is none.
+    var unwritten: String?
   }
 
   let settings: ACMECertificateSettings
@@ -27,6 +29,8 @@ struct CertificateOrder: Sendable {
   /// An operator asks for a new certificate now.
   let isForced: Bool
   let giveUp: GiveUp
+  /// What came of the last look. The disk may not have it.
+  let remembered: RenewalRecord?
 
   /// Whether an order is to be given up: the process ends, or has another configuration.
   final class GiveUp: Sendable {
@@ -38,28 +42,35 @@ struct CertificateOrder: Sendable {
   /// Seconds after which another look is taken at the latest, and after which one is taken while another process orders.
   private static let latestLook: Int64 = 3600
   private static let busyLook: Int64 = 5
+  /// Seconds between attempts to write a certificate that is in memory alone.
+  private static let writing: Int64 = 5
 
   private var name: String { settings.fileName }
   private var words: String { "acme_issuer \(settings.issuer.name): \(settings)" }
 
   func run(at now: Int64) -> Outcome {
     let folder = StateFolder(settings.issuer.stateFolder)
-    var record = RenewalRecord()
+    var record = remembered ?? RenewalRecord()
     do throws(ACMEError) {
       try folder.prepare()
       // Held until the end: two processes that replace one another must not order the same certificate.
       guard let lock = try folder.lock() else {
         return Outcome(
-          record: folder.record(of: name), notAfter: present?.notAfter.seconds, lookAt: now + Self.busyLook)
+          record: known(in: folder), notAfter: present?.notAfter.seconds, lookAt: now + Self.busyLook,
+          unwritten: unwritten)
       }
       defer { _ = lock }
-      record = folder.record(of: name)
+      record = known(in: folder)
+      writeUnkept(in: folder)
       let certificate = present
       if let certificate { askForWindow(of: certificate, &record, in: folder, at: now) }
       let due = isForced ? now : due(certificate, record)
       guard due <= now else {
         return Outcome(
-          record: record, notAfter: certificate?.notAfter.seconds, lookAt: min(due, now + Self.latestLook))
+          record: record, notAfter: certificate?.notAfter.seconds, lookAt: nextLook(due, at: now), unwritten: unwritten)
+      }
+      if certificate == nil, let fault {
+        log.error("\(words): the certificate in \"\(settings.path)\" is damaged, so a new one is ordered: \(fault.message)")
       }
       return try order(certificate, &record, in: folder, at: now)
     } catch {
@@ -67,13 +78,50 @@ struct CertificateOrder: Sendable {
     }
   }
 
+  /// What is known of the renewal: by the disk, or by memory if the disk could not take it. Another process that orders
+  /// here, such as the one that this one replaces, has counted more attempts.
+  private func known(in folder: StateFolder) -> RenewalRecord {
+    let kept = folder.record(of: name)
+    guard let remembered, remembered.attempts >= kept.attempts else { return kept }
+    return remembered
+  }
+
   /// The leaf of the certificate that serves, if it has the names and the kind of key that are asked for.
   private var present: Certificate? {
-    let reference = MaterialReference(path: settings.path)
-    guard access(settings.path, F_OK) == 0,
-      let pair = try? CertifiedKey.load(certificate: reference, key: nil, tokens: shared.tokens, onlyRegular: true)
-    else { return nil }
-    return pair.certificate
+    if let unkept = shared.unkeptCertificates.certificate(at: settings.path) { return unkept.pair.certificate }
+    guard access(settings.path, F_OK) == 0 else { return nil }
+    return (try? AwaitedCertificate.load(MaterialReference(path: settings.path), shared.tokens))?.certificate
+  }
+
+  /// What is wrong with a file that has no certificate; nil: it has one, or there is no file.
+  private var fault: MaterialError? {
+    guard access(settings.path, F_OK) == 0 else { return nil }
+    do throws(MaterialError) {
+      _ = try AwaitedCertificate.load(MaterialReference(path: settings.path), shared.tokens)
+      return nil
+    } catch { return error }
+  }
+
+  // MARK: A certificate in memory alone
+
+  private var unwritten: String? {
+    shared.unkeptCertificates.certificate(at: settings.path) == nil
+      ? nil : "\"\(settings.path)\" can't be written"
+  }
+
+  private func writeUnkept(in folder: StateFolder) {
+    guard let unkept = shared.unkeptCertificates.certificate(at: settings.path) else { return }
+    do throws(ACMEError) {
+      try folder.keep(unkept, as: name)
+      shared.unkeptCertificates.drop(at: settings.path)
+      log.notice("\(words): the certificate is written now")
+    } catch {
+      log.info("\(words): the certificate is still in memory alone: \(error)")
+    }
+  }
+
+  private func nextLook(_ due: Int64, at now: Int64) -> Int64 {
+    min(due, now + (unwritten == nil ? Self.latestLook : Self.writing))
   }
 
   /// Seconds since 1970.
@@ -101,7 +149,7 @@ struct CertificateOrder: Sendable {
     if record.windowOf != identifier { (record.window, record.windowOf, record.askWindowAt) = (nil, identifier, 0) }
     guard record.askWindowAt <= now else { return }
     record.askWindowAt = now + Self.latestLook
-    defer { try? folder.keep(record, of: name) }
+    defer { keep(record, in: folder) }
     do throws(ACMEError) {
       let client = ACMEClient(context: try IssuerMaterial.context(settings.issuer))
       if let window = try RenewalWindow.ask(client, settings.issuer.directory, identifier) {
@@ -122,7 +170,10 @@ struct CertificateOrder: Sendable {
     _ old: Certificate?, _ record: inout RenewalRecord, in folder: StateFolder, at now: Int64
   ) throws(ACMEError) -> Outcome {
     let issuer = settings.issuer
-    let accountKey = try IssuerMaterial.accountKey(issuer.accountKey, in: folder)
+    let accountKey = try IssuerMaterial.accountKey(issuer.accountKey, in: folder) { fault in
+      log.error("\(words): the key of the account is damaged, so a new account is made: \(fault)")
+    }
+    var file = try folder.room(for: name)
     let client = ACMEClient(context: try IssuerMaterial.context(issuer))
     let key: PrivateKey
     do throws(OpenSSLError) {
@@ -146,21 +197,32 @@ struct CertificateOrder: Sendable {
     let ending = run(request, with: client)
     for notice in ending.notices { log.notice("\(words): \(notice)") }
     if let url = ending.accountURL, url != request.accountURL {
-      try folder.keep(accountURL: url, at: issuer.directory, of: accountKey)
+      // The CA tells it again by the key.
+      do throws(ACMEError) { try folder.keep(accountURL: url, at: issuer.directory, of: accountKey) } catch {
+        log.info("\(words): the account's URL can't be kept: \(error)")
+      }
     }
     let issued = try ending.outcome.get()
-    try folder.keep(issued, as: name)
+    do throws(ACMEError) {
+      try folder.keep(issued, in: &file)
+      shared.unkeptCertificates.drop(at: settings.path)
+    } catch {
+      shared.unkeptCertificates.keep(issued, at: settings.path)
+      log.error(
+        "\(words): the certificate can't be written, so it serves from memory, and a restart orders another one: \(error)"
+      )
+    }
     let attempts = record.attempts &+ 1
     record = RenewalRecord()
     record.attempts = attempts
     record.attemptedAt = now
     let certificate = issued.pair.certificate
     record.nextTry = due(certificate, record)
-    try folder.keep(record, of: name)
+    keep(record, in: folder)
     log.notice("\(words): a certificate was issued, valid until \(certificate.notAfterWords)")
     return Outcome(
-      record: record, notAfter: certificate.notAfter.seconds, lookAt: min(record.nextTry, now + Self.latestLook),
-      isNew: true)
+      record: record, notAfter: certificate.notAfter.seconds, lookAt: nextLook(record.nextTry, at: now),
+      isNew: true, unwritten: unwritten)
   }
 
   private func run(_ request: IssuanceRequest, with client: ACMEClient) -> IssuanceRun.Ending {
@@ -214,11 +276,19 @@ struct CertificateOrder: Sendable {
       record.attemptedAt = now
       record.lastError = error.description
       record.nextTry = now + RenewalTime.pause(failures: record.failures, retryAfter: error.retryAfter, share: share)
-      try? folder.keep(record, of: name)
+      keep(record, in: folder)
       log.error(
         "\(words): no certificate was issued, the next attempt is in \(record.nextTry - now) s: \(error)")
     }
     return Outcome(
-      record: record, notAfter: present?.notAfter.seconds, lookAt: min(record.nextTry, now + Self.latestLook))
+      record: record, notAfter: present?.notAfter.seconds, lookAt: min(record.nextTry, now + Self.latestLook),
+      unwritten: unwritten)
+  }
+
+  /// Memory has the record too, so that a full disk makes no attempt come earlier.
+  private func keep(_ record: RenewalRecord, in folder: StateFolder) {
+    do throws(ACMEError) { try folder.keep(record, of: name) } catch {
+      log.info("\(words): what is known of the renewal is in memory alone: \(error)")
+    }
   }
 }

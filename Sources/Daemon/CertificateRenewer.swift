@@ -13,6 +13,8 @@ import Transport
 final class CertificateRenewer {
   private struct Entry {
     var state: ACMERenewalState
+    /// What came of the last look; nil: there was none.
+    var record: RenewalRecord?
     /// Seconds since 1970.
     var lookAt: Int64 = 0
     var isForced = false
@@ -99,7 +101,8 @@ final class CertificateRenewer {
     guard let log else { return }
     let giveUp = CertificateOrder.GiveUp()
     let order = CertificateOrder(
-      settings: settings, shared: shared, hook: hook, log: log, isForced: entry.isForced, giveUp: giveUp)
+      settings: settings, shared: shared, hook: hook, log: log, isForced: entry.isForced, giveUp: giveUp,
+      remembered: entry.record)
     entries[settings]?.running = giveUp
     entries[settings]?.isForced = false
     // The configuration bounds the number of orders, so the pool always accepts the work.
@@ -115,10 +118,12 @@ final class CertificateRenewer {
     guard var entry = entries[settings], entry.running === giveUp else { return }
     entry.running = nil
     entry.lookAt = outcome.lookAt
+    entry.record = outcome.record
     entry.state.notAfter = outcome.notAfter
     entry.state.nextTry = outcome.record.failures > 0 ? outcome.record.nextTry : outcome.lookAt
     entry.state.failures = outcome.record.failures
     entry.state.lastError = outcome.record.lastError
+    entry.state.unwritten = outcome.unwritten
     entries[settings] = entry
     tell()
     if outcome.isNew { didGetNew() }

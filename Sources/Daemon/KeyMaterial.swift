@@ -134,7 +134,9 @@ package struct KeyMaterial {
     var parts = Parts()
     var absence: String?
     let certificates = tls.certificates.filter { !$0.certificate.isOfWorkload }.compactMap { source -> CertifiedKey? in
-      if source.isAwaited, access("\(source.certificate)", F_OK) != 0, errno == ENOENT {
+      let path = "\(source.certificate)"
+      let isUnkept = source.isAwaited && loader.shared.unkeptCertificates.certificate(at: path) != nil
+      if source.isAwaited, !isUnkept, access(path, F_OK) != 0, errno == ENOENT {
         absence = "there is no certificate yet: \"\(source.certificate)\" is missing"
         loader.report(
           Diagnostic(
@@ -143,7 +145,14 @@ package struct KeyMaterial {
             hint: "sallyport acme status; and the error log tell how that goes"))
         return nil
       }
-      return parts.expect(loader.pair(source, passwordFile: tls.passwordFile))
+      let told = loader.diagnostics.count
+      let pair = loader.pair(source, passwordFile: tls.passwordFile)
+      if pair == nil, source.isAwaited, AwaitedCertificate.isReadable(path) {
+        absence = "there is no certificate: \"\(source.certificate)\" is damaged"
+        loader.warnOfDamaged(source.certificate, since: told)
+        return nil
+      }
+      return parts.expect(pair)
     }
     let workload = parts.expect(
       loader.workload(

@@ -1,3 +1,4 @@
+import ACME
 import Bytes
 import Crypto
 import Glibc
@@ -82,8 +83,12 @@ struct MaterialLoader {
       let files = UnitFiles(.certificate, [source.certificate, source.key].compactMap { $0 })
       pair = self.unit(\.pairs, unit, files) { loader in
         let tokens = loader.shared.tokens
-        return loader.attempt { () throws(MaterialError) in
-          try CertifiedKey.load(
+        if source.isAwaited, let unkept = loader.shared.unkeptCertificates.certificate(at: "\(source.certificate)") {
+          return unkept.pair
+        }
+        return loader.attempt { () throws(MaterialError) -> CertifiedKey in
+          if source.isAwaited { return try AwaitedCertificate.load(source.certificate, passwords: passwords, tokens) }
+          return try CertifiedKey.load(
             certificate: source.certificate, key: source.key, passwords: passwords, tokens: tokens)
         }
       }
@@ -92,6 +97,17 @@ struct MaterialLoader {
     if pair != nil { pairs[anywhere] = .some(pair) }
     if let pair { warnOfValidity(pair.certificate, source.certificate) }
     return pair
+  }
+
+  /// Turns the errors since that count of diagnostics into warnings of a certificate that the process gets anew by
+  /// itself.
+  mutating func warnOfDamaged(_ file: MaterialReference, since told: Int) {
+    for index in diagnostics.indices.dropFirst(told) where diagnostics[index].severity == .error {
+      let fault = diagnostics[index]
+      diagnostics[index] = Diagnostic(
+        .warning, at: fault.location, "the certificate in \"\(file)\" is damaged: \(fault.message)",
+        hint: "a new one is ordered; handshakes are refused until it is issued")
+    }
   }
 
   mutating func authorities(_ file: MaterialReference, passwordFile: MaterialReference?) -> [Certificate]? {

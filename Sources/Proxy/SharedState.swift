@@ -31,6 +31,7 @@ package final class SharedState: Sendable {
   /// What answers challenges of ACME.
   package let challengeCertificates = ChallengeCertificates()
   package let challengeTokens = ChallengeTokens()
+  package let unkeptCertificates = UnkeptCertificates()
   /// Keys of session tickets that stores have.
   package let ticketRings = TicketKeyRings()
   /// How the stores stand that machines share.

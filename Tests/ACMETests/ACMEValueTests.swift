@@ -1,5 +1,6 @@
 import Bytes
 import Crypto
+import Foundation
 import JSON
 import Testing
 
@@ -165,6 +166,46 @@ import Testing
     #expect(TestFolder.mode(of: folder.path) == 0o700)
     TestFolder.setMode(0o777, of: folder.path)
     #expect(throws: ACMEError.self) { try folder.prepare() }
+  }
+
+  @Test(arguments: ["", "-----BEGIN PRIVATE KEY-----\nMIG", "\0\0\0\0", "text"])
+  func `a damaged key of the account is made anew, told, and kept under another name`(text: String) throws {
+    let folder = StateFolder(TestFolder.make())
+    #expect(folder.accountKeyFault == nil, "there is no file yet")
+    try Data(text.utf8).write(to: URL(fileURLWithPath: folder.path + "/account.key"))
+    #expect(folder.accountKeyFault != nil)
+    var told: [ACMEError] = []
+    let key = try JSONWebKey(folder.accountKey(.ecdsa256) { told.append($0) })
+    #expect(told.count == 1 && folder.accountKeyFault == nil)
+    #expect(try Data(contentsOf: URL(fileURLWithPath: folder.path + "/account.key.damaged")) == Data(text.utf8))
+    #expect(try JSONWebKey(folder.accountKey(.ecdsa256) { told.append($0) }).thumbprint == key.thumbprint)
+    #expect(told.count == 1)
+  }
+
+  @Test func `room on the disk is taken before, and given back`() throws {
+    let folder = StateFolder(TestFolder.make()), draft = folder.path + "/a.pem.new"
+    func size() -> Int? {
+      (try? FileManager.default.attributesOfItem(atPath: draft)[.size]) as? Int
+    }
+    do {
+      let room = try folder.room(for: "a")
+      #expect(size() == 65_536)
+      _ = consume room
+    }
+    #expect(size() == nil)
+    var room = try folder.room(for: "a")
+    try room.replace(SecretBytes(Array("content".utf8)))
+    #expect(try Data(contentsOf: URL(fileURLWithPath: folder.path + "/a.pem")) == Data("content".utf8))
+    #expect(size() == nil && TestFolder.mode(of: folder.path + "/a.pem") == 0o600)
+    try FileManager.default.createDirectory(atPath: folder.path + "/b.pem.new/x", withIntermediateDirectories: true)
+    let refused = #expect(throws: ACMEError.self) { _ = try folder.room(for: "b") }
+    #expect(refused?.description.contains("no certificate is ordered that could not be kept") == true)
+  }
+
+  @Test func `a request that can't be taken away is not obeyed each time`() throws {
+    let folder = StateFolder(TestFolder.make())
+    try FileManager.default.createDirectory(atPath: folder.path + "/renew/x", withIntermediateDirectories: true)
+    #expect(folder.takeRequest() == nil)
   }
 
   @Test func `one process at a time has the lock`() throws {

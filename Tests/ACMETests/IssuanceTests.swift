@@ -165,6 +165,14 @@ private final class Script {
     #expect(parsed.publicKey == request.certificateKey.publicKey)
     let text = try issued.fileContents().withUnsafeBytes { String(decoding: $0, as: UTF8.self) }
     #expect(text.contains("PRIVATE KEY") && text.components(separatedBy: "BEGIN CERTIFICATE").count == 3)
+    // A file that is cut anywhere behind its first line is known as such, behind the leaf, too.
+    let first = try #require(text.firstIndex(of: "\n")).utf16Offset(in: text) + 1
+    let bytes = Array(text.utf8)
+    #expect(IssuedCertificate.isWhole(SecretBytes(bytes)))
+    for count in first..<(bytes.count - 1) {
+      #expect(!IssuedCertificate.isWhole(SecretBytes(Array(bytes.prefix(count)))), "\(count) of \(bytes.count)")
+    }
+    #expect(IssuedCertificate.isWhole(SecretBytes(Array(bytes.dropFirst(first)))), "somebody else's file says nothing")
     #expect(script.waited > 3)
   }
 

@@ -11,6 +11,8 @@ public struct ACMERenewalState: Sendable, Hashable {
   public var failures: Int
   /// Empty: the last attempt did not fail.
   public var lastError: String
+  /// Why the certificate that serves can't be written; nil: it is on the disk, or there is none.
+  public var unwritten: String?
 
   public init(
     issuer: String, names: String, notAfter: Int64?, nextTry: Int64, failures: Int, lastError: String
@@ -26,8 +28,11 @@ public struct ACMERenewalState: Sendable, Hashable {
   /// What somebody should look at; nil: all is well. `isServing`: there is a certificate that has not ended.
   public func trouble(at now: Int64) -> (words: String, isServing: Bool)? {
     let isServing = notAfter.map { $0 > now } ?? false
-    if isServing, failures == 0 { return nil }
     let what = "The certificate of \(names), by acme_issuer \(issuer),"
+    if isServing, let unwritten {
+      return ("\(what) is in memory alone, and a restart orders another one: \(unwritten)", true)
+    }
+    if isServing, failures == 0 { return nil }
     let cause = lastError.isEmpty ? "" : ": \(lastError)"
     if !isServing {
       return ("\(what) \(notAfter == nil ? "is not there yet" : "has ended"), so handshakes fail\(cause)", false)

@@ -439,6 +439,123 @@ import Testing
   }
 }
 
+private let canMount: Bool = {
+  let attempt = Process()
+  attempt.executableURL = URL(fileURLWithPath: "/usr/bin/unshare")
+  attempt.arguments = ["-m", "mount", "-t", "tmpfs", "none", "/mnt"]
+  guard geteuid() == 0, (try? attempt.run()) != nil else { return false }
+  attempt.waitUntilExit()
+  return attempt.terminationStatus == 0
+}()
+
+@Suite(.staged) struct `A folder of ACME that fails` {
+  private func text(_ server: RenewingACME, _ port: UInt16, _ state: String) -> String {
+    configuration(
+      server.issuer().replacing("state_path state;", with: "state_path \(state);")
+        + "server { listen 127.0.0.1:\(port) ssl; acme_certificate own a.test; ssl_certificate $acme_certificate; return 200; }",
+      level: "info")
+  }
+
+  /// The certificates that the server shows; empty if the handshake fails.
+  private func shown(_ scene: Scene, _ port: UInt16) async throws -> [String] {
+    let seen = try await scene.run(
+      "openssl", ["s_client", "-connect", "127.0.0.1:\(port)", "-servername", "a.test", "-showcerts"])
+    return seen.text.matches(of: /-----BEGIN CERTIFICATE-----[^-]*/).map { String($0.output) }
+  }
+
+  private func end(_ daemon: Sallyport) async throws {
+    daemon.signal(SIGTERM)
+    _ = try await daemon.process.ended()
+  }
+
+  @Test(.enabled(if: canMount, "unshare -m and a mount are not permitted here"))
+  func `a full disk asks the CA for nothing, and room on it brings the certificate`() async throws {
+    let scene = try Scene.ofTest(), server = try await RenewingACME(scene), port = try scene.port()
+    let state = try scene.makeFolder("state")
+    let fill = "mount -t tmpfs -o size=1m,mode=700 none '\(state)' && { cat /dev/zero > '\(state)/fill'; exec \"$@\"; }"
+    let daemon = try Sallyport(
+      scene, text(server, port, state), launcher: ["unshare", "-m", "sh", "-c", fill, "sh"])
+    try await daemon.untilReady()
+    try await daemon.logged("no certificate was issued, the next attempt is in", "No space left on device")
+    #expect(server.asked("order").isEmpty)
+    let process = scene.text("sallyport.pid").trimmingCharacters(in: .whitespacesAndNewlines)
+    let inside = "/proc/\(process)/root\(state)"
+    try FileManager.default.removeItem(atPath: "\(inside)/fill")
+    try "*".write(toFile: "\(inside)/renew", atomically: false, encoding: .utf8)
+    try await until("the certificate") { try await shown(scene, port).count == 2 }
+    #expect(server.asked("order").count == 1)
+  }
+
+  @Test func `a certificate that can't be written serves from memory, and is written as soon as it can be`()
+    async throws
+  {
+    let scene = try Scene.ofTest(), server = try await RenewingACME(scene), port = try scene.port()
+    let text = text(server, port, "state")
+    var daemon = try await Sallyport.start(scene, text)
+    try await until("the certificate") { try await shown(scene, port).count == 2 }
+    try await end(daemon)
+    let name = try #require(
+      FileManager.default.contentsOfDirectory(atPath: scene.path("state")).first { $0.hasSuffix(".pem") })
+    unlink(scene.path("state/\(name)"))
+    // Nothing can take the place of a folder.
+    try scene.makeFolder("state/\(name)/full")
+    daemon = try await Sallyport.start(scene, text)
+    try await daemon.logged("the certificate can't be written, so it serves from memory")
+    try await until("the certificate") { try await shown(scene, port).count == 2 }
+    let served = try await shown(scene, port)
+    daemon.signal(SIGHUP)
+    try await daemon.logged("reconfigured: generation")
+    #expect(try await shown(scene, port) == served)
+    let health = try await scene.sallyport("health", "--config", scene.path("sallyport.conf"))
+    #expect(health.status == 3 && health.text.contains("is in memory alone"), "\(health.everything)")
+    try FileManager.default.removeItem(atPath: scene.path("state/\(name)"))
+    try await daemon.logged("the certificate is written now")
+    #expect(server.asked("order").count == 2)
+    try await end(daemon)
+    _ = try await Sallyport.start(scene, text)
+    #expect(try await shown(scene, port) == served)
+    #expect(server.asked("order").count == 2)
+  }
+
+  @Test(arguments: ["empty", "key", "leaf", "chain", "garbage"])
+  func `a damaged certificate stops no start, is told, and is issued anew`(damage: String) async throws {
+    let scene = try Scene.ofTest(), server = try await RenewingACME(scene), port = try scene.port()
+    let text = text(server, port, "state")
+    var daemon = try await Sallyport.start(scene, text)
+    try await until("the certificate") { try await shown(scene, port).count == 2 }
+    let first = try await shown(scene, port)
+    try await end(daemon)
+    let name = try #require(
+      FileManager.default.contentsOfDirectory(atPath: scene.path("state")).first { $0.hasSuffix(".pem") })
+    let whole = scene.text("state/\(name)")
+    func cut(behind mark: String, _ more: Int) throws -> String {
+      String(whole[..<(whole.index(try #require(whole.range(of: mark)).upperBound, offsetBy: more))])
+    }
+    let damaged =
+      switch damage {
+      case "key": try cut(behind: "BEGIN PRIVATE KEY-----", 20)
+      case "leaf": try cut(behind: "BEGIN CERTIFICATE-----", 20)
+      // Behind the leaf: the rest is a file like any other.
+      case "chain": try cut(behind: "END CERTIFICATE-----", 1)
+      case "garbage": "\0\0\0\0"
+      default: ""
+      }
+    try scene.write("state/\(name)", text: damaged)
+    try scene.write("state/account.key", text: "")
+    let check = try await scene.sallyport("check", "--config", scene.path("sallyport.conf"))
+    #expect(check.status == 0, "\(check.everything)")
+    #expect(check.everything.contains("\(name)\" is damaged") && check.everything.contains("key of the account"))
+    daemon = try await Sallyport.start(scene, text)
+    try await daemon.logged("is damaged, so a new one is ordered")
+    try await daemon.logged("the key of the account is damaged, so a new account is made")
+    try await until("the new certificate") {
+      let now = try await shown(scene, port)
+      return now.count == 2 && now != first
+    }
+    #expect(server.asked("order").count == 2)
+  }
+}
+
 @Suite(.staged) struct `ACME servers that lie` {
   private func start(_ scene: Scene, _ server: HostileACME, plain: UInt16) async throws -> Sallyport {
     try await Sallyport.start(
