@@ -80,6 +80,11 @@ struct MeterTable: Sendable {
     exhausted = Self.few(exhausted.filter { other.exhausted[$0.key] == nil })
   }
 
+  /// Takes the meters of servers that a group no longer has.
+  mutating func take(_ meters: [UpstreamSeries: AttemptMeter]) {
+    attempts = Self.few(attempts.merging(meters) { $1 })
+  }
+
   private static func few<Key, Meter>(_ meters: [Key: Meter]) -> [Key: Meter] {
     meters.count <= asideLimit ? meters : Dictionary(meters.prefix(asideLimit).map { $0 }) { first, _ in first }
   }
@@ -91,19 +96,29 @@ final class GroupMeters {
 
   init(_ counters: WorkerCounters) { self.counters = counters }
 
-  func meter(of group: UpstreamGroup) -> GroupMeter {
+  /// `former`: the same group before the API or DNS has changed its servers. The meters of those that are gone are put
+  /// aside, so that the page doesn't grow with each server that was ever there, and no count falls if one comes back.
+  func meter(of group: UpstreamGroup, after former: UpstreamGroup? = nil) -> GroupMeter {
     let name = group.settings.name
-    return counters.withMeters { table in
+    let aside = former == nil ? [:] : counters.withFormerMeters { $0.attempts }
+    var gone = Set((former?.servers ?? []).map { UpstreamSeries(group.settings, $0) })
+    let (meter, dropped) = counters.withMeters { table in
       let exhausted = table.exhausted[name] ?? CountRow(1)
       table.exhausted[name] = exhausted
-      return GroupMeter(
+      let meter = GroupMeter(
         group.servers.map { server in
           let series = UpstreamSeries(group.settings, server)
-          let meter = table.attempts[series] ?? AttemptMeter()
+          let meter = table.attempts[series] ?? aside[series] ?? AttemptMeter()
           table.attempts[series] = meter
+          gone.remove(series)
           return meter
         }, exhausted: exhausted)
+      let dropped = table.attempts.filter { gone.contains($0.key) }
+      for series in dropped.keys { table.attempts[series] = nil }
+      return (meter, dropped)
     }
+    if !dropped.isEmpty { counters.withFormerMeters { $0.take(dropped) } }
+    return meter
   }
 
   /// For a group that a target with variables has made.
@@ -163,15 +178,20 @@ extension LiveGeneration {
       generation.groups.flatMap { group in
         group.servers.map { UpstreamSeries(group.settings, $0) }
           + group.settings.servers.map { UpstreamSeries(upstream: group.settings.name, server: $0.spelling) }
-      })
+      }
+        // Those that the API has added are in no line.
+        + followed.values.flatMap { followed in
+          followed.current.servers.map { UpstreamSeries(followed.current.settings, $0) }
+        })
     counters.withMeters { table in
       table.exhausted = table.exhausted.filter { names.contains($0.key) }
       table.attempts = table.attempts.filter { known.contains($0.key) || $0.key == .variable }
     }
   }
 
-  /// Samples the gauges of every group.
+  /// Samples the gauges of every group. Without requests, a worker would keep the servers that a group had.
   func sampleGroups() {
+    for group in followed.values { _ = group.newest() }
     for group in allGroups { group.sample() }
   }
 }

@@ -23,9 +23,10 @@ final class FollowedGroup {
   /// The group with the servers that DNS has now.
   func newest() -> UpstreamGroup {
     guard current.isOutdated, !current.isClosed else { return current }
-    current.close()
+    let former = current
+    former.close()
     current = UpstreamGroup(list, loop: loop, budget: budget)
-    current.meter = meters?.meter(of: current)
+    current.meter = meters?.meter(of: current, after: former)
     return current
   }
 }

@@ -644,6 +644,48 @@ private enum StreamlessUpstream {
     #expect(listed.text.contains(#"unix:/\x1B[31m"#) && !listed.text.contains("\u{1B}"), "\(listed.text)")
   }
 
+  @Test func `metrics have the servers that a group has by now, and the counts of one that comes back go on`()
+    async throws
+  {
+    let scene = try Scene.ofTest(), port = try scene.port(), socket = scene.path("api.sock")
+    let one = try StreamlessUpstream.named(scene, "one"), two = try StreamlessUpstream.named(scene, "two")
+    let daemon = try await Sallyport.start(
+      scene,
+      configuration(
+        """
+        upstream app { zone app 64k; server 127.0.0.1:\(one.port); }
+        server { listen 127.0.0.1:\(port); location / { proxy_pass http://app; } location = /m { metrics; } }
+        server { listen unix:\(socket); location /api/ { api write=on; } }
+        """))
+    func api(_ path: String, _ words: String...) async throws -> CurlResult {
+      try await scene.curl(
+        ["--unix-socket", socket, "http://localhost/api/9/http/upstreams/app/servers\(path)"] + words)
+    }
+    /// The responses of the added server, by the page; nil: the page doesn't have it.
+    func counted() async throws -> Int? {
+      let start = "sallyport_upstream_attempts_total{upstream=\"app\",server=\"127.0.0.1:\(two.port)\",result=\"2xx\"} "
+      let page = try await scene.curl(["http://127.0.0.1:\(port)/m"]).text
+      guard page.contains("server=\"127.0.0.1:\(two.port)\"") else { return nil }
+      return page.split(separator: "\n").first { $0.hasPrefix(start) }.flatMap { Int($0.dropFirst(start.count)) }
+    }
+    func ask(until count: Int) async throws {
+      try await until("\(count) responses of the added server") {
+        _ = try await scene.curl(["http://127.0.0.1:\(port)/"])
+        return try await counted() ?? 0 >= count
+      }
+    }
+    #expect(try await api("", "-d", "{\"server\":\"127.0.0.1:\(two.port)\"}").status == 201)
+    try await ask(until: 3)
+    daemon.signal(SIGHUP)
+    try await daemon.logged("reconfigured: generation 2")
+    try await ask(until: 5)
+    let before = try #require(try await counted())
+    #expect(try await api("/1", "-X", "DELETE").status == 200)
+    try await until("the page to drop it") { try await counted() == nil }
+    #expect(try await api("", "-d", "{\"server\":\"127.0.0.1:\(two.port)\"}").status == 201)
+    try await ask(until: before + 1)
+  }
+
   @Test func `what zones of limits have decided can be asked, and begins anew`() async throws {
     let scene = try Scene.ofTest(), port = try scene.port(), socket = scene.path("api.sock")
     let server = try StreamlessUpstream.named(scene, "one")
