@@ -162,6 +162,7 @@ extension APIFault {
     case .malformed:
       self.init(
         status: 400, code: "KeyvalKeyInvalid", text: "the key must be an address or a network such as 10.0.0.0/8")
+    case .busy: self = .store
     case .full: self.init(status: 409, code: "KeyvalFull", text: "no pair fits into the zone any more")
     }
   }

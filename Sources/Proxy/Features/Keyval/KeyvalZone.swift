@@ -16,7 +16,11 @@ enum KeyvalMatching: String, Sendable, Hashable, CaseIterable {
 /// The pairs of one `keyval_zone`, within the zone's size. All workers share it. The lock is held for one look-up, one
 /// change or one part of the pairs: a zone can have a hundred thousand of them, and a worker must not wait for so many.
 final class KeyvalZone: Sendable {
-  enum Change: Equatable { case done, exists, absent, full, malformed }
+  enum Change: Equatable {
+    case done, exists, absent, full, malformed
+    /// All pairs are being written to the store.
+    case busy
+  }
 
   struct Pair: Sendable, Equatable {
     var value: [UInt8]
@@ -202,15 +206,45 @@ final class KeyvalZone: Sendable {
     return state.withLock { hasRoom(key, value, in: &$0, now: now) ? nil : .full }
   }
 
-  /// Takes what a store has in place of all pairs, as far as it fits.
-  func replace(_ pairs: [SharedPairs.Pair], now: UInt64) {
-    var fresh = State(matching)
-    for pair in pairs {
-      let network = matching == .ip ? Self.network(pair.key) : nil
-      guard matching != .ip || network != nil, fresh.bytes + Self.cost(pair.key, pair.value) <= size else { continue }
-      fresh.insert(pair.key, Pair(value: pair.value, end: pair.life.map { now &+ UInt64(max(1, $0)) }), network)
+  /// What a store has, piece by piece, before it takes the place of all pairs at once.
+  struct Filling {
+    fileprivate var state: State
+    /// Those of the zone when the filling began.
+    fileprivate let changes: UInt64
+    private let size: Int
+    /// A pair did not fit.
+    private(set) var isFull = false
+
+    fileprivate init(_ state: State, since changes: UInt64, size: Int) {
+      (self.state, self.changes, self.size) = (state, changes, size)
     }
-    _ = exchange(for: fresh)
+
+    /// Takes a pair if it fits and can be looked up.
+    mutating func add(_ pair: SharedKeyvalPart.Pair, now: UInt64) {
+      let network = state.matching == .ip ? KeyvalZone.network(pair.key) : nil
+      guard state.matching != .ip || network != nil else { return }
+      let own = state.pair(pair.key, now: now).map { KeyvalZone.cost(pair.key, $0.value) } ?? 0
+      guard KeyvalZone.cost(pair.key, pair.value) <= size - state.bytes + own else {
+        isFull = true
+        return
+      }
+      state.insert(pair.key, Pair(value: pair.value, end: pair.life.map { now &+ UInt64(max(1, $0)) }), network)
+    }
+  }
+
+  func filling() -> Filling { Filling(State(matching), since: changes, size: size) }
+
+  /// Takes what a store has in place of all pairs. Returns false if this process has changed one since the filling
+  /// began, and what was read may be older; `always`: it counts all the same.
+  func replace(_ filling: Filling, always: Bool = false) -> Bool {
+    let former: State? = state.withLock { state in
+      guard always || filling.changes == state.changes else { return nil }
+      let former = state
+      state = filling.state
+      state.changes = former.changes &+ 1
+      return former
+    }
+    return former != nil
   }
 
   /// The former state, which is large: nobody waits while it is given up.
@@ -225,6 +259,8 @@ final class KeyvalZone: Sendable {
 
   /// Takes over what a store has done.
   func apply(_ change: SharedKeyvalChange, now: UInt64) {
+    // Even one that has no effect here: what is read of the store at this time may be older than it.
+    state.withLock { $0.changes &+= 1 }
     switch change.kind {
     case .clear: removeAll()
     case .remove: _ = remove(change.key, now: now)
@@ -312,8 +348,8 @@ package final class KeyvalZones: Sendable {
   }
 
   /// Returns the zones that have a `state`, new ones with the pairs of that file, and what is wrong with the files.
-  /// `damaged`: those that have no pairs; their zones begin empty. Whoever keeps the zones keeps the pairs. Opens files,
-  /// so never call it on an event loop.
+  /// `damaged`: those that have no pairs; their zones begin empty. Whoever keeps the zones keeps the pairs. Opens
+  /// files, so never call it on an event loop.
   package func prepared(
     _ all: [KeyvalZoneSettings], now: UInt64
   ) -> (kept: KeptKeyvals, damaged: [String], diagnostics: [Diagnostic]) {

@@ -391,6 +391,13 @@ struct LiveStores {
   /// Those of no generation: nothing is asked.
   init() { (clients, tickets, keyvals, guesses) = ([:], [], [], nil) }
 
+  /// Faults that repeat are folded.
+  private static func tell(_ level: LogLevel, _ text: String, _ log: ErrorLog, _ shared: SharedState, _ loop: EventLoop)
+  {
+    guard level > .notice else { return log.log(level, text) }
+    if shared.faults.note(text, about: "", .none, level, log, now: loop.now).writes { log.log(level, text) }
+  }
+
   init(_ generation: Generation, _ shared: SharedState, loop: EventLoop, group: @escaping (Int) -> UpstreamGroup?) {
     let log = generation.errorLog
     let clients = Dictionary(
@@ -403,8 +410,7 @@ struct LiveStores {
         ) {
           group(settings.group)
         } tell: { [unowned loop] level, text in
-          guard level > .notice else { return log.log(level, text) }
-          if shared.faults.note(text, about: "", .none, level, log, now: loop.now).writes { log.log(level, text) }
+          Self.tell(level, text, log, shared, loop)
         }
         return (settings.name, client)
       }, uniquingKeysWith: { first, _ in first })
@@ -416,7 +422,11 @@ struct LiveStores {
     }
     let zones = loop.index == 0 ? http.keyvalZones : []
     keyvals = zones.compactMap { zone in
-      zone.store.flatMap { clients[$0.store] }.map { SharedKeyval($0, zone, shared.keyvals.zone(zone), loop: loop) }
+      zone.store.flatMap { clients[$0.store] }.map {
+        SharedKeyval($0, zone, shared.keyvals.zone(zone), loop: loop) { [unowned loop] level, text in
+          Self.tell(level, text, log, shared, loop)
+        }
+      }
     }
     guesses = http.guessStore.flatMap { use in clients[use.store].map { ($0, use.failing) } }
   }

@@ -19,15 +19,25 @@ enum StoreScript: Int, CaseIterable {
   /// old, and drops what is older than it may be kept. Arguments: the offer, both times in seconds. Returns the time now and
   /// the list.
   case tickets
-  /// `keyval_zone`: changes a pair of a hash, whose field without a name counts the changes. A value stands behind the time in
-  /// milliseconds at which it ends, 0 for never, and a colon. Arguments: `add`, `set`, `remove` or `clear`, the key, the value,
-  /// and the milliseconds that it lives, empty for ever. Returns `done`, `exists` or `absent`.
+  /// `keyval_zone`: changes a pair of a hash, whose field without a name counts the changes. A value stands behind the
+  /// time in milliseconds at which it ends, 0 for never, and a colon. Arguments: `add`, `set`, `remove` or `clear`, the
+  /// key, the value, and the milliseconds that it lives, empty for ever. Returns `done`, `exists`, `absent`, or `busy`
+  /// while all pairs are being written. `clear` makes a hash out of whatever is there.
   case keyvalChange
-  /// The pairs of such a hash, unless the count of changes is still the argument. Returns 0 if there is nothing, not even a
-  /// count; 1 if nothing has changed; or 2, the count, the time now, and all fields with their values.
+  /// Whether such a hash has changed. Argument: the count of changes that is known. Returns 0 if there is nothing, not
+  /// even a count; 1 if nothing has changed, or all pairs are being written; 2 and the count; or 3 for a count that is
+  /// none.
   case keyvalRead
-  /// Puts pairs into such a hash if there is nothing, not even a count. Arguments: keys, each before its milliseconds of life,
-  /// empty for ever, and its value.
+  /// A piece of such a hash: at most 256 pairs and about 32 KiB. What belongs to one step of HSCAN and is too much for
+  /// a piece comes in the order of the digests of its keys. Arguments: HSCAN's cursor, and the digest of the last key
+  /// that was taken of that step; `0` and nothing for the first piece. Returns the time now, both for the next piece,
+  /// `0` and nothing after the last one, and fields with their values. Fields that are longer than a pair can be are
+  /// none of ours.
+  case keyvalPart
+  /// Puts pairs into such a hash in pieces, if there is nothing, not even a count. While that goes on, the count is the
+  /// time in milliseconds, with a minus, after which another may begin anew. Arguments: what the last piece returned,
+  /// empty for the first; the count for the last piece, else empty; and keys, each before its milliseconds of life,
+  /// empty for ever, and its value. Returns the count that it left; empty if somebody else has put pairs there.
   case keyvalSeed
 
   var text: String {
@@ -106,14 +116,20 @@ enum StoreScript: Int, CaseIterable {
       """
       local t=redis.call('TIME') local now=t[1]*1000+math.floor(t[2]/1000)
       if ARGV[1]=='clear' then
-        local count=tonumber(redis.call('HGET',KEYS[1],'') or 0)+1
+        local count=redis.pcall('HGET',KEYS[1],'')
+        if type(count)~='string' or not string.match(count,'^%d+$') then count=now end
         redis.call('DEL',KEYS[1])
-        redis.call('HSET',KEYS[1],'',string.format('%.0f',count))
+        redis.call('HSET',KEYS[1],'',string.format('%.0f',tonumber(count)+1))
         return 'done'
+      end
+      local count=redis.call('HGET',KEYS[1],'')
+      if count and string.match(count,'^%-%d+$') then
+        if -tonumber(count)>=now then return 'busy' end
+        redis.call('DEL',KEYS[1]) count=false
       end
       local old=redis.call('HGET',KEYS[1],ARGV[2])
       if old then
-        local ending=tonumber(string.match(old,'^%d+'))
+        local ending=tonumber(string.match(old,'^%d+') or '0')
         if ending>0 and ending<=now then old=false end
       end
       if ARGV[1]=='add' and old then return 'exists' end
@@ -124,28 +140,77 @@ enum StoreScript: Int, CaseIterable {
         if ARGV[4]~='' then ending=now+tonumber(ARGV[4]) end
         redis.call('HSET',KEYS[1],ARGV[2],string.format('%.0f',ending)..':'..ARGV[3])
       end
-      redis.call('HINCRBY',KEYS[1],'',1)
+      if count and not string.match(count,'^%d+$') then redis.call('HSET',KEYS[1],'',string.format('%.0f',now))
+      else redis.call('HINCRBY',KEYS[1],'',1) end
       return 'done'
       """
     case .keyvalRead:
       """
       local count=redis.call('HGET',KEYS[1],'')
       if not count then return {0} end
+      if string.match(count,'^%-%d+$') then
+        local t=redis.call('TIME') local now=t[1]*1000+math.floor(t[2]/1000)
+        if -tonumber(count)<now then return {0} end
+        return {1}
+      end
+      if not string.match(count,'^%d+$') then return {3} end
       if count==ARGV[1] then return {1} end
-      local t=redis.call('TIME')
-      return {2,count,t[1]*1000+math.floor(t[2]/1000),redis.call('HGETALL',KEYS[1])}
+      return {2,count}
+      """
+    case .keyvalPart:
+      """
+      local t=redis.call('TIME') local now=t[1]*1000+math.floor(t[2]/1000)
+      local cursor,after=ARGV[1],ARGV[2]
+      local out={} local size=0
+      for step=1,64 do
+        local scan=redis.call('HSCAN',KEYS[1],cursor,'COUNT',64)
+        local all={} local sum=0
+        for i=1,#scan[2],2 do
+          local name,value=scan[2][i],scan[2][i+1]
+          if name~='' and #name<=8192 and #value<=8224 then
+            all[#all+1]={name,value}
+            sum=sum+#name+#value+32
+          end
+        end
+        if after=='' and size+sum<=32768 and #out/2+#all<=256 then
+          for _,p in ipairs(all) do out[#out+1]=p[1] out[#out+1]=p[2] end
+          size=size+sum
+        elseif #out>0 then
+          return {now,cursor,after,out}
+        else
+          for _,p in ipairs(all) do p[3]=redis.sha1hex(p[1]) end
+          table.sort(all,function(a,b) return a[3]<b[3] end)
+          for _,p in ipairs(all) do
+            if p[3]>after then
+              local more=#p[1]+#p[2]+32
+              if #out>0 and (size+more>32768 or #out>=512) then return {now,cursor,after,out} end
+              out[#out+1]=p[1] out[#out+1]=p[2]
+              size=size+more after=p[3]
+            end
+          end
+        end
+        cursor=scan[1] after=''
+        if cursor=='0' then break end
+      end
+      return {now,cursor,'',out}
       """
     case .keyvalSeed:
       """
-      if redis.call('HGET',KEYS[1],'') then return 0 end
       local t=redis.call('TIME') local now=t[1]*1000+math.floor(t[2]/1000)
-      for i=1,#ARGV,3 do
+      local count=redis.call('HGET',KEYS[1],'')
+      if ARGV[1]=='' then
+        if count and not (string.match(count,'^%-%d+$') and -tonumber(count)<now) then return '' end
+        redis.call('DEL',KEYS[1])
+      elseif count~=ARGV[1] then return '' end
+      for i=3,#ARGV,3 do
         local ending=0
         if ARGV[i+1]~='' then ending=now+tonumber(ARGV[i+1]) end
         redis.call('HSET',KEYS[1],ARGV[i],string.format('%.0f',ending)..':'..ARGV[i+2])
       end
-      redis.call('HSET',KEYS[1],'','1')
-      return 1
+      local mark=ARGV[2]
+      if mark=='' then mark=string.format('%.0f',-(now+10000)) end
+      redis.call('HSET',KEYS[1],'',mark)
+      return mark
       """
     }
   }

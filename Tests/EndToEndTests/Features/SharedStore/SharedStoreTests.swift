@@ -134,6 +134,81 @@ struct `State that machines share` {
     #expect(try await api(0).text == "{}\n")
   }
 
+  /// Redis keeps a small hash as one list, which HSCAN returns whole: with these options, a large one, too.
+  @Test(arguments: [[], ["--hash-max-ziplist-entries", "5000", "--hash-max-ziplist-value", "9000"]])
+  func `pairs come in pieces, however many and however long, and go back to a store that came back empty`(
+    options: [String]
+  ) async throws {
+    let scene = try Scene.ofTest(), store = try await StoreServer(scene, options: options)
+    let both = try await TwoMachines(
+      scene,
+      """
+      shared_store main redis://127.0.0.1:\(store.port) timeout=5s;
+      keyval_zone zone=names:1m store=main; keyval $arg_k $name zone=names;
+      limit_req_zone $arg_l zone=limit:32k rate=1000r/s store=main fail=closed;
+      server { listen PORT; \(Self.metrics)
+        location / { limit_req zone=limit burst=1000 nodelay; return 200 "$name"; }
+        location /api/ { auth_basic api; auth_basic_user_file users; api write=on; } }
+      """, users: "me:{PLAIN}x\n")
+    try await both.untilConnected()
+    func api(_ machine: Int, _ words: String...) async throws -> CurlResult {
+      try await both.get(machine, "/api/9/http/keyvals/names", ["-u", "me:x"] + words)
+    }
+    func untilName(_ machine: Int, _ key: String, _ name: String) async throws {
+      try await until("\(key) at machine \(machine)") {
+        let answer = try await both.get(machine, "/?l=a&k=\(key)")
+        #expect(answer.status == 200, "the zone's pairs close nobody's way")
+        return answer.text == name
+      }
+    }
+    #expect(try await api(0, "-d", #"{"first":"one"}"#).status == 201)
+    let hash = try #require(try await store.ask("keys", "sallyport:keyval:*").split(separator: "\n").first)
+    // 2,000 pairs, and some of 8,000 bytes: each of them fits a reply, all of them fit none. Others have fields that
+    // are none.
+    try await store.ask(
+      "eval",
+      """
+      for i=1,2000 do redis.call('HSET',KEYS[1],'k'..i,'0:v'..i) end
+      for i=1,20 do redis.call('HSET',KEYS[1],'long'..i,'0:'..string.rep('x',8000-#tostring(i))..i) end
+      redis.call('HSET',KEYS[1],'alien','no time') redis.call('HSET',KEYS[1],'huge',string.rep('x',\(options.isEmpty ? 100_000 : 8900)))
+      return redis.call('HINCRBY',KEYS[1],'',1)
+      """, "1", String(hash))
+    for machine in 0..<2 {
+      try await untilName(machine, "k2000", "v2000")
+      for index in stride(from: 1, through: 2000, by: 97) { try await untilName(machine, "k\(index)", "v\(index)") }
+      for index in 1...20 {
+        try await untilName(
+          machine, "long\(index)", String(repeating: "x", count: 8000 - "\(index)".utf8.count) + "\(index)")
+      }
+      #expect(try await api(machine).text.matches(of: /"[a-z]+[0-9]*":/).count == 2021)
+    }
+    #expect(try await api(1, "-X", "PATCH", "-d", #"{"k7":"seven"}"#).status == 204)
+    try await untilName(0, "k7", "seven")
+    // Somebody has broken the count, and then all of it: the copies stay, and the API mends it.
+    for (command, words) in [
+      (["hset", String(hash), "", "none"], "the store has no count of its changes"),
+      (["set", String(hash), "text"], "WRONGTYPE"),
+    ] {
+      try await store.run(command)
+      try await both.daemons[0].logged(words)
+      try await untilName(0, "k8", "v8")
+      #expect(try await api(0, "-X", "DELETE").status == 204)
+      try await untilName(1, "k8", "")
+      #expect(try await api(1, "-d", #"{"k8":"v8"}"#).status == 201)
+      try await untilName(0, "k8", "v8")
+    }
+    try await store.ask(
+      "eval",
+      "for i=1,2000 do redis.call('HSET',KEYS[1],'k'..i,'0:v'..i) end return redis.call('HINCRBY',KEYS[1],'',1)",
+      "1", String(hash))
+    for machine in 0..<2 { try await untilName(machine, "k1999", "v1999") }
+    try await store.ask("flushall")
+    try await until("the store to have them again") { try await store.ask("hlen", String(hash)).trimmed == "2001" }
+    #expect(Int(try await store.ask("hget", String(hash), "").trimmed) ?? 0 > 0)
+    for machine in 0..<2 { try await untilName(machine, "k1999", "v1999") }
+    #expect(!both.daemons[0].errorLog.contains("is reached again"), "no connection was lost")
+  }
+
   @Test func `over TLS, with an ACL of few rights, a password and a certificate; a wrong pin reaches nothing`()
     async throws
   {

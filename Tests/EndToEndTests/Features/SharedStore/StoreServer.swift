@@ -18,7 +18,7 @@ final class StoreServer: Sendable {
   static let user = """
     user default off
     user admin on >admin ~* &* +@all
-    user gate on >a\u{20AC}b ~sallyport:* +hello +auth +select +script|load +evalsha +time +get +set +del +exists +hget +hgetall +hset \
+    user gate on >a\u{20AC}b ~sallyport:* +hello +auth +select +script|load +evalsha +time +get +set +del +exists +hget +hscan +hgetall +hset \
     +hincrby +hdel +pexpire +expire +zadd +zrem +zcard +zrange +zremrangebyscore +lindex +lpush +rpop +lrange
     """
 
@@ -78,7 +78,10 @@ final class StoreServer: Sendable {
   }
 
   @discardableResult
-  func ask(_ words: String...) async throws -> String {
+  func ask(_ words: String...) async throws -> String { try await run(words) }
+
+  @discardableResult
+  func run(_ words: [String]) async throws -> String {
     let result = try await scene.run(
       "redis-cli", ["-h", address, "-p", "\(port)", "--no-auth-warning"] + client + words)
     guard result.status == 0 else { throw ToolFailed(description: "\(words): \(result.everything)") }

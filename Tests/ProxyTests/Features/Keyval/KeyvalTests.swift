@@ -1,6 +1,5 @@
 import ConfigurationSupport
 import Observability
-import Redis
 import TestSupport
 import Testing
 
@@ -76,31 +75,44 @@ import Testing
     #expect(set("::ffff:198.51.100.0/120", "net") == .done && find("198.51.100.7") == "net")
   }
 
-  @Test func `what a store has takes the place of all pairs, as far as it can be read and fits`() {
-    func text(_ text: String) -> RedisReply { .text(Array(text.utf8)) }
-    let reply = RedisReply.list([
-      .number(2), text("7"), .number(1000),
-      .list([text(""), text("7"), text("b"), text("0:B:x"), text("a"), text("1500:A"), text("old"), text("999:C")]),
-    ])
-    guard case .pairs(let count, let pairs)? = SharedPairs(reply) else {
-      Issue.record("not read")
-      return
-    }
-    #expect(count == Array("7".utf8) && pairs.map(\.life) == [500, nil])
+  private static func part(_ pairs: (key: String, value: String, life: Int?)...) -> [SharedKeyvalPart.Pair] {
+    pairs.map { SharedKeyvalPart.Pair(key: Array($0.key.utf8), value: Array($0.value.utf8), life: $0.life) }
+  }
+
+  @Test func `what a store has takes the place of all pairs at once, as far as it fits`() {
     let zone = KeyvalZone(size: 100_000)
     _ = zone.set([1], to: [2], isNew: true, timeout: nil, now: 0)
-    zone.replace(pairs, now: 10)
-    #expect(zone.all(now: 10).map { String(decoding: $0.value, as: UTF8.self) } == ["A", "B:x"])
+    var filling = zone.filling()
+    for pair in Self.part(("b", "B:x", nil), ("a", "A", 500), ("b", "again", nil)) { filling.add(pair, now: 10) }
+    #expect(zone.all(now: 10).map(\.key) == [[1]], "not before the last piece")
+    #expect(zone.replace(filling) && !filling.isFull)
+    #expect(zone.all(now: 10).map { String(decoding: $0.value, as: UTF8.self) } == ["A", "again"])
     #expect(zone.pair([0x61], now: 509) != nil && zone.pair([0x61], now: 510) == nil)
     let small = KeyvalZone(size: 200)
-    small.replace(pairs, now: 10)
-    #expect(small.all(now: 10).count == 1)
-    #expect(SharedPairs(.list([.number(0)])) == SharedPairs.none && SharedPairs(.list([.number(1)])) == .same)
-    for wrong: RedisReply in [
-      .none, .list([]), .list([.number(3)]), .list([.number(2), text("7"), .number(0), .list([text("a")])]),
-      .list([.number(2), text("7"), .number(0), .list([text("a"), text("no time")])]),
-      .list([.number(2), .number(7), .number(0), .list([])]),
-    ] { #expect(SharedPairs(wrong) == nil, "\(wrong)") }
+    var tight = small.filling()
+    for pair in Self.part(("b", "B", nil), ("a", "A", nil)) { tight.add(pair, now: 10) }
+    #expect(tight.isFull && small.replace(tight) && small.all(now: 10).map(\.key) == [[0x62]])
+    let networks = KeyvalZone(size: 100_000, matching: .ip)
+    var addresses = networks.filling()
+    for pair in Self.part(("10.0.0.0/8", "ten", nil), ("host", "x", nil)) { addresses.add(pair, now: 10) }
+    #expect(networks.replace(addresses) && networks.all(now: 10).count == 1)
+    #expect(networks.value(of: Array("10.1.1.1".utf8), now: 10) == Array("ten".utf8))
+  }
+
+  @Test func `a change of this process is not undone by pieces that were read before it`() {
+    let zone = KeyvalZone(size: 100_000)
+    var filling = zone.filling()
+    filling.add(Self.part(("a", "old", nil))[0], now: 0)
+    var change = SharedKeyvalChange(kind: .set)
+    (change.key, change.value) = ([0x61], Array("new".utf8))
+    zone.apply(change, now: 0)
+    #expect(!zone.replace(filling) && zone.pair([0x61], now: 0) == Array("new".utf8))
+    var again = zone.filling()
+    again.add(Self.part(("a", "new", nil))[0], now: 0)
+    #expect(zone.replace(again))
+    zone.apply(SharedKeyvalChange(kind: .clear), now: 0)
+    #expect(!zone.replace(again) && zone.all(now: 0).isEmpty)
+    #expect(zone.replace(again, always: true) && zone.all(now: 0).count == 1)
   }
 
   @Test func `a state keeps pairs and the ends of their times, and what is none is refused`() throws {

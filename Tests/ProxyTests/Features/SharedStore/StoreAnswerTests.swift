@@ -38,23 +38,51 @@ import Testing
   }
 
   @Test func `a change of pairs has the answers of its kind alone`() {
-    let words = ["done", "exists", "absent", "gone", ""]
+    let words = ["done", "exists", "absent", "busy", "gone", ""]
     func read(_ kind: SharedKeyvalChange.Kind) -> [Bool] {
       words.map { SharedKeyvalChange(kind: kind).outcome(Self.text($0)) != nil }
     }
-    #expect(read(.add) == [true, true, false, false, false] && read(.set) == [true, false, true, false, false])
-    #expect(read(.remove) == [true, false, true, false, false] && read(.clear) == [true, false, false, false, false])
+    #expect(read(.add) == [true, true, false, true, false, false])
+    #expect(read(.set) == [true, false, true, true, false, false])
+    #expect(read(.remove) == [true, false, true, true, false, false])
+    #expect(read(.clear) == [true, false, false, false, false, false])
     for wrong in Self.odd { #expect(SharedKeyvalChange(kind: .add).outcome(wrong) == nil) }
   }
 
-  @Test func `pairs with a negative time are none`() {
-    func pairs(_ count: String, _ now: Int64, _ kept: String) -> SharedPairs? {
-      SharedPairs(.list([.number(2), Self.text(count), .number(now), .list([Self.text("k"), Self.text(kept)])]))
-    }
-    #expect(pairs("1", 5, "9:v") == .pairs(count: [0x31], [.init(key: [0x6B], value: [0x76], life: 4)]))
-    for wrong in [pairs("1", -5, "9:v"), pairs("1", 5, "-9:v"), pairs("", 5, "9:v"), pairs("x", 5, "9:v")] {
-      #expect(wrong == nil)
-    }
+  private static func part(
+    _ now: Int64, cursor: String = "0", digest: String = "", _ fields: String...
+  ) -> SharedKeyvalPart? {
+    SharedKeyvalPart(.list([.number(now), text(cursor), text(digest), .list(fields.map { text($0) })]))
+  }
+
+  @Test func `a piece of pairs leaves out what no script has written, and is none if it is no piece`() {
+    let part = Self.part(
+      5, "", "7", "k", "9:v", "a", "0:B:x", "old", "4:C", "no time", "x", "sign", "-9:v", "word", "x:v", "big",
+      "99999999999999999999:v")
+    let whole: [SharedKeyvalPart.Pair] = [
+      SharedKeyvalPart.Pair(key: [0x6B], value: [0x76], life: 4),
+      SharedKeyvalPart.Pair(key: [0x61], value: Array("B:x".utf8), life: nil),
+    ]
+    #expect(part?.next == nil && part?.pairs == whole)
+    let digest = String(repeating: "a", count: 40)
+    #expect(Self.part(5, cursor: "0", digest: digest)?.next == .init(cursor: [0x30], digest: Array(digest.utf8)))
+    #expect(Self.part(5, cursor: "17")?.next == .init(cursor: Array("17".utf8), digest: []))
+    for wrong in [
+      Self.part(-5), Self.part(5, cursor: ""), Self.part(5, cursor: "x"), Self.part(5, digest: "aa"),
+      Self.part(5, cursor: String(repeating: "1", count: 21)), Self.part(5, "a"),
+    ] { #expect(wrong == nil) }
+    for wrong in Self.odd { #expect(SharedKeyvalPart(wrong) == nil && SharedKeyvalState(wrong) == nil, "\(wrong)") }
+  }
+
+  @Test func `a hash of pairs is missing, known, changed or damaged`() {
+    func state(_ items: RedisReply...) -> SharedKeyvalState? { SharedKeyvalState(.list(items)) }
+    #expect(state(.number(0)) == SharedKeyvalState.none && state(.number(1)) == .same && state(.number(3)) == .damaged)
+    #expect(state(.number(2), Self.text("17")) == .changed(Array("17".utf8)))
+    for wrong in [
+      state(), state(.number(4)), state(.number(2)), state(.number(2), Self.text("")),
+      state(.number(2), Self.text("x")),
+      state(.number(2), .number(7)), state(.number(0), .number(0)),
+    ] { #expect(wrong == nil) }
   }
 
   /// What the fuzzer starts from and what it once found: every reply in it is read as every answer, or as none.
@@ -63,7 +91,8 @@ import Testing
     input.text.withUnsafeBytes { reader.append($0) }
     while let reply = try? reader.next() {
       _ = (RateAnswer(reply, bursts: [1000]), TakeAnswer(reply), AttemptAnswer(reply), NoveltyAnswer(reply))
-      _ = (StoreTickets.keys(reply), SharedPairs(reply), SharedKeyvalChange(kind: .add).outcome(reply))
+      _ = (StoreTickets.keys(reply), SharedKeyvalState(reply), SharedKeyvalPart(reply))
+      _ = SharedKeyvalChange(kind: .add).outcome(reply)
     }
   }
 }
