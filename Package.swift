@@ -217,7 +217,7 @@ if Context.environment["SALLYPORT_FUZZ"] != nil {
     ("FuzzSignature", ["Signature", "HTTP", "Crypto", "Bytes"]),
     ("FuzzNegotiation", ["Negotiation"]), ("FuzzCertificateField", ["Identity", "Crypto", "Bytes"]),
     ("FuzzACME", ["ACME", "Crypto", "JSON"]), ("FuzzWorkload", ["SPIFFE"]),
-    ("FuzzRedis", ["Redis"]), ("FuzzAPI", ["Proxy", "Transport", "Upstream"]),
+    ("FuzzRedis", ["Redis", "Proxy"]), ("FuzzAPI", ["Proxy", "Transport", "Upstream"]),
   ] where Context.packageDirectoryHolds("Tests/Fuzz/\(name)") {
     targets.append(
       .executableTarget(

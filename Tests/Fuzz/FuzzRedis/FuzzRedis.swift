@@ -1,9 +1,10 @@
+import Proxy
 import Redis
 
 /// Replies of a store, in pieces: the first byte is the size of a piece.
 ///
 /// Holds: replies are the same in any pieces, or fail in any; a session gives as many replies as were expected at most, and
-/// nothing after it is lost.
+/// nothing after it is lost. What an answer says is within what was asked.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
   let bytes = Array(UnsafeBufferPointer(start: start, count: count))
@@ -11,6 +12,8 @@ public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
   let body = Array(bytes.dropFirst())
   let (pieces, whole) = (read(body, size: Int(size)), read(body, size: max(1, body.count)))
   require(pieces.replies == whole.replies && pieces.fails == whole.fails)
+
+  for reply in whole.replies { judge(reply) }
 
   var session = RedisSession(RedisLogin(user: nil, password: nil, database: 0), scripts: ["return 1"])
   body.withUnsafeBytes { session.take($0) }
@@ -25,6 +28,18 @@ public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
   }
   require(replies <= 2)
   return 0
+}
+
+private func judge(_ reply: RedisReply) {
+  let bursts = [0, 1000, 20_000]
+  switch RateAnswer(reply, bursts: bursts) {
+  case .allowed(let excesses): require(zip(excesses, bursts).allSatisfy { 0 <= $0 && $0 <= $1 } && excesses.count == 3)
+  case .refused(let index, let excess): require(bursts.indices.contains(index) && excess > bursts[index])
+  case nil: break
+  }
+  if case .tooMany(let wait) = AttemptAnswer(reply) { require(wait > 0) }
+  // One question's admission is no other's refusal.
+  if TakeAnswer(reply) == .counted { require(NoveltyAnswer(reply) == nil) }
 }
 
 private func read(_ bytes: [UInt8], size: Int) -> (replies: [RedisReply], fails: Bool) {

@@ -1,4 +1,4 @@
-import Redis
+package import Redis
 
 /// What the store's reply to a question says. Each initializer takes exactly the replies that the question's script or
 /// command has, and is nil for any other: such a reply is no answer, and `StoreClient` drops the connection, because
@@ -7,14 +7,14 @@ import Redis
 /// Numbers beyond what a script returns are refused here, so that nobody after this has to bound them.
 
 /// The reply to `StoreScript.rates`. Amounts are thousandths of a request.
-enum RateAnswer: Equatable {
+package enum RateAnswer: Equatable {
   /// The excess of each key, in the order of the question: not negative, and within the key's burst.
   case allowed([Int])
   /// The key that refuses, as an index into those of the question, and its excess: beyond the key's burst.
   case refused(by: Int, excess: Int)
 
   /// `bursts`: of the keys that were asked.
-  init?(_ reply: RedisReply, bursts: [Int]) {
+  package init?(_ reply: RedisReply, bursts: [Int]) {
     guard case .list(let items) = reply else { return nil }
     var numbers: [Int] = []
     for item in items {
@@ -36,10 +36,10 @@ enum RateAnswer: Equatable {
 }
 
 /// The reply to `StoreScript.take`.
-enum TakeAnswer: Equatable {
+package enum TakeAnswer: Equatable {
   case counted, full
 
-  init?(_ reply: RedisReply) {
+  package init?(_ reply: RedisReply) {
     switch reply {
     case .number(1): self = .counted
     case .number(0): self = .full
@@ -49,22 +49,22 @@ enum TakeAnswer: Equatable {
 }
 
 /// The reply to `StoreScript.attempt`.
-enum AttemptAnswer: Equatable {
+package enum AttemptAnswer: Equatable {
   case admitted
   /// Seconds, at least one.
   case tooMany(wait: Int64)
 
-  init?(_ reply: RedisReply) {
+  package init?(_ reply: RedisReply) {
     guard case .number(let wait) = reply, wait >= 0 else { return nil }
     self = wait == 0 ? .admitted : .tooMany(wait: wait)
   }
 }
 
 /// The reply to `SET … NX`: the store remembers the key from now on, or knew it.
-enum NoveltyAnswer: Equatable {
+package enum NoveltyAnswer: Equatable {
   case new, seen
 
-  init?(_ reply: RedisReply) {
+  package init?(_ reply: RedisReply) {
     switch reply {
     case .text(let text) where text == Array("OK".utf8): self = .new
     case .none: self = .seen
