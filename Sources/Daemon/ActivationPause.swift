@@ -6,10 +6,9 @@ import Systemd
 ///
 /// The client stays in the socket's queue, so systemd starts the service again at once. After 20 starts in 2 seconds, it
 /// would give the socket unit up (`trigger-limit-hit`), and then no start of the service succeeds, also of one that is
-/// mended. So such a process waits before it ends.
+/// mended. So such a process leaves the file `pause` in the service's runtime directory, and ExecStopPost= of the unit waits
+/// where it is. Not this process: a start that somebody asks for meanwhile would be this one, which fails.
 struct ActivationPause: Sendable {
-  /// Above the interval of systemd's limit.
-  private static let seconds = 3
   private static let firstDescriptor: Int32 = 3
 
   /// The sockets of socket units, without those of systemd's store.
@@ -41,15 +40,10 @@ struct ActivationPause: Sendable {
     return poll(&entries, nfds_t(entries.count), 0) > 0 && entries.contains { $0.revents & Int16(POLLIN) != 0 }
   }
 
-  /// Waits, but not longer than until somebody stops the service.
-  func wait() {
-    guard isNeeded else { return }
-    let ends = [SIGTERM, SIGQUIT, SIGINT]
-    Signals.block(ends)
-    var set = sigset_t()
-    sigemptyset(&set)
-    for number in ends { sigaddset(&set, number) }
-    var patience = timespec(tv_sec: Self.seconds, tv_nsec: 0)
-    _ = sigtimedwait(&set, nil, &patience)
+  /// Leaves the file if it is needed. A failure is not a reason to stop.
+  func ask() {
+    guard isNeeded, let path = ReloadResult.path(of: "pause") else { return }
+    let descriptor = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o644)
+    if descriptor >= 0 { close(descriptor) }
   }
 }

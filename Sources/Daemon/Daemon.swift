@@ -47,7 +47,7 @@ package enum Daemon {
       // systemd shows it, with the exit status, where the operator looks first.
       Notification.send(.status("Start refused, \(error.summary(wording))"))
       // Any other status has systemd wait before the next start.
-      if case .configuration = error.cause { pause.wait() }
+      if case .configuration = error.cause { pause.ask() }
       exit(error.cause.exitStatus)
     }
     dispatchMain()

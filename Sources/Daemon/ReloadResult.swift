@@ -38,11 +38,14 @@ package struct ReloadResult: Sendable, Hashable {
   }
 
   /// The file; nil without RuntimeDirectory=.
-  package static var path: String? {
+  package static var path: String? { path(of: "reload") }
+
+  /// A file of the service's runtime directory; nil without RuntimeDirectory=.
+  static func path(of name: String) -> String? {
     guard let value = getenv("RUNTIME_DIRECTORY") else { return nil }
     // Several directories are separated by colons; the first is the service's own.
     guard let folder = String(cString: value).split(separator: ":").first, folder.hasPrefix("/") else { return nil }
-    return "\(folder)/reload"
+    return "\(folder)/\(name)"
   }
 
   /// Reads the file; nil if there is none.

@@ -98,6 +98,29 @@ import Testing
     #expect(daemon.errors.contains("wrong") && daemon.errors.contains("right"), "\(daemon.errors)")
   }
 
+  /// ExecStopPost= of the unit waits then. Otherwise systemd would give the socket unit up after 20 starts in two seconds.
+  @Test
+  func `a refused start with a client at its socket unit asks for a pause, and one without does not`() async throws {
+    let scene = try Scene.ofTest()
+    let port = try scene.port()
+    let environment = ["RUNTIME_DIRECTORY": try scene.makeFolder("run")]
+    let alone = try Sallyport(scene, plain(port) + "nonsense;", environment: environment)
+    #expect(try await alone.process.ended() == .exited(78))
+    #expect(access(scene.path("run/pause"), F_OK) != 0)
+    let daemon = try Sallyport(
+      scene, configuration("server { listen systemd:https; return 200 x; } nonsense;"),
+      launcher: [
+        "systemd-socket-activate", "--setenv=RUNTIME_DIRECTORY", "--fdname=https", "-l", "127.0.0.1:\(port)",
+      ], environment: environment)
+    let client = try await waiting(for: "systemd-socket-activate to listen") { try? Wire.dial(port: port) }
+    #expect(try await daemon.process.ended() == .exited(78))
+    #expect(access(scene.path("run/pause"), F_OK) == 0)
+    withExtendedLifetime(client) {}
+    let unit = try String(contentsOfFile: "\(checkout)/deploy/sallyport.service", encoding: .utf8)
+    #expect(unit.contains("\nExecStopPost=/bin/sh -c 'if rm %t/sallyport/pause "))
+    #expect(unit.contains("\nRuntimeDirectory=sallyport\n"))
+  }
+
   @Test func `credentials come from systemd's folder`() async throws {
     let scene = try Scene.ofTest(), cast = try Cast(scene)
     let port = try scene.port()
