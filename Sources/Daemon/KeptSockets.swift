@@ -29,26 +29,33 @@ struct KeptSockets: Sendable {
     }
   }
 
-  /// Closes the sockets that serve none of these listeners, and returns the others.
+  /// Closes the sockets that serve none of these listeners, and returns the others. One that overlaps a listener stays if it
+  /// can share its port (`shares`), so that nobody is lost: whoever serves gives it up (`RetiringSockets`).
   ///
   /// Call this before binding, if systemd's store had them: nothing else would close them there, and each start would find
-  /// its addresses in use. Not if a predecessor serves on them. systemd closes its copies first, so that whoever connects
-  /// meanwhile waits; whoever waits at an address of a listener's is accepted, at most `mostWaiting` of them.
-  func released(for listeners: [ListenerSettings], mostWaiting: Int) -> KeptSockets {
+  /// its addresses in use. systemd closes its copies first, so that whoever connects meanwhile waits; whoever waits at an
+  /// address of a listener's is accepted, at most `mostWaiting` of them.
+  func released(
+    for listeners: [ListenerSettings], mostWaiting: Int, shares: (Int32) -> Bool = Sockets.isOfThisUser
+  ) -> KeptSockets {
     let taken = Set(listeners.flatMap { descriptors(for: $0)?.all ?? [] })
-    let others = sockets.filter { !taken.contains($0.descriptor) }
-    guard !others.isEmpty else { return self }
-    for name in Set(others.map(\.name)).sorted() { Notification.send(.forget(socketsNamed: name)) }
-    Notification.waitUntilProcessed(microseconds: 5_000_000)
     let wanted = listeners.compactMap { BoundAddress($0) }
-    var waiting: [WaitingConnection] = []
-    for socket in others {
-      if let bound = BoundAddress(of: socket.descriptor), wanted.contains(where: { $0.overlaps(bound) }) {
-        waiting += WaitingConnection.all(of: socket.descriptor, atMost: mostWaiting - waiting.count)
-      }
-      close(socket.descriptor)
+    func overlaps(_ descriptor: Int32) -> Bool {
+      BoundAddress(of: descriptor).map { bound in wanted.contains { $0.overlaps(bound) } } ?? false
     }
-    return KeptSockets(sockets.filter { taken.contains($0.descriptor) }, waiting: waiting)
+    let closing = sockets.map(\.descriptor).filter { !taken.contains($0) && !(overlaps($0) && shares($0)) }
+    guard !closing.isEmpty else { return self }
+    for name in Set(sockets.filter { closing.contains($0.descriptor) }.map(\.name)).sorted() {
+      Notification.send(.forget(socketsNamed: name))
+    }
+    let replaced = closing.filter(overlaps)
+    if !replaced.isEmpty { Notification.waitUntilProcessed(microseconds: 5_000_000) }
+    var waiting: [WaitingConnection] = []
+    for descriptor in replaced {
+      waiting += WaitingConnection.all(of: descriptor, atMost: mostWaiting - waiting.count)
+    }
+    for descriptor in closing { close(descriptor) }
+    return KeptSockets(sockets.filter { !closing.contains($0.descriptor) }, waiting: waiting)
   }
 
   /// The sockets that a listener can take over, with the file of a unix socket; nil if there are none.

@@ -15,10 +15,10 @@ package struct ListeningSockets: Sendable {
   /// Binds the addresses that `current` and `kept` do not have. Tries all of them, to report all faults at once.
   ///
   /// What this process listens on itself is no obstacle: a socket of the former configuration shares its port with one
-  /// whose address overlaps (SO_REUSEPORT), until it closes.
+  /// whose address overlaps (SO_REUSEPORT), until it closes. `holders`: who has an address, as far as that is known.
   init(
     for listeners: [ListenerSettings], workers: Int, inherited: [InheritedSocket], kept: KeptSockets = KeptSockets([]),
-    keeping current: ListeningSockets?, by opener: PrivilegedOpener? = nil
+    keeping current: ListeningSockets?, by opener: PrivilegedOpener? = nil, holders: [ListenAddress: String] = [:]
   ) throws(Refusal) {
     self.workers = workers
     var diagnostics: [Diagnostic] = []
@@ -27,7 +27,9 @@ package struct ListeningSockets: Sendable {
       current?.sockets.first { $0.serves(listener) } ?? kept.socket(for: listener, workers: workers)
     }
     for (listener, socket) in zip(listeners, former) where socket == nil && !held.overlap(listener) {
-      if let diagnostic = Self.probe(listener, inherited, opener) { diagnostics.append(diagnostic) }
+      if let failure = Self.probe(listener, opener) {
+        diagnostics.append(failure.diagnostic(listener, inherited, holders))
+      }
     }
     guard diagnostics.isEmpty else { throw Refusal(diagnostics, cause: .environment) }
     var cause = Refusal.Cause.environment
@@ -50,7 +52,7 @@ package struct ListeningSockets: Sendable {
             try Self.open(listener, workers: workers, sharesPort: sharesPort, inherited: inherited, opener))
         }
       } catch {
-        diagnostics.append(error.diagnostic(listener, inherited))
+        diagnostics.append(error.diagnostic(listener, inherited, holders))
         if case .notInherited = error { cause = .configuration }
       }
     }
@@ -121,15 +123,13 @@ package struct ListeningSockets: Sendable {
 
   /// Detects another process on the same port. With SO_REUSEPORT a second instance of the same user would share the
   /// port silently, so this first binds each address without it. Addresses that this process already holds are skipped.
-  private static func probe(
-    _ listener: ListenerSettings, _ inherited: [InheritedSocket], _ opener: PrivilegedOpener?
-  ) -> Diagnostic? {
+  private static func probe(_ listener: ListenerSettings, _ opener: PrivilegedOpener?) -> ListenFailure? {
     guard case .socket(let address) = listener.address, address.family != AF_UNIX else { return nil }
     do throws(SocketError) {
       close(try bind(listener, address, reuseport: false, opener))
       return nil
     } catch {
-      return ListenFailure.socket(error).diagnostic(listener, inherited)
+      return .socket(error)
     }
   }
 
@@ -210,13 +210,16 @@ enum ListenFailure: Error {
   case notInherited(name: String, passed: [String])
 
   /// The diagnostic in nginx's words: `bind() to 0.0.0.0:80 failed (98: Address already in use)`.
-  func diagnostic(_ listener: ListenerSettings, _ inherited: [InheritedSocket]) -> Diagnostic {
+  func diagnostic(
+    _ listener: ListenerSettings, _ inherited: [InheritedSocket], _ holders: [ListenAddress: String]
+  ) -> Diagnostic {
     switch self {
     case .socket(let error):
       Diagnostic(
         .error, at: listener.location,
         "\(error.call)() to \(listener.address) failed (\(error.code): \(String(cString: strerror(error.code))))",
-        hint: error.code == EADDRINUSE ? Self.holder(of: listener, inherited) : Self.hint(error.code))
+        hint: error.code == EADDRINUSE
+          ? holders[listener.address] ?? Self.holder(of: listener, inherited) : Self.hint(error.code))
     case .notInherited(let name, let passed):
       Diagnostic(
         .error, at: listener.location, "systemd handed over no socket of the name \"\(name)\"",

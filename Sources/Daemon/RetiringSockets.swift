@@ -1,10 +1,12 @@
 import Dispatch
 import Glibc
+import Transport
 
-/// Sockets of a process that this one has replaced, where this one listens on an overlapping address in their place.
+/// Sockets in place of which this process listens on an overlapping address: of the former configuration, or of the process
+/// that it has replaced.
 ///
-/// The other process, and systemd's store, close them some time after this process serves. Whoever connects until then
-/// would be lost with the queue of the last one. So this process accepts from them, and closes them last.
+/// They take no new connection from now on. Whoever waits in their queues, or has begun a handshake, is accepted for a while
+/// longer, and would be lost if they closed at once.
 @MainActor
 final class RetiringSockets {
   private var sources: [any DispatchSourceRead] = []
@@ -12,9 +14,12 @@ final class RetiringSockets {
   /// At one event, so that other work of the main queue comes between.
   private static let batch = 64
 
-  /// Owns the descriptors. Lives until they are closed. `take` gets whoever was accepted.
+  /// Owns the descriptors. Lives until they are closed. `take` gets whoever was accepted. Call this when the sockets in
+  /// their place listen.
+  @discardableResult
   init(_ descriptors: [Int32], take: @escaping @MainActor ([WaitingConnection]) -> Void) {
     for descriptor in descriptors {
+      Sockets.takeNoMore(descriptor)
       let source = DispatchSource.makeReadSource(fileDescriptor: descriptor, queue: .main)
       source.setEventHandler {
         MainActor.assumeIsolated { take(WaitingConnection.all(of: descriptor, atMost: Self.batch)) }

@@ -1,4 +1,6 @@
 import Glibc
+import Proxy
+import Systemd
 package import Transport
 
 /// Who listens on an address that this process can't bind, as far as the kernel tells this process's user.
@@ -26,6 +28,24 @@ package struct SocketHolder: Sendable, Hashable {
     let all = ["/proc/self/net/tcp", "/proc/self/net/tcp6"].flatMap { sockets(in: lines(of: $0)) }
     guard let found = holder(of: bound, among: all) else { return nil }
     return SocketHolder(address: found.address, user: found.user, process: process(having: found.inode))
+  }
+
+  /// Who has the addresses that can't be bound now, by address. Call this before the sandbox is in effect, which hides other
+  /// processes. `held`: what this process has already.
+  static func words(for listeners: [ListenerSettings], besides held: [InheritedSocket]) -> [ListenAddress: String] {
+    let ours = held.compactMap { BoundAddress(of: $0.descriptor) }
+    var found: [ListenAddress: String] = [:]
+    for listener in listeners {
+      guard let bound = BoundAddress(listener), bound.address.port != nil, !ours.contains(where: { $0.overlaps(bound) })
+      else { continue }
+      do throws(SocketError) {
+        close(
+          try Sockets.listen(on: bound.address, backlog: 1, reuseport: false, ipv6only: listener.options.ipv6only))
+      } catch {
+        if error.code == EADDRINUSE { found[listener.address] = find(bound)?.words }
+      }
+    }
+    return found
   }
 
   /// For a hint: `process 4711 (nginx) listens on 0.0.0.0:80`.

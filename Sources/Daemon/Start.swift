@@ -48,6 +48,7 @@ struct Start: Sendable {
       settings.main, workers: workers, sockets: settings.http.listeners.count &* workers)
     let cores = CoreLimit.set(settings.main)
     ACMEFolders.make(settings)
+    let holders = SocketHolder.words(for: settings.http.listeners, besides: passed)
     var confinement = try Confinement.begin(settings, configuration: source)
     var isRefused = true
     let begun = confinement
@@ -68,7 +69,8 @@ struct Start: Sendable {
       predecessor == nil
       ? passedOn.released(for: settings.http.listeners, mostWaiting: OpenFileLimit.quarter) : passedOn
     sockets = try ListeningSockets(
-      for: settings.http.listeners, workers: workers, inherited: inherited, kept: kept, keeping: nil)
+      for: settings.http.listeners, workers: workers, inherited: inherited, kept: kept, keeping: nil,
+      holders: holders)
     if settings.http.hasWritableAPI { try Self.restoreDenials(shared) }
     let (connections, shortage) = OpenFileLimit.connections(settings.main, workers: workers)
     self.connections = connections

@@ -174,27 +174,15 @@ final class Supervisor {
         }
       }
     } then: { [self] in
-      retire(sockets.replaced(of: former))
+      // The former ones close with their last reference.
+      retire(sockets.replaced(of: former).flatMap(\.all).map { fcntl($0, F_DUPFD_CLOEXEC, 0) }.filter { $0 >= 0 })
       done(self)
     }
   }
 
-  /// Gives whoever waits at sockets of the former generation to the listeners that have their addresses now, and then lets
-  /// the sockets close. Blocks no queue of the workers.
-  private func retire(_ leaving: [ListeningSocket]) {
-    guard !leaving.isEmpty else { return }
-    takeWaiting(at: leaving)
-    DispatchQueue(label: "sallyport.retire").async { [self] in
-      // systemd's store has copies, at which clients wait until it has closed them.
-      Notification.waitUntilProcessed(microseconds: 5_000_000)
-      DispatchQueue.main.async { MainActor.assumeIsolated { self.takeWaiting(at: leaving) } }
-    }
-  }
-
-  private func takeWaiting(at leaving: [ListeningSocket]) {
-    for descriptor in leaving.flatMap(\.all) {
-      fleet.take(WaitingConnection.all(of: descriptor, atMost: OpenFileLimit.quarter), for: sockets)
-    }
+  /// Gives whoever waits at these sockets to the listeners that have their addresses now, and closes them.
+  private func retire(_ leaving: [Int32]) {
+    if !leaving.isEmpty { RetiringSockets(leaving) { [self] in fleet.take($0, for: sockets) } }
   }
 
   private func listenFailed(_ error: SocketError) {
@@ -235,7 +223,7 @@ final class Supervisor {
       store.begin(kept, sockets)
       let (replaced, others) = kept.unused(besides: sockets)
       for descriptor in others { close(descriptor) }
-      if !replaced.isEmpty { _ = RetiringSockets(replaced) { [self] in fleet.take($0, for: self.sockets) } }
+      retire(replaced)
     }
     results.announce()
     // What the start has read and needs no more.

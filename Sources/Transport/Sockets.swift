@@ -116,6 +116,19 @@ public enum Sockets {
     set(descriptor, SOL_SOCKET, SO_REUSEPORT, shares ? 1 : 0)
   }
 
+  /// Lets a listening socket take no new connection, as if it listened on an interface that isn't there: the kernel gives
+  /// them to other sockets of the address. Handshakes that have begun, and the queue, stay. There is no way back.
+  public static func takeNoMore(_ listener: Int32) {
+    // SO_BINDTOIFINDEX, which the kernel allows to everybody since 5.7.
+    set(listener, SOL_SOCKET, 62, .max)
+  }
+
+  /// Whether the user of this process has made a socket, so that the kernel lets both share a port.
+  public static func isOfThisUser(_ descriptor: Int32) -> Bool {
+    var status = stat()
+    return fstat(descriptor, &status) == 0 && status.st_uid == geteuid()
+  }
+
   public static func setNoDelay(_ descriptor: Int32) { set(descriptor, Int32(IPPROTO_TCP), TCP_NODELAY, 1) }
 
   /// Seconds; nil leaves the system's.

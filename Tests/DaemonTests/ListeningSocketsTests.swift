@@ -242,7 +242,9 @@ import Transport
       let client = try Sockets.connect(to: .ipv4(address: 0x7F00_0001, port: port))
       defer { close(client) }
       try #require(isListening(loopback(port)))
-      let rest = kept.released(for: listeners(after), mostWaiting: 64)
+      // Those of this user would stay, and share their port.
+      #expect(kept.released(for: listeners(after), mostWaiting: 64).held.count == kept.held.count)
+      let rest = kept.released(for: listeners(after), mostWaiting: 64) { _ in false }
       defer { for waiting in rest.waiting { close(waiting.descriptor) } }
       // The second client is that of `isListening`.
       #expect(rest.waiting.count == (overlap == .further ? 0 : 2))
@@ -256,6 +258,25 @@ import Transport
       let (replaced, others) = rest.unused(besides: new)
       #expect(replaced.isEmpty && others.isEmpty)
       withExtendedLifetime(new) {}
+    }
+  }
+
+  @Test func `a socket that takes no more leaves new clients to another one, and keeps those in its queue`() throws {
+    try withScene { scene in
+      let port = try scene.port()
+      let old = try Sockets.listen(
+        on: .ipv4(address: 0x7F00_0001, port: port), backlog: 8, reuseport: true, ipv6only: true)
+      defer { close(old) }
+      let early = try Sockets.connect(to: .ipv4(address: 0x7F00_0001, port: port))
+      defer { close(early) }
+      try #require(isListening(loopback(port)))
+      let new = try Sockets.listen(on: .ipv4(address: 0, port: port), backlog: 8, reuseport: true, ipv6only: true)
+      defer { close(new) }
+      Sockets.takeNoMore(old)
+      try #require(isListening(loopback(port)))
+      let (first, second) = (WaitingConnection.all(of: old, atMost: 8), WaitingConnection.all(of: new, atMost: 8))
+      for waiting in first + second { close(waiting.descriptor) }
+      #expect(first.count == 2 && second.count == 1)
     }
   }
 
