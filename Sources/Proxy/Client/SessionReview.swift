@@ -208,3 +208,23 @@ enum SessionReview {
     return denial(of: exchange, ClientRules.Client(verdict), at: server, servers) { refusal(.rule, $0, server) }
   }
 }
+
+extension VirtualServers {
+  /// The listener that decides on clients of this one in another generation: the one with this address.
+  ///
+  /// Without one, this listener was removed, and what it carries drains as in nginx: it goes on deciding by what it knows.
+  /// But if it has verified the client, and the client's server block has only moved to another address, that block
+  /// decides with the lists and rules of now. `since`: the generation of the client's session. A listener that led to
+  /// another block of the name in that generation is not this one's successor.
+  func judge(of tls: TLSStream?, since live: LiveGeneration, in fresh: LiveGeneration) -> VirtualServers {
+    if let successor = successor(in: fresh) { return successor }
+    guard let tls, let context = tls.serverContext, context.settings.verification != .off else { return self }
+    return fresh.listeners.first { other in
+      guard other.settings.kind == settings.kind, other.has(tls.serverName),
+        other.choose(tls.serverName)?.settings.verification != .off
+      else { return false }
+      guard let before = other.successor(in: live) else { return true }
+      return before.choose(tls.serverName) === context
+    } ?? self
+  }
+}

@@ -92,24 +92,6 @@ final class VirtualServers: ServerChooser {
     }
   }
 
-  /// The listener that decides on clients of this one in another generation: the one with this address.
-  ///
-  /// Without one, this listener was removed, and what it carries drains as in nginx: it goes on deciding by what it knows.
-  /// But if it has verified the client, and the client's server block has only moved to another address, that block
-  /// decides with the lists and rules of now. `since`: the generation of the client's session. A listener that led to
-  /// another block of the name in that generation is not this one's successor.
-  func judge(of tls: TLSStream?, since live: LiveGeneration, in fresh: LiveGeneration) -> VirtualServers {
-    if let successor = successor(in: fresh) { return successor }
-    guard let tls, let context = tls.serverContext, context.settings.verification != .off else { return self }
-    return fresh.listeners.first { other in
-      guard other.settings.kind == settings.kind, other.has(tls.serverName),
-        other.choose(tls.serverName)?.settings.verification != .off
-      else { return false }
-      guard let before = other.successor(in: live) else { return true }
-      return before.choose(tls.serverName) === context
-    } ?? self
-  }
-
   /// Whether this is a listener with TLS that has a server block with the name, which is not empty.
   func has(_ name: [UInt8]) -> Bool {
     guard settings.isTLS, !name.isEmpty, case .found = find(name) else { return false }

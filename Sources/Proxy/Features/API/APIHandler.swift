@@ -140,7 +140,7 @@ private final class APIHandler: ContentHandler {
 
   /// Answers with a text that takes long to make: on a thread of the pool, and then in pieces.
   private func list(_ exchange: Exchange, _ text: @escaping @Sendable () -> String) {
-    PendingWork.run(.stateFiles, for: exchange, at: "keyval", { Array(text().utf8) }) { [self] exchange, bytes in
+    PendingWork.run(.stateFiles, for: exchange, at: "pairs", { Array(text().utf8) }) { [self] exchange, bytes in
       rest = bytes[...]
       addOwnFields(exchange)
       let first = takePiece()
