@@ -400,7 +400,6 @@ import Testing
   }
 
   @Test(
-    .enabled(if: access(ClockJump.library, R_OK) == 0, "libfaketime is not installed"),
     .disabled(if: Sanitizer.isUsed, "a sanitizer does not run beside a preloaded library"),
     arguments: End.allCases)
   func `a client loses its connections and whatever is in progress when its admission ends, without a reload`(
@@ -410,7 +409,7 @@ import Testing
     let bob = try scene.identity("short", front.cast.authority.client(commonName: "bob", until: now + 86_400))
     try front.list(revoking: [], number: 1, until: now + (end == .list ? 86_400 : 30 * 86_400))
     let daemon = try await Sallyport.start(
-      scene, ClockJump.ofOneWorker(front.text("ssl_client_deny cn=eve;")), environment: ClockJump.environment(scene))
+      scene, front.text("ssl_client_deny cn=eve;"), environment: try await ClockJump.environment(scene))
     let kept =
       end == .list
       ? [] : try await offPool { try Kind.allCases.map { try Client($0, scene, front.port, front.cast.alice) } }
@@ -422,13 +421,11 @@ import Testing
       return wire
     }
     try scene.write("clock", text: "+2d\n")
-    try await ClockJump.waking(front.port) {
-      for client in lost {
-        let isCut = try await offPool { try client.isCut() }
-        #expect(isCut, "\(client.kind)")
-      }
-      #expect(try await offPool { try idle.readToEnd().isEmpty })
+    for client in lost {
+      let isCut = try await offPool { try client.isCut() }
+      #expect(isCut, "\(client.kind)")
     }
+    #expect(try await offPool { try idle.readToEnd().isEmpty })
     try await daemon.logged("the tunnel was cut: client SSL certificate verify error: \(end.reason)")
     try await daemon.logged("the request was cut: ", "CN=bob")
     try await daemon.logged("the idle connection was closed: ", end.reason)
@@ -447,13 +444,12 @@ import Testing
   }
 
   @Test(
-    .enabled(if: access(ClockJump.library, R_OK) == 0, "libfaketime is not installed"),
     .disabled(if: Sanitizer.isUsed, "a sanitizer does not run beside a preloaded library"))
   func `a newer list extends the admission of requests in progress, and its end ends them`() async throws {
     let scene = try Scene.ofTest(), front = try Front(scene), now = Int64(time(nil))
     try front.list(revoking: [], number: 1, until: now + 86_400)
     let daemon = try await Sallyport.start(
-      scene, ClockJump.ofOneWorker(front.text()), environment: ClockJump.environment(scene))
+      scene, front.text(), environment: try await ClockJump.environment(scene))
     let tunnel = try await offPool { try Client(.tunnel, scene, front.port, front.cast.alice) }
     try front.list(revoking: [], number: 2, until: now + 3 * 86_400)
     daemon.signal(SIGHUP)
@@ -467,7 +463,7 @@ import Testing
     }
     #expect(try await offPool { try tunnel.goesOn() })
     try scene.write("clock", text: "+4d\n")
-    let isCut = try await ClockJump.waking(front.port) { try await offPool { try tunnel.isCut() } }
+    let isCut = try await offPool { try tunnel.isCut() }
     #expect(isCut)
     try await daemon.logged("the tunnel was cut: client SSL certificate verify error: (12:CRL has expired")
   }

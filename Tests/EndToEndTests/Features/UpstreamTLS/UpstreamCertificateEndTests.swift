@@ -5,7 +5,7 @@ import Testing
 
 /// A kept connection, or a tunnel, outlives what its upstream was judged by in the handshake.
 @Suite(
-  .staged, .enabled(if: access(ClockJump.library, R_OK) == 0, "libfaketime is not installed"),
+  .staged,
   .disabled(if: Sanitizer.isUsed, "a sanitizer does not run beside a preloaded library"))
 struct `Upstreams whose certificate ends` {
   enum End: CaseIterable, Sendable {
@@ -50,16 +50,15 @@ struct `Upstreams whose certificate ends` {
       if end == .list { try Self.list(scene, authority, number: 1, until: now + 86_400) }
       daemon = try await Sallyport.start(
         scene,
-        ClockJump.ofOneWorker(
-          configuration(
-            """
-            upstream up { server 127.0.0.1:\(upstream); keepalive 8; keepalive_timeout 1h; }
-            log_format day "$time_iso8601"; access_log day.log day;
-            server { listen 127.0.0.1:\(port);
-              location / { proxy_pass https://up; proxy_ssl_name up.test; proxy_ssl_trusted_certificate ca.pem; \(crl)
-                \(version) \(lines) \(version.isEmpty ? Upgrades.upgrading : "") } }
-            """)),
-        environment: ClockJump.environment(scene))
+        configuration(
+          """
+          upstream up { server 127.0.0.1:\(upstream); keepalive 8; keepalive_timeout 1h; }
+          log_format day "$time_iso8601"; access_log day.log day;
+          server { listen 127.0.0.1:\(port);
+            location / { proxy_pass https://up; proxy_ssl_name up.test; proxy_ssl_trusted_certificate ca.pem; \(crl)
+              \(version) \(lines) \(version.isEmpty ? Upgrades.upgrading : "") } }
+          """),
+        environment: try await ClockJump.environment(scene))
     }
 
     static func list(_ scene: Scene, _ authority: TestAuthority, number: Int, until end: Int64) throws {
@@ -103,10 +102,6 @@ struct `Upstreams whose certificate ends` {
     let part = try await Part(scene, end, lines: cuts ? "proxy_ssl_revoked_connections close;" : "")
     let tunnel = try await offPool { try part.tunnel() }
     try scene.write("clock", text: "+2d\n")
-    let daemon = part.daemon
-    try await ClockJump.waking(part.port) { () async throws -> Void in
-      _ = try await daemon.logged("the upstream is not trusted any more")
-    }
     try await part.daemon.logged(
       "the upstream is not trusted any more, \(cuts ? "so its request in progress is cut" : "and its request in progress goes on")",
       end.reason)
