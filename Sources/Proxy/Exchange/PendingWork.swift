@@ -8,14 +8,16 @@ enum PendingWork {
   /// meanwhile: a job that still waits is then withdrawn. The caller must do nothing after this, because the exchange may
   /// have ended.
   ///
-  /// `place`: jobs of the same place are done one after the other; nil: the client's address.
+  /// `place`: jobs of the same place are done one after the other; nil: the client's address. `outlives`: the job is done
+  /// even if the exchange ends before it begins. Returns false if too much work waits already, so that `job` is never done.
+  @discardableResult
   static func run<Value: Sendable>(
-    _ work: BlockingWork, for exchange: Exchange, at place: String? = nil, _ job: @escaping @Sendable () -> Value,
-    _ next: @escaping (Exchange, Value) -> Void
-  ) {
+    _ work: BlockingWork, for exchange: Exchange, at place: String? = nil, outlives: Bool = false,
+    _ job: @escaping @Sendable () -> Value, _ next: @escaping (Exchange, Value) -> Void
+  ) -> Bool {
     let box = LoopBox(Continuation(exchange, next))
     let (serial, loop) = (exchange.serial, exchange.worker.loop)
-    start(work, for: exchange, at: place) {
+    return start(work, for: exchange, at: place, outlives) {
       let value = job()
       loop.post {
         guard let (exchange, next) = box.value.take(), serial == exchange.serial else { return }
@@ -36,14 +38,17 @@ enum PendingWork {
   /// Starts work for an exchange, which keeps the ticket in `pending`. If too much work waits already, the response is
   /// an error. If the client has left and the work has to wait, the exchange ends.
   private static func start(
-    _ work: BlockingWork, for exchange: Exchange, at place: String?, _ body: @escaping @Sendable () -> Void
-  ) {
+    _ work: BlockingWork, for exchange: Exchange, at place: String?, _ outlives: Bool,
+    _ body: @escaping @Sendable () -> Void
+  ) -> Bool {
     switch exchange.worker.shared.pool.run(work, for: place ?? party(exchange.clientAddress), body) {
     case .taken(let ticket, let waits):
-      exchange.setPending(ticket)
-      guard waits else { return }
+      // The exchange withdraws what is pending when it ends.
+      if !outlives { exchange.setPending(ticket) }
+      guard waits else { return true }
       // The client's end came with its request, so no later event announces it.
       if exchange.stream?.hasClientLeft == true { exchange.clientDidLeave() } else { exchange.noticeClientEnd() }
+      return true
     case .partyIsFull:
       exchange.tellOfRepeated(.error, "too many \(work) of one address are waiting to be checked")
       exchange.refuse(429, retryAfter: 1)
@@ -51,6 +56,7 @@ enum PendingWork {
       exchange.tellOfRepeated(.error, "too many \(work) are waiting to be checked")
       exchange.refuse(503, retryAfter: 1)
     }
+    return false
   }
 
   /// The party whose passwords count and wait together: an IPv4 address, or the /64 network of an IPv6 address, because

@@ -50,6 +50,28 @@ import Transport
     try await turn(rig, until: "the page") { client.status == 200 }
   }
 
+  /// The change counts from when it is made, and only its client would know of a file that lacks it.
+  @Test func `a change of the API is written though its client leaves while the file waits`() async throws {
+    let scene = try Scene()
+    defer { scene.end() }
+    let path = scene.path("pairs")
+    let rig = try Rig(
+      """
+      keyval_zone zone=z:32k state=\(path); keyval $arg_k $v zone=z;
+      server { listen 80; location /api { api write=on; allow 192.0.2.1; deny all; } }
+      """)
+    let pool = rig.worker.shared.pool, held = Flag()
+    defer { held.raise() }
+    _ = pool.run(.stateFiles, for: path) { held.wait() }
+    let client = try rig.ask(
+      "POST /api/9/http/keyvals/z HTTP/1.1", "Host: h", "Content-Length: 9", body: [#"{"a":"b"}"#])
+    #expect(client.status == nil && pool.waiting(.stateFiles, for: path) == 1)
+    client.exchange?.clientDidLeave()
+    #expect(client.exchange == nil && pool.waiting(.stateFiles, for: path) == 1)
+    held.raise()
+    try await turn(rig, until: "the file") { scene.text("pairs").contains(#""a":"b""#) }
+  }
+
   @Test func `a slow disk keeps a body from its upstream and its client from sending, and nobody else`() async throws {
     let rig = try Rig(
       """

@@ -317,12 +317,14 @@ private final class APIHandler: ContentHandler {
       do throws(Fault) { try write() } catch { return "\(error)" }
       return nil
     }
-    PendingWork.run(.stateFiles, for: exchange, at: path) { () -> String? in
+    // The change is made already, so its client must not take the write with it.
+    let isTaken = PendingWork.run(.stateFiles, for: exchange, at: path, outlives: true) { () -> String? in
       let fault = attempt()
       unwritten.note(path, fault, attempt)
       return fault
     } _: { [self] exchange, fault in
       guard let fault else { return then(exchange) }
+    if !isTaken { unwritten.note(path, "too many files wait to be written", attempt) }
       exchange.log(
         .error, "api: \"\(path)\" could not be written, so a restart forgets the change until it can be: \(fault)")
       refuse(
