@@ -2,7 +2,6 @@ import Bytes
 import Glibc
 import HTTP
 import Observability
-import Synchronization
 import Transport
 import Upstream
 
@@ -20,8 +19,8 @@ private final class APIHandler: ContentHandler {
   /// What is left of a long answer, and whether the next piece of it waits for its turn.
   private var rest: ArraySlice<UInt8> = [], isPosted = false
 
-  /// Pairs that are told at once: more of them would hold the worker up.
-  private static let mostPairs = 500
+  /// Pairs that are told at once, and their bytes: more of them would hold the worker up.
+  private static let mostPairs = 500, mostBytes = 512 * 1024
   private static let pieceSize = 64 * 1024
 
   init(_ content: APIContent) { self.content = content }
@@ -120,7 +119,7 @@ private final class APIHandler: ContentHandler {
     case .keyval(let name):
       let zone = try APIView.keyval(name, of: exchange.session.live.keyvals).zone
       guard let asked = argument("key", exchange) else {
-        if zone.count <= Self.mostPairs { return answer(200, try view(exchange).text(path), exchange) }
+        if Self.isShort(zone) { return answer(200, try view(exchange).text(path), exchange) }
         let now = exchange.worker.loop.now
         return list(exchange) { APIView.text(pairs: zone.all(now: now)) }
       }
@@ -128,7 +127,7 @@ private final class APIHandler: ContentHandler {
       answer(200, APIView.text(pairs: [(asked, value)]), exchange)
     case .keyvals:
       let zones = exchange.session.live.keyvals.map { (name: $0.settings.name, zone: $0.zone) }
-      if zones.allSatisfy({ $0.zone.count <= Self.mostPairs }) {
+      if zones.allSatisfy({ Self.isShort($0.zone) }) {
         return answer(200, try view(exchange).text(path), exchange)
       }
       let now = exchange.worker.loop.now
@@ -137,6 +136,8 @@ private final class APIHandler: ContentHandler {
     default: answer(200, try view(exchange).text(path), exchange)
     }
   }
+
+  private static func isShort(_ zone: KeyvalZone) -> Bool { zone.count <= mostPairs && zone.bytes <= mostBytes }
 
   /// Answers with a text that takes long to make: on a thread of the pool, and then in pieces.
   private func list(_ exchange: Exchange, _ text: @escaping @Sendable () -> String) {
@@ -238,7 +239,7 @@ private final class APIHandler: ContentHandler {
     let (settings, zone) = try APIView.keyval(name, of: keyvals)
     if let store = settings.store { return try change(settings, zone, in: store, kept, exchange) }
     if exchange.head.method == .delete {
-      giveUp(zone.removeAll(), exchange)
+      zone.removeAll().giveUp(exchange.worker.shared.pool)
       exchange.log(.notice, "api: the zone \"\(name)\" of keyval is emptied")
       return keep(zone, settings.state, exchange) { [self] in answer(204, "", $0) }
     }
@@ -253,12 +254,6 @@ private final class APIHandler: ContentHandler {
     if let fault = APIFault(change) { throw fault }
     exchange.log(.notice, "api: the key \"\(LogEscape.text(body.key))\" of keyval zone \"\(name)\" is changed")
     keep(zone, settings.state, exchange) { [self] in answer(isNew ? 201 : 204, "", $0) }
-  }
-
-  /// Has a thread of the pool give up what a zone had: that takes long for many pairs.
-  private func giveUp(_ remains: KeyvalZone.Remains, _ exchange: Exchange) {
-    let last = Mutex<KeyvalZone.Remains?>(remains)
-    _ = exchange.worker.shared.pool.run(.memory, for: "") { last.withLock { $0 = nil } }
   }
 
   /// Changes a pair in a store, for all machines: the others have it within a second.
@@ -285,7 +280,7 @@ private final class APIHandler: ContentHandler {
       then: StoreWait.answer(exchange, change.outcome) { [self, change] exchange, answer in
         guard case .success(let outcome) = answer else { return refuse(.store, exchange) }
         if let fault = APIFault(outcome) { return refuse(fault, exchange) }
-        zone.apply(change, now: exchange.worker.loop.now)
+        zone.apply(change, now: exchange.worker.loop.now)?.giveUp(exchange.worker.shared.pool)
         let key = change.kind == .clear ? "all keys" : "the key \"\(LogEscape.text(change.key))\""
         exchange.log(
           .notice, "api: \(key) of keyval zone \"\(settings.name)\" is changed in the store \"\(use.store)\"")
@@ -324,12 +319,12 @@ private final class APIHandler: ContentHandler {
       return fault
     } _: { [self] exchange, fault in
       guard let fault else { return then(exchange) }
-    if !isTaken { unwritten.note(path, "too many files wait to be written", attempt) }
       exchange.log(
         .error, "api: \"\(path)\" could not be written, so a restart forgets the change until it can be: \(fault)")
       refuse(
         APIFault(status: 500, code: "StateNotWritten", text: "the change is made, but a restart forgets it"), exchange)
     }
+    if !isTaken { unwritten.note(path, "too many files wait to be written", attempt) }
   }
 
   /// The value of an argument, decoded; nil without it.

@@ -1,6 +1,7 @@
 import Bytes
 package import Observability
 import Synchronization
+import Transport
 
 /// How the key of a look-up finds a pair (`type=`).
 enum KeyvalMatching: String, Sendable, Hashable, CaseIterable {
@@ -186,6 +187,9 @@ final class KeyvalZone: Sendable {
   /// How many pairs there are, with some whose time is over.
   var count: Int { state.withLock { $0.count } }
 
+  /// The bytes of the pairs, as the zone's size counts them.
+  var bytes: Int { state.withLock { $0.bytes } }
+
   /// How often the pairs have changed.
   var changes: UInt64 { state.withLock { $0.changes } }
 
@@ -235,16 +239,18 @@ final class KeyvalZone: Sendable {
   func filling() -> Filling { Filling(State(matching), since: changes, size: size) }
 
   /// Takes what a store has in place of all pairs. Returns false if this process has changed one since the filling
-  /// began, and what was read may be older; `always`: it counts all the same.
-  func replace(_ filling: Filling, always: Bool = false) -> Bool {
-    let former: State? = state.withLock { state in
+  /// began, and what was read may be older; `always`: it counts all the same. `giveUp`: gets what the zone had.
+  func replace(_ filling: Filling, always: Bool = false, giveUp: (Remains) -> Void = { _ in }) -> Bool {
+    let former: Remains? = state.withLock { state in
       guard always || filling.changes == state.changes else { return nil }
       let former = state
       state = filling.state
       state.changes = former.changes &+ 1
-      return former
+      return Remains(former)
     }
-    return former != nil
+    guard let former else { return false }
+    giveUp(former)
+    return true
   }
 
   /// The former state, which is large: nobody waits while it is given up.
@@ -257,17 +263,19 @@ final class KeyvalZone: Sendable {
     }
   }
 
-  /// Takes over what a store has done.
-  func apply(_ change: SharedKeyvalChange, now: UInt64) {
+  /// Takes over what a store has done. Returns what the zone had if all of it is gone.
+  @discardableResult
+  func apply(_ change: SharedKeyvalChange, now: UInt64) -> Remains? {
     // Even one that has no effect here: what is read of the store at this time may be older than it.
     state.withLock { $0.changes &+= 1 }
     switch change.kind {
-    case .clear: removeAll()
+    case .clear: return removeAll()
     case .remove: _ = remove(change.key, now: now)
     case .add, .set:
       _ = remove(change.key, now: now)
       _ = set(change.key, to: change.value, isNew: true, timeout: change.life, now: now)
     }
+    return nil
   }
 
   /// `isNew`: the key must not be there; otherwise it must. `timeout`: milliseconds.
@@ -308,6 +316,12 @@ final class KeyvalZone: Sendable {
   final class Remains: Sendable {
     private let state: State
     fileprivate init(_ state: State) { self.state = state }
+
+    /// Has a thread of the pool give it up.
+    func giveUp(_ pool: BlockingPool) {
+      let last = Mutex<Remains?>(self)
+      _ = pool.run(.memory, for: "") { last.withLock { $0 = nil } }
+    }
   }
 
   @discardableResult

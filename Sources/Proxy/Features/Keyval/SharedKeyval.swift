@@ -14,6 +14,7 @@ final class SharedKeyval {
   private let name: String
   private let key: [UInt8]
   private let loop: EventLoop
+  private let pool: BlockingPool
   private let tell: (LogLevel, String) -> Void
   private var timer: OneShotTimer?
   /// The count of changes that the copy has.
@@ -33,12 +34,13 @@ final class SharedKeyval {
   private static let largestPart = 32 * 1024
 
   init(
-    _ store: StoreClient, _ settings: KeyvalZoneSettings, _ zone: KeyvalZone, loop: EventLoop,
+    _ store: StoreClient, _ settings: KeyvalZoneSettings, _ zone: KeyvalZone, loop: EventLoop, pool: BlockingPool,
     tell: @escaping (LogLevel, String) -> Void
   ) {
     self.store = store
     self.zone = zone
     self.loop = loop
+    self.pool = pool
     self.tell = tell
     name = settings.name
     key = Self.key(of: settings)
@@ -111,7 +113,7 @@ final class SharedKeyval {
 
   private func take(_ count: [UInt8]) {
     guard let filling = filling.take() else { return }
-    guard zone.replace(filling, always: overtaken >= Self.mostOvertaken) else {
+    guard zone.replace(filling, always: overtaken >= Self.mostOvertaken, giveUp: { $0.giveUp(pool) }) else {
       // What was read may be older than what this process has changed since. The next question reads again.
       overtaken += 1
       return

@@ -423,7 +423,7 @@ struct LiveStores {
     let zones = loop.index == 0 ? http.keyvalZones : []
     keyvals = zones.compactMap { zone in
       zone.store.flatMap { clients[$0.store] }.map {
-        SharedKeyval($0, zone, shared.keyvals.zone(zone), loop: loop) { [unowned loop] level, text in
+        SharedKeyval($0, zone, shared.keyvals.zone(zone), loop: loop, pool: shared.pool) { [unowned loop] level, text in
           Self.tell(level, text, log, shared, loop)
         }
       }
