@@ -129,7 +129,8 @@ private func pin(_ who: IdentityFiles) -> String {
   func `a pinned certificate is worth nothing without its key, and none that is sent along`(version: String)
     async throws
   {
-    let scene = try Scene.ofTest(), cast = try Cast(scene)
+    let scene = try Scene.ofTest()
+    _ = try Cast(scene)
     let device = try selfSigned(scene, "device"), other = try selfSigned(scene, "other"), port = try scene.port()
     let daemon = try await Sallyport.start(
       scene, configuration(server(port, "ssl_verify_client on; ssl_client_pin \(pin(device)); \(Self.answer)")))
