@@ -1,4 +1,4 @@
-import Crypto
+package import Crypto
 import Glibc
 import Synchronization
 package import Transport
@@ -9,9 +9,13 @@ package import Transport
 /// silent responder does not delay clients again.
 package final class OCSPClient: Sendable {
   private let pool: BlockingPool
+  private let timeLimit: Int32
   private let silence = Mutex(ResponderSilence())
 
-  package init(pool: BlockingPool) { self.pool = pool }
+  /// `timeLimit`: the seconds that a response may take.
+  package init(pool: BlockingPool, timeLimit: Int32 = StatusResponder.standardTimeLimit) {
+    (self.pool, self.timeLimit) = (pool, timeLimit)
+  }
 
   /// Calls `completion` from another thread, or at once when too many requests are pending. `isNamed`: by the certificate in
   /// question, and not by the operator.
@@ -37,7 +41,7 @@ package final class OCSPClient: Sendable {
     do throws(OCSPError) {
       let addresses =
         try isNamed ? responder.addressesForCertificate(elseBy: "name the responder in ssl_ocsp_responder") : nil
-      return try responder.ask(question, now: Int64(time(nil)), at: addresses).answer
+      return try responder.ask(question, now: Int64(time(nil)), at: addresses, timeLimit: timeLimit).answer
     } catch {
       if error.isTimeout { ending = .timedOut }
       throw error

@@ -1,4 +1,5 @@
 import Configuration
+import Foundation
 import Observability
 import Proxy
 import TestSupport
@@ -81,5 +82,15 @@ import Upstream
     #expect(told.map(\.severity) == [.warning, .warning])
     #expect(told.map(\.message).joined().contains("worker_processes"))
     #expect(RestartOnly.differences(from: changed, to: changed).isEmpty)
+  }
+
+  @Test func `each damaged state is kept under a name of its own`() throws {
+    try withScene { scene in
+      for (name, text) in [("pairs.damaged", "one"), ("pairs.damaged.2", "two")] {
+        let path = try scene.write("pairs", text: text)
+        #expect(try DamagedState.setAside(path) == scene.path(name) && scene.text(name) == text)
+        #expect(!FileManager.default.fileExists(atPath: path))
+      }
+    }
   }
 }

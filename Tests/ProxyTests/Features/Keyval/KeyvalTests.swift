@@ -160,10 +160,6 @@ import Testing
     #expect(http.keyvalZones.map { zones.zone($0).all(now: 0).count } == [0, 6, 4])
     // It is no file without pairs, so nothing replaces it before it has another name.
     #expect(scene.text("pairs") == text)
-    for name in ["pairs.damaged", "pairs.damaged.2"] {
-      try scene.write("pairs", text: text)
-      #expect(try DamagedState.setAside(scene.path("pairs")) == scene.path(name) && scene.text(name) == text)
-    }
     withExtendedLifetime(kept) {}
   }
 
