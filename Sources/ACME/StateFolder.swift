@@ -60,15 +60,16 @@ package struct StateFolder: Sendable {
     _ kind: ACMEKeyKind, damaged: (ACMEError) -> Void = { _ in }
   ) throws(ACMEError) -> PrivateKey {
     let place = file(Self.accountKey)
-    if let fault = accountKeyFault {
-      guard rename(place, "\(place).damaged") == 0 else { throw Self.failed("rename", place) }
-      damaged(fault)
-    } else if access(place, F_OK) == 0 {
-      return try Self.key(MaterialReference(path: place))
-    }
+    let fault = accountKeyFault
+    if fault == nil, access(place, F_OK) == 0 { return try Self.key(MaterialReference(path: place)) }
+    // Before the former file goes: without memory for a key, that file may only look damaged.
     let (key, text) = try ACMEError.crypto { () throws(OpenSSLError) in
       let key = try PrivateKey.generate(kind.kind)
       return (key, try key.pem)
+    }
+    if let fault {
+      guard rename(place, "\(place).damaged") == 0 else { throw Self.failed("rename", place) }
+      damaged(fault)
     }
     try write(text, as: Self.accountKey)
     return key
@@ -79,19 +80,34 @@ package struct StateFolder: Sendable {
     let place = file(Self.accountKey)
     var state = stat()
     guard stat(place, &state) == 0, state.st_mode & S_IFMT == S_IFREG, access(place, R_OK) == 0 else { return nil }
+    let reference = MaterialReference(path: place)
+    let bytes: SecretBytes
+    do throws(MaterialError) {
+      bytes = try reference.read(expecting: .privateKey, onlyRegular: true)
+    } catch {
+      // Whatever else stops a read, such as a lack of descriptors, says nothing of the key, and may pass.
+      return state.st_size == 0 ? ACMEError(error.message, hint: error.hint, cure: .change) : nil
+    }
     do throws(ACMEError) {
-      _ = try Self.key(MaterialReference(path: place))
+      _ = try Self.key(in: bytes, of: reference)
       return nil
     } catch { return error }
   }
 
   /// Reads a private key.
   package static func key(_ reference: MaterialReference) throws(ACMEError) -> PrivateKey {
-    do {
-      let bytes = try reference.read(expecting: .privateKey)
-      return try PrivateKey(pem: bytes.withUnsafeBytes { String(decoding: $0, as: UTF8.self) })
-    } catch let error as MaterialError {
+    let bytes: SecretBytes
+    do throws(MaterialError) {
+      bytes = try reference.read(expecting: .privateKey)
+    } catch {
       throw ACMEError(error.message, hint: error.hint, cure: .change)
+    }
+    return try key(in: bytes, of: reference)
+  }
+
+  private static func key(in bytes: SecretBytes, of reference: MaterialReference) throws(ACMEError) -> PrivateKey {
+    do {
+      return try PrivateKey(pem: bytes.withUnsafeBytes { String(decoding: $0, as: UTF8.self) })
     } catch {
       throw ACMEError("\"\(reference)\": no private key as PEM (\(error))", cure: .change)
     }

@@ -6,6 +6,9 @@ import Testing
 
 @testable import ACME
 
+/// A file of the kernel that can be opened, and of which a read fails.
+private let unreadable = "/sys/class/net/lo/speed"
+
 @Suite struct `Values of ACME` {
   @Test(arguments: [
     ("https://ca.test/dir", "ca.test", 443, "/dir"), ("https://CA.test:14000", "ca.test", 14000, "/"),
@@ -180,6 +183,18 @@ import Testing
     #expect(try Data(contentsOf: URL(fileURLWithPath: folder.path + "/account.key.damaged")) == Data(text.utf8))
     #expect(try JSONWebKey(folder.accountKey(.ecdsa256) { told.append($0) }).thumbprint == key.thumbprint)
     #expect(told.count == 1)
+  }
+
+  /// A moment without descriptors, or a fault of the disk, must not cost the account.
+  @Test(.enabled(if: FileManager.default.contents(atPath: unreadable) == nil && access(unreadable, R_OK) == 0))
+  func `a key of the account that can't be read now is not damaged, and stays`() throws {
+    let folder = StateFolder(TestFolder.make()), place = folder.path + "/account.key"
+    try FileManager.default.createSymbolicLink(atPath: place, withDestinationPath: unreadable)
+    #expect(folder.accountKeyFault == nil)
+    #expect(throws: ACMEError.self) {
+      _ = try folder.accountKey(.ecdsa256) { _ in Issue.record("it is called damaged") }
+    }
+    #expect(try FileManager.default.destinationOfSymbolicLink(atPath: place) == unreadable)
   }
 
   @Test func `room on the disk is taken before, and given back`() throws {
