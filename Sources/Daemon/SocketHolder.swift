@@ -1,4 +1,5 @@
 import Glibc
+import Observability
 import Proxy
 import Systemd
 package import Transport
@@ -117,7 +118,9 @@ package struct SocketHolder: Sendable, Hashable {
       guard let identifier = Int32(name) else { continue }
       let folder = "/proc/\(name)/fd"
       guard names(in: folder).contains(where: { link("\(folder)/\($0)") == target }) else { continue }
-      return Process(identifier: identifier, name: lines(of: "/proc/\(name)/comm").first?.trimmed ?? "?")
+      // A process chooses its name, and this one is printed.
+      let said = lines(of: "/proc/\(name)/comm").first?.trimmed ?? "?"
+      return Process(identifier: identifier, name: LogEscape.visible(said))
     }
     return nil
   }

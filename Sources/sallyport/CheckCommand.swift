@@ -114,8 +114,8 @@ struct CheckCommand: ParsableCommand {
     do throws(APIClient.Fault) {
       changes += try APIClient(socket: socket, location: location, seconds: 5).changes()
     } catch {
-      for change in changes { print(change) }
-      complain("error: \(error)")
+      for change in changes { print(LogEscape.visible(change)) }
+      complain("error: \(LogEscape.visible(error.description))")
       throw ExitCode(2)
     }
     for change in changes { print(LogEscape.visible(change)) }
