@@ -110,7 +110,8 @@ public struct StatusResponder: Sendable, Hashable, CustomStringConvertible {
     let begin = time(nil)
     let connection = try connect(addresses ?? [host], timeLimit)
     defer { BIO_free_all(connection) }
-    let timeLeft = max(1, timeLimit - Int32(clamping: time(nil) - begin))
+    // The clock may have been set back meanwhile.
+    let timeLeft = max(1, timeLimit - Int32(clamping: max(0, time(nil) - begin)))
     let getPath = getPath(request)
     var body: OpaquePointer?
     if getPath == nil {
