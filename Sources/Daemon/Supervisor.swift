@@ -66,6 +66,8 @@ final class Supervisor {
   /// Another process has taken this one's place.
   private var isReplaced = false
   private var isDrainingAll = false
+  /// Stops serving new clients, of a process that stops and serves them meanwhile.
+  private var endServing: (@MainActor () -> Void)?
   /// What the start found, for the log.
   private let found: [Diagnostic]
   /// The units without effect that the log has told of.
@@ -109,7 +111,7 @@ final class Supervisor {
     let workload = WorkloadFollower(shared.workload) { [unowned self] in
       errorLog
     } reload: { [unowned self] in
-      handle { $0.reloadAsked(.files) }
+      loadFiles()
     }
     self.workload = workload
     workload.follow(WorkloadEndpoint.path(of: current.settings))
@@ -319,7 +321,9 @@ final class Supervisor {
       DispatchQueue.main.async {
         MainActor.assumeIsolated {
           switch outcome {
-          case .success(.successor(let successor)): self.handle { $0.prepared(successor) }
+          case .success(.successor(let successor)):
+            self.handle { $0.prepared(successor) }
+            self.endServingIfDraining()
           case .success(.nothingNew):
             self.shared.memory.generationEnded()
             self.retry.failed()
@@ -442,8 +446,17 @@ final class Supervisor {
 
   private func filesChanged(_ paths: [String]) {
     errorLog.notice("changed: \(paths.joined(separator: ", "))")
-    handle { $0.reloadAsked(.files) }
+    loadFiles()
   }
+
+  private func loadFiles() {
+    handle { $0.reloadAsked(.files) }
+    endServingIfDraining()
+  }
+
+  /// A process that drains loads nothing any more. What has changed may refuse whom this process would let in, such as a
+  /// revocation list: new clients then wait for the next process.
+  private func endServingIfDraining() { if state.phase == .draining { endServing?() } }
 
   /// Tells once of a process beside this one that has ended, such as one that somebody or the kernel killed. Serving goes
   /// on with what has been read.
@@ -467,7 +480,7 @@ final class Supervisor {
   }
 
   private func watchRevocations() {
-    if revocationAges.haveChanged(in: current.material) { handle { $0.reloadAsked(.files) } }
+    if revocationAges.haveChanged(in: current.material) { loadFiles() }
   }
 
   /// systemd waits for READY=1 after a reload even when nothing changed, and hears it before `sallyport reload`, which
@@ -545,7 +558,7 @@ final class Supervisor {
   /// QUIT: running exchanges may complete, for as long as `worker_shutdown_timeout` allows.
   ///
   /// While systemd's store keeps the sockets, only the next process could accept from them, which systemd starts when this
-  /// one has ended. So this one serves new clients until those have ended who are connected now.
+  /// one has ended. So this one serves new clients until those have ended who are connected now, or a file changes.
   private func drain() {
     errorLog.notice("gracefully shutting down")
     tellForgotten()
@@ -560,6 +573,7 @@ final class Supervisor {
       let passed = Int(clamping: MonotonicClock.milliseconds &- begun)
       drainAll(within: bound > 0 ? max(last, bound - passed) : 0)
     }
+    endServing = drainRest
     fleet.eachUntil({ _, worker, ended in worker.endPresent(ended) }, then: drainRest)
     guard bound > 0 else { return }
     DispatchQueue.main.asyncAfter(deadline: .now() + .milliseconds(bound - last)) { [self] in

@@ -7,7 +7,8 @@ struct SupervisorState<Successor> {
     case serving
     /// `again`: the reload that was requested meanwhile; several requests become one.
     case reloading(Reload, again: Reload?)
-    /// The daemon accepts no new connections, and running exchanges complete.
+    /// Running exchanges complete, and nothing is loaded any more. New connections are accepted only while nobody else
+    /// could accept them (`Supervisor.drain`).
     case draining
     case stopping
   }

@@ -179,6 +179,38 @@ import Testing
     #expect(try await daemon.process.ended() == .exited(0))
   }
 
+  /// The process loads nothing any more, and what has changed may be a revocation list.
+  @Test func `under systemd a process that stops serves no new client once a file has changed`() async throws {
+    let scene = try Scene.ofTest(), cast = try Cast(scene)
+    let systemd = try NotifySocket(scene)
+    let (port, secure) = try (scene.port(), scene.port())
+    let go = Flag()
+    let upstream = try ScriptedUpstream(scene) { wire, _ in
+      try wire.serve { _ in
+        go.wait()
+        try wire.answer("held")
+      }
+    }
+    let server = "server { listen 127.0.0.1:\(secure) ssl; \(Cast.tls) return 204; }"
+    let daemon = try await Sallyport.start(
+      scene, holding(port, upstream.port).replacing("http {", with: "http {\n\(server)"),
+      environment: systemd.environment.merging(["FDSTORE": "64"]) { $1 })
+    try await systemd.heard("READY=1")
+    let held = try Wire.dial(port: port)
+    try held.write("GET /held HTTP/1.1\r\nHost: h\r\n\r\n")
+    try await until("the request at the upstream") { upstream.requests("GET") == 1 }
+    daemon.signal(SIGQUIT)
+    try await systemd.heard("STATUS=Draining, and serving new clients meanwhile")
+    #expect(try await scene.curl(cast.to(secure) + ["https://localhost/"]).status == 0)
+    try scene.write("ca.pem", text: scene.text("ca.pem") + "\n")
+    try await daemon.logged("changed: ")
+    try await systemd.heard("STATUS=Draining; ")
+    #expect(daemon.process.ending == nil)
+    go.raise()
+    #expect(try await offPool { try held.response() }.status == 200)
+    #expect(try await daemon.process.ended() == .exited(0))
+  }
+
   /// systemd would kill the process after TimeoutStopSec=.
   @Test(arguments: [true, false])
   func `without worker_shutdown_timeout, the unit's bound ends a stop`(isStored: Bool) async throws {
