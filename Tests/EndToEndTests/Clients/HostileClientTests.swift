@@ -262,7 +262,7 @@ import Testing
       scene, cast, upstream: upstream.port, workers: 1, launcher: ["prlimit", "--nofile=160:160"])
     #expect(scene.text("sallyport.stderr").contains("256 worker_connections exceed open file resource limit: 160"))
     let crowd = try (0..<200).map { _ in try Wire.dial(port: port) }
-    try await daemon.logged("worker_connections are not enough")
+    try await daemon.logged("connections, all that the limit of open files leaves a worker, are not enough")
     daemon.signal(SIGHUP)
     try await daemon.logged("reconfigured: ")
     for wire in crowd { wire.close() }

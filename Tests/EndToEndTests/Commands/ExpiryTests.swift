@@ -102,7 +102,7 @@ import Testing
       return line.map { $0.hasSuffix(" 1") }
     }
     #expect(try await inForce() == false)
-    #expect(daemon.errorLog.contains("[warn]") && daemon.errorLog.contains("begins on "))
+    #expect(daemon.errorLog.contains("[crit]") && daemon.errorLog.contains("begins on "))
     // The CA's present list serves, and the next one of the future waits beside it.
     list.thisUpdate = now - 60
     try scene.write("crl.pem", text: list.pem(signedBy: cast.authority.root))
