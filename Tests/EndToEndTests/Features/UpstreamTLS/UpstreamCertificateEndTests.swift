@@ -48,6 +48,7 @@ struct `Upstreams whose certificate ends` {
       port = try scene.port()
       let crl = end == .list ? "proxy_ssl_crl crl.pem;" : ""
       if end == .list { try Self.list(scene, authority, number: 1, until: now + 86_400) }
+      // Each worker keeps connections of its own.
       daemon = try await Sallyport.start(
         scene,
         configuration(
@@ -57,7 +58,8 @@ struct `Upstreams whose certificate ends` {
           server { listen 127.0.0.1:\(port);
             location / { proxy_pass https://up; proxy_ssl_name up.test; proxy_ssl_trusted_certificate ca.pem; \(crl)
               \(version) \(lines) \(version.isEmpty ? Upgrades.upgrading : "") } }
-          """),
+          """
+        ).replacing("worker_processes 2;", with: "worker_processes 1;"),
         environment: try await ClockJump.environment(scene))
     }
 
