@@ -116,9 +116,17 @@ final class KeyvalZone: Sendable {
       let second = now / 1000
       guard forgotten < second else { return }
       var left = Self.mostForgotten
-      let seconds =
-        second - forgotten > UInt64(due.count)
-        ? due.keys.filter { $0 < second }.sorted() : (forgotten..<second).filter { due[$0] != nil }
+      // No more of them than can be forgotten, and one that is left: all would take long where each pair has its own second.
+      var seconds: [UInt64] = []
+      let isSparse = second - forgotten > UInt64(due.count)
+      if isSparse {
+        seconds = Array(due.keys.lazy.filter { $0 < second }.prefix(left + 1))
+      } else {
+        for ended in forgotten..<second where due[ended] != nil {
+          seconds.append(ended)
+          if seconds.count > left { break }
+        }
+      }
       for ended in seconds {
         // An array, because a change would copy a set that somebody else still has.
         for key in Array((due[ended] ?? []).prefix(left)) {
@@ -126,7 +134,8 @@ final class KeyvalZone: Sendable {
           left -= 1
         }
         guard due[ended] == nil else {
-          forgotten = ended
+          // Those of a sparse time are in no order.
+          if !isSparse { forgotten = ended }
           return
         }
       }

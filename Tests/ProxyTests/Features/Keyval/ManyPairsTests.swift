@@ -43,6 +43,21 @@ import Transport
     #expect(zone.set([1], to: large, isNew: true, timeout: nil, now: 500) == .done && zone.count == 1)
   }
 
+  @Test(arguments: [1001, 1_000_000]) func `forgets pairs that end one after the other, after any time`(later: Int) {
+    let zone = KeyvalZone(size: 1000 * 200)
+    for number in 0..<1000 {
+      let end = (number + 1) * 1000
+      #expect(zone.set(Self.text(number), to: [], isNew: true, timeout: end, now: 0) == .done)
+    }
+    _ = zone.remove([1], now: 501 * 1000)
+    #expect(zone.count == 936)
+    while zone.count > 0 {
+      let count = zone.count
+      _ = zone.remove([1], now: UInt64(later) * 1000)
+      #expect(zone.count == max(0, count - 64))
+    }
+  }
+
   @Test func `takes another end and another value in place of the former ones`() {
     let zone = KeyvalZone(size: 1000)
     #expect(zone.set([1], to: [1], isNew: true, timeout: 1000, now: 0) == .done)
