@@ -10,6 +10,7 @@ package struct OpenSSLClient: Sendable {
   /// What it says on stderr.
   package var log: String { scene.text(name) }
 
+  /// `name`: the name of SNI; without one, the handshake has none.
   package init(
     _ scene: Scene, port: UInt16, name: String = "localhost", identity: IdentityFiles? = nil, _ arguments: [String] = []
   ) throws {
@@ -20,8 +21,8 @@ package struct OpenSSLClient: Sendable {
     self.name = "s_client-\(UInt32.random(in: 0...UInt32.max)).err"
     process = try ChildProcess(
       "openssl",
-      ["s_client", "-quiet", "-connect", "127.0.0.1:\(port)", "-servername", name] + (identity?.openssl ?? [])
-        + arguments,
+      ["s_client", "-quiet", "-connect", "127.0.0.1:\(port)"]
+        + (name.isEmpty ? ["-noservername"] : ["-servername", name]) + (identity?.openssl ?? []) + arguments,
       in: scene.folder, input: .descriptor(theirs), output: nil, errors: scene.path(self.name))
     let (process, wire) = (process, wire)
     scene.atEnd {

@@ -215,12 +215,15 @@ extension VirtualServers {
   /// Without one, this listener was removed, and what it carries drains as in nginx: it goes on deciding by what it knows.
   /// But if it has verified the client, and the client's server block has only moved to another address, that block
   /// decides with the lists and rules of now. `since`: the generation of the client's session. A listener that led to
-  /// another block of the name in that generation is not this one's successor.
+  /// another block of the name in that generation is not this one's successor. A client whose handshake had no name is
+  /// that of the default block of an address that covers this one, or that this one covered.
   func judge(of tls: TLSStream?, since live: LiveGeneration, in fresh: LiveGeneration) -> VirtualServers {
     if let successor = successor(in: fresh) { return successor }
     guard let tls, let context = tls.serverContext, context.settings.verification != .off else { return self }
     return fresh.listeners.first { other in
-      guard other.settings.kind == settings.kind, other.has(tls.serverName),
+      let (address, own) = (other.settings.address, settings.address)
+      guard other.settings.kind == settings.kind, other.settings.isTLS,
+        tls.serverName.isEmpty ? address.covers(own) || own.covers(address) : other.has(tls.serverName),
         other.choose(tls.serverName)?.settings.verification != .off
       else { return false }
       guard let before = other.successor(in: live) else { return true }

@@ -19,10 +19,13 @@ import Testing
     let kind: Kind
     let wire: Wire
 
-    init(_ kind: Kind, _ scene: Scene, _ port: UInt16, _ identity: IdentityFiles, name: String = "localhost") throws {
+    init(
+      _ kind: Kind, _ scene: Scene, _ port: UInt16, _ identity: IdentityFiles, name: String = "localhost",
+      showsName: Bool = true
+    ) throws {
       self.kind = kind
       wire = try OpenSSLClient(
-        scene, port: port, name: name, identity: identity, kind.isHTTP2 ? ["-alpn", "h2"] : []
+        scene, port: port, name: showsName ? name : "", identity: identity, kind.isHTTP2 ? ["-alpn", "h2"] : []
       ).wire
       switch kind {
       case .tunnel:
@@ -218,6 +221,27 @@ import Testing
     #expect(goesOn.0 && goesOn.1)
     try front.list(revoking: [front.bob], number: 2)
     daemon.signal(SIGHUP)
+    let isCut = try await offPool { try lost.isCut() }
+    #expect(isCut)
+    #expect(try await offPool { try kept.goesOn() })
+  }
+
+  /// Nothing but the address says which block is that of the client now.
+  @Test func `a client without SNI whose listen changed to one that covers it is judged by the block there`()
+    async throws
+  {
+    let scene = try Scene.ofTest(), front = try Front(scene)
+    try front.list(revoking: [], number: 1)
+    let daemon = try await Sallyport.start(scene, front.text())
+    let (kept, lost) = try await offPool {
+      (
+        try Client(.tunnel, scene, front.port, front.cast.alice, showsName: false),
+        try Client(.tunnel, scene, front.port, front.bob, showsName: false)
+      )
+    }
+    try front.list(revoking: [front.bob], number: 2)
+    let wider = front.text().replacing("listen 127.0.0.1:\(front.port) ", with: "listen \(front.port) ")
+    try await front.reload(daemon, to: wider, generation: 2)
     let isCut = try await offPool { try lost.isCut() }
     #expect(isCut)
     #expect(try await offPool { try kept.goesOn() })
