@@ -104,7 +104,8 @@ import Testing
 
   /// RFC 9113 §8.7 lets any request be sent again, and what was sent of its body is at hand.
   @Test(
-    arguments: ["proxy_pass http://framed; proxy_request_buffering off;", "grpc_pass grpc://framed;"], [true, false])
+    .ofHTTP1, arguments: ["proxy_pass http://framed; proxy_request_buffering off;", "grpc_pass grpc://framed;"],
+    [true, false])
   func `a small body that goes on as it comes is sent again, too`(pass: String, isReset: Bool) async throws {
     let scene = try Scene.ofTest(), count = Mutex(0)
     let upstream = try UpstreamFrameServer(scene) { connection in
@@ -135,7 +136,7 @@ import Testing
     #expect(upstream.paths == ["/as", "/as"])
   }
 
-  @Test func `a body whose rest is still to come is sent again from its start, and goes on`() async throws {
+  @Test(.ofHTTP1) func `a body whose rest is still to come is sent again from its start, and goes on`() async throws {
     let scene = try Scene.ofTest(), isAgain = Flag()
     let upstream = try UpstreamFrameServer(scene) { connection in
       try connection.open()
