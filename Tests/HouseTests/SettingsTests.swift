@@ -36,11 +36,16 @@ import Testing
     return file.code.compactMap { number, text in
       let indentation = text.prefix { $0 == " " }.count
       let declaration = /^ *(?:@\w+ )?(?:public |package |private\(set\) )*(?:let|var) (\w+)(?!\w)[^{]*$/
-      if text.hasSuffix("}"), text.dropFirst(indentation) == "}" {
+      // The patterns are slow, so they see only lines that may match.
+      let (first, last) = (text.utf8.dropFirst(indentation).first, text.utf8.last)
+      if last == UInt8(ascii: "}"), text.utf8.count == indentation + 1 {
         types.removeAll { $0.indentation >= indentation }
-      } else if let found = text.firstMatch(of: /^ *(?:\w+ )*(struct|final class|enum|extension) (\w+).*{$/) {
+      } else if last == UInt8(ascii: "{"),
+        let found = text.firstMatch(of: /^ *(?:\w+ )*(struct|final class|enum|extension) (\w+).*{$/)
+      {
         types.append((String(found.2), indentation))
       } else if let type = types.last, indentation == type.indentation + 2,
+        let first, "@lpv".utf8.contains(first),
         let found = text.firstMatch(of: declaration)
       {
         return Property(file: file, type: type.name, name: String(found.1), line: number)

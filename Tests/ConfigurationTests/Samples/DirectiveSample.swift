@@ -104,9 +104,7 @@ struct DirectiveSample {
   func settings(_ lines: String, in context: DirectiveContexts) -> Result<String, Refusal> {
     let loaded = LoadedText(text(lines, in: context), files: ["/etc/more.conf": Self.included[context] ?? ""])
     guard let settings = loaded.settings else { return .failure(Refusal(reasons: loaded.errors)) }
-    var text = ""
-    Self.describe(settings, into: &text)
-    return .success(text)
+    return .success(Description(of: settings).text)
   }
 
   struct Refusal: Error, Equatable { var reasons: [String] }
@@ -118,20 +116,39 @@ struct DirectiveSample {
   ]
 
   /// All that a value holds but the places where it was said.
-  private static func describe(_ value: Any, into text: inout String) {
-    if value is SourceLocation || "\(type(of: value))".hasPrefix("NotCompared<") { return }
-    if let pattern = value as? RegularExpression { return text += pattern.pattern }
-    let mirror = Mirror(reflecting: value)
-    guard !mirror.children.isEmpty else {
-      text += mirror.displayStyle == .class ? "\(type(of: value))" : String(describing: value)
-      return
+  private struct Description {
+    private(set) var text = ""
+    /// By type, because to name one takes long. nil: values of the type are left out.
+    private var names: [ObjectIdentifier: String?] = [:]
+
+    init(of value: Any) { add(value) }
+
+    private mutating func name(of value: Any) -> String? {
+      let kind = type(of: value)
+      if let known = names[ObjectIdentifier(kind)] { return known }
+      let name = "\(kind)"
+      let shown = value is SourceLocation || name.hasPrefix("NotCompared<") ? nil : name
+      names[ObjectIdentifier(kind)] = .some(shown)
+      return shown
     }
-    var parts: [String] = mirror.children.map { child in
-      var part = child.label.map { "\($0): " } ?? ""
-      describe(child.value, into: &part)
-      return part
+
+    private mutating func add(_ value: Any) {
+      guard let name = name(of: value) else { return }
+      if let pattern = value as? RegularExpression { return text += pattern.pattern }
+      let mirror = Mirror(reflecting: value)
+      guard !mirror.children.isEmpty else {
+        text += mirror.displayStyle == .class ? name : String(describing: value)
+        return
+      }
+      let before = text
+      var parts: [String] = []
+      for child in mirror.children {
+        text = child.label.map { "\($0): " } ?? ""
+        add(child.value)
+        parts.append(text)
+      }
+      if mirror.displayStyle == .set || mirror.displayStyle == .dictionary { parts.sort() }
+      text = before + "\(name)(\(parts.joined(separator: ", ")))"
     }
-    if mirror.displayStyle == .set || mirror.displayStyle == .dictionary { parts.sort() }
-    text += "\(type(of: value))(\(parts.joined(separator: ", ")))"
   }
 }
