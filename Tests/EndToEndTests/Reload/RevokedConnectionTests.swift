@@ -311,6 +311,7 @@ import Testing
         try Client($0, scene, open, front.cast.alice)
       }
     }
+    try await until("the upload to be under way") { front.upstream.requests("POST") == 1 }
     try await front.reload(daemon, to: front.text(), generation: 2)
     front.more.raise()
     for client in clients {
