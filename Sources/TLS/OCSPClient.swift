@@ -1,4 +1,4 @@
-package import Crypto
+import Crypto
 import Glibc
 import Synchronization
 package import Transport

@@ -94,7 +94,7 @@ import Testing
         return
       }
       _ = consume content
-      try await offPool { pool.withdraw(ticket) }
+      _ = try await offPool { pool.withdraw(ticket) }
       try await until("the work of the end") { isDone.isRaised }
     }
   }

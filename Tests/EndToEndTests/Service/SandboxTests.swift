@@ -84,7 +84,7 @@ struct `A daemon in its sandbox` {
     // The configuration itself is in the scene's folder, which would grant all of it.
     try scene.write("etc/own.conf", text: "")
     let daemon = try Sallyport(scene, text, name: "etc/sallyport")
-    try await waiting(for: "the daemon") { scene.text("etc/sallyport.pid").isEmpty ? nil : true }
+    _ = try await waiting(for: "the daemon") { scene.text("etc/sallyport.pid").isEmpty ? nil : true }
     #expect(try await answer(scene, port, "/a.txt") == "inside")
     // As a compromised process would: the path stays, and something else is behind it.
     rename(served, served + ".old")
@@ -99,14 +99,14 @@ struct `A daemon in its sandbox` {
     try scene.makeFolder("other")
     let inside = "server { listen 127.0.0.1:\(port); location / { return 200 one; } "
     let daemon = try Sallyport(scene, configuration(inside + "}"), name: "etc/sallyport")
-    try await waiting(for: "the daemon") { scene.text("etc/sallyport.pid").isEmpty ? nil : true }
+    _ = try await waiting(for: "the daemon") { scene.text("etc/sallyport.pid").isEmpty ? nil : true }
     try scene.write(
       "etc/sallyport.conf",
       text: Sallyport.withUser(
         configuration(
           inside + "access_log \(scene.path("etc/new.log")); location /w { root \(scene.path("etc")); } }")))
     daemon.signal(SIGHUP)
-    try await waiting(for: "the reload") { scene.text("etc/error.log").contains("generation 2") ? true : nil }
+    _ = try await waiting(for: "the reload") { scene.text("etc/error.log").contains("generation 2") ? true : nil }
     try scene.write(
       "etc/sallyport.conf",
       text: Sallyport.withUser(
@@ -116,7 +116,7 @@ struct `A daemon in its sandbox` {
         )))
     try scene.write("other/users", text: "a:{PLAIN}b\n")
     daemon.signal(SIGHUP)
-    try await waiting(for: "the refusal") {
+    _ = try await waiting(for: "the refusal") {
       scene.text("etc/error.log").contains("outside the folders that the sandbox left the process") ? true : nil
     }
     #expect(scene.text("etc/error.log").contains("generation 2 serves on"))

@@ -12,7 +12,8 @@ import Testing
   }
 
   @Test func `leave no descriptor, no memory and few lines, and no request of a verified client fails`() async throws {
-    let scene = try Scene.ofTest(), cast = try Cast(scene), port = try scene.port()
+    let scene = try Scene.ofTest(), port = try scene.port()
+    _ = try Cast(scene)
     let daemon = try await Sallyport.start(
       scene,
       """

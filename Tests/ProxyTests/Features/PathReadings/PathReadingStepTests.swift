@@ -28,7 +28,8 @@ import Testing
       #expect(stream.status == nil)
       return nil
     }
-    return try #require(stream.status)
+    let status: UInt16 = try #require(stream.status)
+    return status
   }
 
   static let attacks = [
