@@ -31,7 +31,7 @@ import Testing
   }
 
   @Test func `a revocation list ends it, and so does the begin of another one`() async throws {
-    let soon = now + 500, client = try cast.client(cast.clients.client())
+    let now = self.now, soon = now + 500, client = try cast.client(cast.clients.client())
     let ends = try Blocks(cast.block(.on, revocations: lists(begin: now - 60, end: soon)))
     #expect(try await meet(ends, client).clientEnd == soon)
     let list = try lists(begin: now - 60, end: now + 5000) + lists(begin: soon, end: now + 9000)
@@ -58,6 +58,7 @@ import Testing
   }
 
   @Test func `what has ended before a judgement has its part in it, and doesn't end it again`() throws {
+    let now = self.now
     let block = try cast.block(.on, revocations: lists(begin: now - 60, end: now + 500))
     let client = try cast.clients.client(until: now + 1000)
     let verdict = ClientVerdict.verified(

@@ -302,6 +302,7 @@ import Testing
     try front.list(revoking: [], number: 1)
     let removed = """
       server { listen 127.0.0.1:\(open) ssl; http2 on; server_name localhost; \(Cast.tls(verify: "off")) proxy_buffering off;
+        proxy_request_buffering off;
         location / { proxy_pass http://127.0.0.1:\(front.upstream.port); \(Upgrades.upgrading) } }
       """
     let daemon = try await Sallyport.start(
