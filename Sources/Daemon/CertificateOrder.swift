@@ -70,7 +70,8 @@ struct CertificateOrder: Sendable {
           record: record, notAfter: certificate?.notAfter.seconds, lookAt: nextLook(due, at: now), unwritten: unwritten)
       }
       if certificate == nil, let fault {
-        log.error("\(words): the certificate in \"\(settings.path)\" is damaged, so a new one is ordered: \(fault.message)")
+        log.error(
+          "\(words): the certificate in \"\(settings.path)\" is damaged, so a new one is ordered: \(fault.message)")
       }
       return try order(certificate, &record, in: folder, at: now)
     } catch {
