@@ -192,3 +192,13 @@ import Transport
     #expect(try await ask().state == .failed)
   }
 }
+
+/// A number that was left to another process must not get a signal in the name of the first one.
+@Suite struct `The user of a process` {
+  @Test func `is the effective one`() {
+    #expect(ProcessUser.effective(in: "Name:\ta\nUid:\t1\t2\t3\t4\nGid:\t9\t9\t9\t9\n") == 2)
+    #expect(ProcessUser.of(getpid()) == geteuid())
+    for status in ["", "Uid:\n", "Uid:\t1\n", "Uid:\t1\tx\n"] { #expect(ProcessUser.effective(in: status) == nil) }
+    #expect(ProcessUser.of(0) == nil && ProcessUser.of(-1) == nil)
+  }
+}

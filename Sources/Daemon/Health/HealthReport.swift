@@ -60,6 +60,8 @@ package struct HealthReport: Sendable, Hashable {
   /// What the process said; nil if no process answered.
   package private(set) var answer: HealthAnswer?
   package private(set) var process: Int32?
+  /// Who had taken the process's name when it answered.
+  package private(set) var user: UInt32?
 
   package var state: HealthFact.State { facts.map(\.state).max() ?? .good }
 
@@ -73,6 +75,7 @@ package struct HealthReport: Sendable, Hashable {
   init(_ answer: HealthAnswer, process: Int32, user: UInt32) {
     self.answer = answer
     self.process = process
+    self.user = user
     add(
       .process, .good, "\(process) of user \(user), sallyport \(answer.version), configuration \(answer.configuration)")
     add(.generation, answer.generation > 0 ? .good : .failed, "\(answer.generation)")
