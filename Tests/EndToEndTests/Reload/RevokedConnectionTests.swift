@@ -302,7 +302,6 @@ import Testing
     try front.list(revoking: [], number: 1)
     let removed = """
       server { listen 127.0.0.1:\(open) ssl; http2 on; server_name localhost; \(Cast.tls(verify: "off")) proxy_buffering off;
-        proxy_request_buffering off;
         location / { proxy_pass http://127.0.0.1:\(front.upstream.port); \(Upgrades.upgrading) } }
       """
     let daemon = try await Sallyport.start(
@@ -312,7 +311,6 @@ import Testing
         try Client($0, scene, open, front.cast.alice)
       }
     }
-    try await until("the upload to be under way") { front.upstream.requests("POST") == 1 }
     try await front.reload(daemon, to: front.text(), generation: 2)
     front.more.raise()
     for client in clients {
