@@ -36,12 +36,17 @@ import Testing
         try wire.write("GET /\(kind.rawValue) HTTP/1.1\r\nHost: \(name)\r\n\r\n")
         guard try wire.read(through: "first") != nil else { throw WireError.silent }
       case .upload:
-        try wire.write("POST /upload HTTP/1.1\r\nHost: \(name)\r\nContent-Length: 1000\r\n\r\nsome")
+        try wire.write(
+          "POST /upload HTTP/1.1\r\nHost: \(name)\r\nContent-Length: 1000\r\nExpect: 100-continue\r\n\r\n")
+        // A listener that goes waits for no request that nobody has read yet.
+        guard try wire.read(through: "HTTP/1.1 100 Continue\r\n\r\n") != nil else { throw WireError.silent }
+        try wire.write("some")
       case .http2Events, .http2Upload:
         let client = FrameClient(wire)
         try client.begin()
         client.send(kind == .http2Events ? .get(1, "/events") : .post(1, "/upload"))
         while kind == .http2Events, let frame = try client.next(), frame.kind != .data {}
+        if kind == .http2Upload { _ = try client.settle() }
       case .grpc:
         let client = FrameClient(wire)
         try client.begin()
@@ -142,19 +147,24 @@ import Testing
       rename(path, scene.path("crl.pem"))
     }
 
+    func server(
+      _ rules: String = "", mode: String = "", listen: UInt16? = nil, name: String = "localhost",
+      list: String = "crl.pem"
+    ) -> String {
+      """
+      server { listen 127.0.0.1:\(listen ?? port) ssl; http2 on; server_name \(name); \(Cast.tls) ssl_crl \(list);
+        proxy_buffering off; \(mode)
+        location /other { deny all; }
+        location / { \(rules) proxy_pass http://127.0.0.1:\(upstream.port); \(Upgrades.upgrading) }
+        location /calls. { \(rules) grpc_pass grpc://127.0.0.1:\(calls.port); }
+        location = /metrics { metrics; } }
+      """
+    }
+
     func text(
       _ rules: String = "", mode: String = "", listen: UInt16? = nil, name: String = "localhost", turn: Int = 0
     ) -> String {
-      configuration(
-        """
-        # \(turn)
-        server { listen 127.0.0.1:\(listen ?? port) ssl; http2 on; server_name \(name); \(Cast.tls) ssl_crl crl.pem;
-          proxy_buffering off; \(mode)
-          location /other { deny all; }
-          location / { \(rules) proxy_pass http://127.0.0.1:\(upstream.port); \(Upgrades.upgrading) }
-          location /calls. { \(rules) grpc_pass grpc://127.0.0.1:\(calls.port); }
-          location = /metrics { metrics; } }
-        """)
+      configuration("# \(turn)\n" + server(rules, mode: mode, listen: listen, name: name))
     }
 
     func reload(_ daemon: Sallyport, to text: String, generation: Int) async throws {
