@@ -306,6 +306,42 @@ import Testing
     #expect(!daemon.errorLog.contains("was cut"))
   }
 
+  /// Nobody reads the files of its own server block any more.
+  @Test(arguments: ["close", "drain 100ms"])
+  func `a client of a removed listener is judged by the revocation lists that other server blocks have`(mode: String)
+    async throws
+  {
+    let scene = try Scene.ofTest(), front = try Front(scene), gone = try scene.port()
+    try front.list(revoking: [], number: 1)
+    try scene.write("gone.pem", text: scene.text("crl.pem"))
+    let removed = front.server(
+      mode: "ssl_revoked_connections \(mode);", listen: gone, name: "gone.test", list: "gone.pem")
+    let daemon = try await Sallyport.start(scene, configuration(removed + "\n" + front.server()))
+    let clients = try await offPool {
+      try Kind.allCases.map { kind in
+        (
+          kept: try Client(kind, scene, gone, front.cast.alice, name: "gone.test"),
+          lost: try Client(kind, scene, gone, front.bob, name: "gone.test")
+        )
+      }
+    }
+    try await front.reload(daemon, to: front.text(), generation: 2)
+    let goesOn = try await offPool { try (clients[0].kept.goesOn(), clients[0].lost.goesOn()) }
+    #expect(goesOn.0 && goesOn.1)
+    try front.list(revoking: [front.bob], number: 2)
+    daemon.signal(SIGHUP)
+    for (_, lost) in clients {
+      let isCut = try await offPool { try lost.isCut() }
+      #expect(isCut, "\(lost.kind)")
+    }
+    front.more.raise()
+    for (kept, _) in clients {
+      let goesOn = try await offPool { try kept.goesOn() }
+      #expect(goesOn, "\(kept.kind)")
+    }
+    try await daemon.logged("the tunnel was cut after a reload", "certificate revoked")
+  }
+
   /// Another listener that has a server block of the name since before the reload is no successor of the removed one.
   @Test func `a removed listener without client certificates drains beside one that asks for them`() async throws {
     let scene = try Scene.ofTest(), front = try Front(scene), open = try scene.port()
