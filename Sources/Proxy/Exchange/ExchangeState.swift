@@ -20,6 +20,8 @@ struct ResponseProgress {
   var status = 0
   /// `error_page … =CODE`, or the status of the failure whose page is fetched.
   var statusOverride: Int?
+  /// `$status`: that of the response as soon as it is settled, before that what an error page has set, else 0.
+  var statusSoFar: Int { status > 0 ? status : statusOverride ?? 0 }
   /// Extra fields of sallyport's own response: a challenge, `Retry-After`.
   var ownFields: FieldBlock?
 

@@ -116,7 +116,8 @@ extension Exchange {
     case .content_type: Self.contentType.withUTF8Buffer { appendRequestField(UnsafeRawBufferPointer($0), to: &output) }
     case .remote_user: appendRemoteUser(to: &output)
     case .status:
-      if progress.status > 0 { output.append(decimal: UInt64(progress.status)) } else { output.append("000") }
+      let status = progress.statusSoFar
+      if status > 0 { output.append(decimal: UInt64(status)) } else { output.append("000") }
     case .body_bytes_sent: output.append(decimal: account.bodyBytesSent)
     case .bytes_sent: output.append(decimal: (withStream { $0.sentBytes } ?? 0) &- account.sentBytesAtStart)
     case .pipe: output.append(withStream { $0.isPipelined } == true ? 0x70 : 0x2E)

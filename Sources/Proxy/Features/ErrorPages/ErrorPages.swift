@@ -142,6 +142,12 @@ extension Exchange {
   }
 
   func show(_ page: LiveErrorPages.Page, for failure: ErrorResponse) {
+    setStatus(0)
+    switch page.replacement {
+    case nil: overrideStatus(Int(failure.status))
+    case 0: overrideStatus(nil)
+    case .some(let code): overrideStatus(code)
+    }
     // Before the redirect: the text may speak of the request as it was.
     let text = page.text?.bytes(self) ?? []
     // As in nginx, a variable can hold a path or the name of a location.
@@ -151,11 +157,6 @@ extension Exchange {
       target = .named(String(decoding: text.dropFirst(), as: UTF8.self))
     }
     prepareRedirect(redirection(to: target, for: failure))
-    switch page.replacement {
-    case nil: overrideStatus(Int(failure.status))
-    case 0: overrideStatus(nil)
-    case .some(let code): overrideStatus(code)
-    }
     switch target {
     case .path: redirect(toPath: text)
     case .named(let name):

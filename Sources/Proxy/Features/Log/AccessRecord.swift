@@ -36,7 +36,7 @@ enum AccessRecord {
       case .run(let run): borrowing(exchange.facts) { $0.append(run: run, of: line, to: &output) }
       case .plain(let variable):
         exchange.append(ofRequest: variable, to: &output)
-        if variable == .status, exchange.progress.status == 0, case .json = line.escaping {
+        if variable == .status, exchange.progress.statusSoFar == 0, case .json = line.escaping {
           mendNumber(start, in: &output)
         }
         line.finish(start, in: &output, isPlain: true)

@@ -43,6 +43,7 @@ final class ReturnStep: PhaseStep {
   override func run(_ exchange: Exchange) -> StepOutcome {
     // A server block's `return` runs before the exchange enters a location, so the access rules are checked here too.
     if exchange.denies(exchange.location) { return .responded }
+    let shown = exchange.progress.statusOverride ?? status
     switch content {
     case _ where status == 444: exchange.end(.silent)
     case .standard where status >= 400: return .fail(ErrorResponse(status))
@@ -50,13 +51,15 @@ final class ReturnStep: PhaseStep {
     case .standard:
       // As in nginx, it is an empty text; in an error page, with the status of the error.
       exchange.answer(
-        status: exchange.progress.statusOverride ?? status, type: "text/plain", typeByPath: true,
-        body: UnsafeRawBufferPointer(start: nil, count: 0))
-    case .redirect(let target): return exchange.redirectUnlessBroken(status: status, to: target.bytes(exchange))
+        status: shown, type: "text/plain", typeByPath: true, body: UnsafeRawBufferPointer(start: nil, count: 0))
+    case .redirect(let target):
+      exchange.setStatus(shown)
+      return exchange.redirectUnlessBroken(status: status, to: target.bytes(exchange))
     case .text(let text):
+      // As in nginx, `$status` in the text is that of the response.
+      exchange.setStatus(shown)
       text.bytes(exchange).withUnsafeBytes {
-        exchange.answer(
-          status: exchange.progress.statusOverride ?? status, type: "text/plain", typeByPath: true, body: $0)
+        exchange.answer(status: shown, type: "text/plain", typeByPath: true, body: $0)
       }
     }
     return .responded
