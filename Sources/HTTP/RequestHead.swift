@@ -3,7 +3,7 @@ public import Bytes
 /// One parsed request head: the model from which the proxy rebuilds requests.
 ///
 /// A connection reuses the object and its storage for each request. All ranges are positions in `bytes.readable`. Only
-/// `HeadParser` writes it; after the parser refuses a head, it contains at most the contents of the request line.
+/// `HeadParser` writes it. A head that the parser refuses keeps what it says of the request (`refusedLine`), and no field.
 public final class RequestHead {
   // Exclusivity is not checked at run time: a head belongs to one exchange on one worker, and the check at each
   // access to a property costs more than parsing a field line.
@@ -24,6 +24,7 @@ public final class RequestHead {
     @usableFromInline var port: UInt16?
     @usableFromInline var acceptsTrailers = false
     @usableFromInline var isExtendedConnect = false
+    @usableFromInline var refusedLine: ByteRange?
     /// Of a subrequest (`SubrequestHead`): the method of the main request.
     @usableFromInline var shownMethod: ByteRange?
   }
@@ -45,6 +46,9 @@ public final class RequestHead {
   @inlinable public var keepsAlive: Bool { parsed.keepsAlive }
   /// Whether the client waits for a 100 response before it sends the body (RFC 9110 §10.1.1).
   @inlinable public var expectsContinue: Bool { parsed.expectsContinue }
+  /// The request line as far as it has come, without its end, of a head that was refused; empty over HTTP/2. nil: the head
+  /// was not refused. Method, target, host and port of a refused head are those that could be read without a doubt.
+  @inlinable public var refusedLine: ByteRange? { parsed.refusedLine }
   /// The value of Upgrade, if Connection nominates that field.
   @inlinable public var upgrade: ByteRange? { parsed.upgrade }
   /// The host of the request, without port: from the target's authority, otherwise from Host. One trailing dot is cut.

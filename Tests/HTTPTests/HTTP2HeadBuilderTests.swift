@@ -1,3 +1,4 @@
+import Bytes
 import HTTP
 import Testing
 
@@ -64,6 +65,23 @@ import Testing
     ] as [(String, String?, HeadError)])
   func `invalid and missing pseudo-fields are refused`(name: String, value: String?, error: HeadError) {
     #expect(refusal(replacing(name, value)) == error)
+  }
+
+  @Test(
+    arguments: [
+      (":method", "TRACE", "TRACE", "/a?b=c", "/a", "h"), (":path", "/\r\nx", "GET", "/", "", "h"),
+      (":scheme", "ftp", "GET", "", "", ""), (":authority", "a b", "GET", "/a?b=c", "/a", ""),
+    ])
+  func `what is known of a refused request stays`(
+    name: String, value: String, method: String, raw: String, path: String, host: String
+  ) {
+    let head = RequestHead()
+    #expect(read(replacing(name, value), head: head).1 != nil)
+    let bytes = head.bytes.readable
+    #expect(head.refusedLine?.isEmpty == true)
+    #expect(bytes[head.methodRange].text == method && bytes[head.target.raw].text == raw)
+    #expect(bytes[head.target.path].text == path && bytes[head.host].text == host)
+    #expect(head.fields.isEmpty && head.framing == .none)
   }
 
   @Test func `OPTIONS can't ask for the server as a whole`() {

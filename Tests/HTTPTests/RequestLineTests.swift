@@ -167,19 +167,55 @@ import Testing
     #expect(head.fields.isEmpty)
   }
 
+  @Test(
+    arguments: [
+      ("TRACE /a?b HTTP/1.1\r\nHost: h\r\n\r\n", "TRACE /a?b HTTP/1.1", "TRACE", "/a", "h"),
+      ("CONNECT x:443 HTTP/1.1\r\nHost: h\r\n\r\n", "CONNECT x:443 HTTP/1.1", "CONNECT", "", ""),
+      ("GET /a?b HTTP/2.0\r\nHost: h\r\n\r\n", "GET /a?b HTTP/2.0", "GET", "/a", ""),
+      ("get /a HTTP/1.1\r\n\r\n", "get /a HTTP/1.1", "", "", ""),
+      ("GET /a\r\n\r\n", "GET /a", "GET", "/a", ""),
+      ("GET a HTTP/1.1\r\n\r\n", "GET a HTTP/1.1", "GET", "", ""),
+      ("GET /a#b HTTP/1.1\r\n\r\n", "GET /a#b HTTP/1.1", "GET", "", ""),
+      ("\u{16}\u{3}x\ry\r\n", "\u{16}\u{3}x", "", "", ""),
+      ("GET /a HTTP/1.1\r\nHost: h\r\nHost: h\r\n\r\n", "GET /a HTTP/1.1", "GET", "/a", ""),
+      ("GET http://h/a HTTP/1.1\r\nHost: i\r\n\r\n", "GET http://h/a HTTP/1.1", "GET", "/a", ""),
+      ("GET http://h/a HTTP/1.1\r\nHost: h\r\nbad\r\n\r\n", "GET http://h/a HTTP/1.1", "GET", "/a", "h"),
+      ("POST /a HTTP/1.1\r\nHost: h.:1\r\nContent-Length: x\r\n\r\n", "POST /a HTTP/1.1", "POST", "/a", "h"),
+    ])
+  func `what is known of a refused request stays`(
+    text: String, line: String, method: String, path: String, host: String
+  ) {
+    let head = RequestHead()
+    #expect(refusal(request(text, head: head)) != nil)
+    let bytes = head.bytes.readable
+    #expect(head.refusedLine.map { bytes[$0].text } == line)
+    #expect(bytes[head.methodRange].text == method && bytes[head.target.path].text == path)
+    #expect(bytes[head.host].text == host)
+    #expect(head.fields.isEmpty && head.framing == .none)
+  }
+
+  @Test func `of a request line that is too long, as much is kept as a line may have`() {
+    let head = RequestHead()
+    let text = "GET /" + String(repeating: "a", count: 200) + " HTTP/1.1\r\nHost: h\r\n\r\n"
+    #expect(refusal(request(text, limits: HeadLimits(lineBytes: 100), head: head)) == .requestLineTooLong)
+    #expect(head.refusedLine.map { head.bytes.readable[$0].text } == String(text.prefix(100)))
+    #expect(head.method == .get && head.target.raw.isEmpty)
+  }
+
   @Test(arguments: [
-    ("", ""), ("GET /a HT", ""), ("GET /a HTTP/1.1\r\n", "/a"), ("GET /a HTTP/1.1\r\nHost: h\r\nX", "/a"),
+    ("", ""), ("GET /a", ""), ("GET /a HT", "/a"), ("GET /a HTTP/1.1\r\n", "/a"),
+    ("GET /a HTTP/1.1\r\nHost: h\r\nX", "/a"),
   ])
-  func `a request that is given up leaves its request line for the log, if that was whole`(text: String, target: String)
-  {
+  func `a request that is given up leaves a target that is whole`(text: String, target: String) {
     let head = RequestHead()
     var parser = HeadParser()
     Array(text.utf8).withUnsafeBytes { bytes in
       #expect(parser.request(bytes, limits: HeadLimits(), into: head) == .incomplete)
-      parser.abandon(bytes, head)
+      parser.abandon(bytes, limits: HeadLimits(), head)
     }
     #expect(head.bytes.readable[head.target.raw].text == target)
-    #expect(head.methodRange.isEmpty == target.isEmpty)
+    let line = text.split(separator: "\r\n").first ?? ""
+    #expect(head.refusedLine.map { head.bytes.readable[$0].text } == String(line))
     #expect(head.fields.isEmpty)
     let next = Array("GET /next HTTP/1.1\r\nHost: h\r\n\r\n".utf8)
     #expect(

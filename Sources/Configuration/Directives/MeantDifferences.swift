@@ -46,6 +46,10 @@ let meantDifferences: [(difference: String, reason: String)] = [
     "The length would be that of the response to GET (RFC 9110 §8.6)."
   ),
   (
+    "A refused request has in `$request_method`, `$uri`, `$args` and `$host` what could be read of it. nginx has none of them after a fault in the request line, and its own name as `$host` of a request that gets 421. No field of a refused head has a value.",
+    "A log that names the path and the host shows who scans. An error page may go to an upstream, and a field of a refused head must not."
+  ),
+  (
     "A status of 400 or more for which nginx has no page gets one in the same form; a status has its name of RFC 9110.",
     "An empty page tells a user nothing. No client depends on the absence of a page."
   ),

@@ -62,7 +62,7 @@ public struct HeadParser: Sendable {
       self = HeadParser()
       return .complete(consumed: consumed)
     } catch {
-      keepRequestLine(bytes, head)
+      keepKnown(bytes, limits, head)
       self = HeadParser()
       return .failed(error)
     }
@@ -108,6 +108,7 @@ public struct HeadParser: Sendable {
     _ base: UnsafeRawPointer, _ limits: HeadLimits, _ head: RequestHead
   ) throws(HeadError) {
     let facts = try MessageFacts(&head.storage.list, base, limits)
+    if head.parsed.method == .trace { throw .traceMethod }
     let version = head.parsed.version
     let hasHost = facts.present.contains(.host)
     try facts.refuseRepeated()
@@ -192,24 +193,54 @@ public struct HeadParser: Sendable {
   }
 
   /// Gives up on a request whose head never became complete. `bytes` are the part that arrived.
-  public mutating func abandon(_ bytes: UnsafeRawBufferPointer, _ head: RequestHead) {
-    keepRequestLine(bytes, head)
+  public mutating func abandon(_ bytes: UnsafeRawBufferPointer, limits: HeadLimits, _ head: RequestHead) {
+    keepKnown(bytes, limits, head)
     self = HeadParser()
   }
 
-  /// Keeps what the access log records of a refused request: the request line, if the parser read it, and the number
-  /// of bytes in the lines that the parser read.
-  private func keepRequestLine(_ bytes: UnsafeRawBufferPointer, _ head: RequestHead) {
-    let (method, methodRange, target, version) = (
-      head.parsed.method, head.parsed.methodRange, head.parsed.target, head.parsed.version
-    )
+  /// Keeps what is known of a refused request: its first line, for the access log even if that is no request line, and
+  /// what could be read of method, target and host. No field is kept, because an error page may go to an upstream.
+  private func keepKnown(_ bytes: UnsafeRawBufferPointer, _ limits: HeadLimits, _ head: RequestHead) {
+    guard let start = bytes.baseAddress, skipped < bytes.count else {
+      head.reset()
+      head.parsed.refusedLine = .absent
+      return
+    }
+    let base = start + skipped
+    let line = UnsafeRawBufferPointer(start: base, count: min(bytes.count - skipped, limits.lineBytes))
+    let lineEnd = line.firstIndex { $0 == 0x0A || $0 == 0x0D }
+    let known = head.parsed, isLineRead = lineStart > 0
+    let host = isLineRead ? head.knownHost(base) : nil
     head.reset()
-    let read = lineStart
-    guard read > 0, let base = bytes.baseAddress, skipped + read <= bytes.count else { return }
-    head.storage.buffer.append(UnsafeRawBufferPointer(start: base + skipped, count: read))
-    head.parsed.method = method
-    head.parsed.methodRange = methodRange
-    head.parsed.target = target
-    head.parsed.version = version
+    head.parsed.refusedLine = ByteRange(start: 0, count: lineEnd ?? line.count)
+    head.storage.buffer.append(
+      UnsafeRawBufferPointer(start: base, count: isLineRead ? lineStart : lineEnd ?? line.count))
+    guard isLineRead else {
+      return RequestLine.readKnown(base, lineEnd ?? line.count, isWhole: lineEnd != nil, &head.parsed)
+    }
+    head.parsed.method = known.method
+    head.parsed.methodRange = known.methodRange
+    head.parsed.target = known.target
+    head.parsed.version = known.version
+    head.take(host)
+  }
+}
+
+extension RequestHead {
+  /// The host of a head that was refused, by the fields that were read; nil unless they and the target name one host.
+  /// `base`: the first byte of the storage of the fields' ranges.
+  func knownHost(_ base: UnsafeRawPointer) -> Authority? {
+    let hosts = fields.filter { HTTP.at(base, $0.name).equalsIgnoringCase("host") }.map(\.value)
+    let all = hosts + [target.authority].compactMap { $0 }
+    guard hosts.count < 2, let one = all.first,
+      all.allSatisfy({ HTTP.at(base, $0).equals(HTTP.at(base, one)) })
+    else { return nil }
+    return try? Authority(base, one)
+  }
+
+  func take(_ host: Authority?) {
+    guard let host else { return }
+    parsed.host = host.host
+    parsed.port = host.port
   }
 }

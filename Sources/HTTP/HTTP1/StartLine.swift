@@ -19,7 +19,6 @@ struct RequestLine {
     let methodEnd = at
     let method = Method(base, count: methodEnd)
     if method == .connect { throw .connectMethod }
-    if method == .trace { throw .traceMethod }
 
     let targetStart = at &+ 1
     var question = -1
@@ -43,6 +42,24 @@ struct RequestLine {
     let target = try RequestTarget.parse(
       base, targetStart, question: question < 0 ? targetEnd : question, targetEnd)
     return RequestLine(methodEnd: methodEnd, method: method, target: target, version: version, end: end)
+  }
+
+  /// Reads what a line says that was refused: its method, and its target if that is whole. `end`: where the line ends, or
+  /// where its bytes end if it is not whole.
+  static func readKnown(_ base: UnsafeRawPointer, _ end: Int, isWhole: Bool, _ parsed: inout RequestHead.Parsed) {
+    var at = 0
+    while at < end, ByteSet.method.contains(ByteScan.byte(base, at)) { at += 1 }
+    guard at > 0, at < end, ByteScan.byte(base, at) == 0x20 else { return }
+    parsed.method = Method(base, count: at)
+    parsed.methodRange = ByteRange(start: 0, count: at)
+    let start = at + 1
+    at = ByteScan.targetEnd(base, start, end)
+    let question = at
+    while at < end, ByteScan.byte(base, at) == 0x3F { at = ByteScan.targetEnd(base, at + 1, end) }
+    guard start < at, at < end ? ByteScan.byte(base, at) == 0x20 : isWhole,
+      let target = try? RequestTarget.parse(base, start, question: question, at)
+    else { return }
+    parsed.target = target
   }
 
   private static func methodFault(_ byte: UInt8) -> HeadError {

@@ -60,10 +60,27 @@ public struct HTTP2HeadBuilder: ~Copyable {
       if let error { throw error }
       try complete(head, endsStream)
     } catch {
-      head.storage.list.removeAll()
-      head.storage.present = FieldNameSet()
+      keepKnown(head)
       throw error
     }
+  }
+
+  /// Keeps what is known of a refused request: method, target and host as far as they could be read, and no field, because
+  /// an error page may go to an upstream.
+  private func keepKnown(_ head: RequestHead) {
+    let base = head.storage.buffer.readable.baseAddress
+    if let base {
+      let raw = head.parsed.target.raw, end = ByteScan.control(base, Int(raw.start), raw.end)
+      head.parsed.target = (try? target(raw, base)) ?? .unread
+      // A log may write it as it is.
+      head.parsed.target.raw = ByteRange(start: Int(raw.start), count: end - Int(raw.start))
+      // A Host beside the authority may be another one.
+      if host == nil { head.take(head.knownHost(base)) }
+    }
+    head.parsed.framing = .none
+    head.parsed.refusedLine = .absent
+    head.storage.list.removeAll()
+    head.storage.present = FieldNameSet()
   }
 
   private mutating func complete(_ head: RequestHead, _ endsStream: Bool) throws(HeadError) {
@@ -144,14 +161,17 @@ public struct HTTP2HeadBuilder: ~Copyable {
     case (.preface, _): throw .prefaceMethod
     default: break
     }
-    let raw = head.parsed.target.raw
+    head.parsed.target = try target(head.parsed.target.raw, base)
+  }
+
+  private func target(_ raw: ByteRange, _ base: UnsafeRawPointer) throws(HeadError) -> RequestTarget {
     let first = ByteScan.targetEnd(base, Int(raw.start), raw.end)
     var at = first
     while at < raw.end, ByteScan.byte(base, at) == 0x3F { at = ByteScan.targetEnd(base, at &+ 1, raw.end) }
     guard !raw.isEmpty, at == raw.end else { throw .badTarget }
     let target = try RequestTarget.parse(base, Int(raw.start), question: first, raw.end)
     guard target.form != .absolute else { throw .badTarget }
-    head.parsed.target = target
+    return target
   }
 
   // MARK: Fields

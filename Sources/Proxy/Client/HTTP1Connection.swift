@@ -234,7 +234,7 @@ final class HTTP1Connection: ClientConnection {
   private func refuse(_ exchange: Exchange, _ error: HeadError?) {
     parser = HeadParser()
     beginExchange(exchange)
-    exchange.beginRefused(stream, server: session.firstServer, error)
+    exchange.beginRefused(stream, error)
   }
 
   /// Ends an idle connection, unless a request has just arrived.
@@ -251,7 +251,7 @@ final class HTTP1Connection: ClientConnection {
 
   private func refuseUnfinishedHead() {
     let exchange = reading ?? worker.takeExchange()
-    parser.abandon(input.readable, exchange.head)
+    parser.abandon(input.readable, limits: session.firstServer.headLimits, exchange.head)
     refuse(exchange, nil)
   }
 

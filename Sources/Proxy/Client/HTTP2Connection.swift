@@ -231,7 +231,7 @@ final class HTTP2Connection: ClientConnection {
     guard isCurrent else { return giveUp(stream) }
     if let error {
       if [.fieldTooLarge, .headTooLarge, .tooManyFields].contains(error) { note(.headerList) }
-      return exchange.beginRefused(stream, server: session.firstServer, error)
+      return exchange.beginRefused(stream, error)
     }
     // The request may be a replay. It begins when the handshake is over.
     if session.isEarly && !exchange.head.mayBeEarly { return open.hold(stream) }

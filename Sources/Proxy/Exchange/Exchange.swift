@@ -113,6 +113,7 @@ final class Exchange {
     if session.servers.hasOnlyOne { return borrowing(session.servers) { begin(session, at: $0.fallback) } }
     guard let server = session.server(for: self) else {
       assume(session.firstServer)
+      noteRefusedPath()
       return fail(ErrorResponse(400))
     }
     begin(session, at: server)
@@ -125,6 +126,7 @@ final class Exchange {
     if let search = server.certificateSearch { search.apply(to: self, session, at: server) }
     if !session.admits(self, at: server) {
       assume(session.judge(of: self, at: server))
+      noteRefusedPath()
       return fail(session.refusal(of: self, at: server))
     }
     if case .reported = admission { session.report(self) }

@@ -100,16 +100,24 @@ extension Exchange {
   // MARK: Errors
 
   /// A head that was refused, or with no error one that did not come to its end in time: answered, logged, and the
-  /// connection ends.
-  func beginRefused(_ stream: ClientStream, server: LiveServer, _ error: HeadError?) {
+  /// connection ends. As in nginx, pages and log are those of the server block of its Host, but only if that block admits
+  /// the client; else those of the block before a Host is known.
+  func beginRefused(_ stream: ClientStream, _ error: HeadError?) {
     start(stream)
     stream.closeAfterResponse()
-    assume(server)
+    assume(admittingServer(stream.session) ?? stream.session.firstServer)
     let fault =
       error.map { "client sent invalid request: \($0.reason)" } ?? "client timed out (110: Connection timed out)"
     log(.info, "\(fault) while reading client request headers")
     noteRefusedPath()
     fail(error.map { ErrorResponse($0) } ?? .timedOut)
+  }
+
+  /// The server block of the Host of a refused head; nil unless it admits the client. A block that knows its clients by a
+  /// field of a front knows nobody without the fields.
+  private func admittingServer(_ session: ClientSession) -> LiveServer? {
+    guard !head.host.isEmpty, let server = session.server(for: self) else { return nil }
+    return server.certificateSearch == nil && session.admits(self, at: server) ? server : nil
   }
 
   /// Responds with an error: the page that `error_page` names, or the standard one. If the head of a response has gone
@@ -371,9 +379,9 @@ extension Exchange {
     guard stream != nil else { return "" }
     var text = ByteBuffer()
     text.append(string: ", client: \(clientAddress.host), server: \(session.loggedName(of: server))")
-    if !head.methodRange.isEmpty {
-      var line = ByteBuffer()
-      append(.simple(.request), to: &line)
+    var line = ByteBuffer()
+    append(.simple(.request), to: &line)
+    if !line.isEmpty {
       text.append(", request: \"")
       LogEscape.default(line.readable, &text)
       text.append("\"")

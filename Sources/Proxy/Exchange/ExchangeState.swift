@@ -205,7 +205,8 @@ struct ExchangeTarget: ~Copyable {
 
   /// Sets `$uri` for a request that was refused, where its path can be read.
   mutating func note(refused head: RequestHead, mergeSlashes: Bool) {
-    guard !head.methodRange.isEmpty else { return }
+    // Only an absolute form may have no path.
+    guard head.target.form == .absolute || !head.target.path.isEmpty else { return }
     let path = head.bytes.readable[head.target.path]
     if !TargetPath.normalize(path: path, mergeSlashes: mergeSlashes, into: &uri) { uri.removeAll() }
   }

@@ -261,7 +261,7 @@ package struct RequestExplanation {
     case .incomplete: throw Refusal.malformed("the request has no end")
     case .failed(let error):
       trace.add("note", "the request is refused: \(error)")
-      exchange.beginRefused(stream, server: session.firstServer, error)
+      exchange.beginRefused(stream, error)
     }
     if stream.status == nil, !stream.isOver {
       trace.add("note", "the request waits here for what the explanation does not do")

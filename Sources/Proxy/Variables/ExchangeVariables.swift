@@ -157,8 +157,10 @@ extension Exchange {
   }
 
   private func appendRequestLine(to output: inout ByteBuffer) {
-    guard !head.methodRange.isEmpty else { return }
     let bytes = head.bytes.readable
+    // As in nginx: what a refused head has in place of a request line, as it came.
+    if let line = head.refusedLine, !line.isEmpty { return output.append(bytes[line]) }
+    guard !head.methodRange.isEmpty else { return }
     output.append(bytes[head.shownMethodRange])
     output.append(0x20)
     output.append(bytes[head.target.raw])

@@ -179,7 +179,7 @@ extension Exchange {
     guard redirection.keepsBody else { return .bodiless }
     switch body.state {
     case .collected(let kept) where !(server.locations.named(name)?.content.takes(kept) ?? true): return .bodiless
-    case .none, .held, .collected: return failure.blamesRequest ? .bodiless : .whole
+    case .none, .held, .collected: return failure.blamesRequest || head.refusedLine != nil ? .bodiless : .whole
     case .collecting, .streaming, .streamed: return .bodiless
     }
   }

@@ -68,8 +68,9 @@ enum RequestRewrite {
   private static func setTarget(
     of outgoing: OutgoingRequestHead, _ exchange: Exchange, _ handler: ProxyHandler, _ pass: LiveProxyPass
   ) -> Bool {
+    // The target of a head that was refused may be no target.
     if pass.settings.uri == nil, pass.targetTemplate == nil, !exchange.target.isRewritten,
-      exchange.head.target.form == .origin
+      exchange.head.target.form == .origin, exchange.head.refusedLine == nil
     {
       return true
     }
