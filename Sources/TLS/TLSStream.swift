@@ -25,6 +25,8 @@ open class ServerChooser {
   /// Returns why a server block's access rules deny a client; nil when they allow the client. `client`: nil when nothing
   /// verified it. OpenSSL's callbacks ask this in full handshakes, and before a session is kept or resumed.
   open func denial(of client: VerifiedClient?, by context: ServerTLSContext) -> String? { nil }
+  /// Whether clients that send a request of plain HTTP in place of a ClientHello get a response in clear.
+  open var answersInClear: Bool { false }
   /// Whether some server block accepts early data, so that handshakes must read it.
   open var takesEarlyData: Bool { false }
 }
@@ -50,6 +52,9 @@ public final class TLSStream: ByteStream {
   public internal(set) var answersChallenge = false
   /// Server side: the ClientHello is one of `sallyport health`, which asks whether the listener begins handshakes.
   package internal(set) var isHealthCheck = false
+  /// Server side: the client speaks plain HTTP, so the stream has opened without a handshake, and passes bytes as they are.
+  /// Nothing is known of the client, and the owner must refuse each of its requests.
+  public private(set) var isInClear = false
   /// The ClientHello callback has run: a second ClientHello can't change the choice.
   var hasChosen = false
   /// By what the client was verified in a full handshake; see `verifiedClient`.
@@ -184,6 +189,11 @@ public final class TLSStream: ByteStream {
     }
     if waitsForCertificate() { return }
     if case .server = side, let owner, !owner.streamMayAdvance() { return }
+    if ssl == nil, case .server(let chooser) = side, chooser.answersInClear, beginsInClear() {
+      (isInClear, handshakeCause) = (true, .plainHTTP)
+      becomeOpen()
+      return resumeReading()
+    }
     guard let ssl = session() else {
       handshakeCause = .internal
       return fail(.protocolError("no session: \(OpenSSLReasons.take())"))
@@ -211,6 +221,18 @@ public final class TLSStream: ByteStream {
       return openEarly(ssl)
     }
     handshakeDidFail(error)
+  }
+
+  /// Reads the client's first bytes, which OpenSSL gets next. Returns whether they begin a method of HTTP: no ClientHello
+  /// begins with a letter (RFC 8446 §5.1).
+  private func beginsInClear() -> Bool {
+    unreadRecords.reserve(Self.flightSize)
+    guard case .bytes(let count) = receive(into: unreadRecords.writable) else {
+      unreadRecords.release()
+      return false
+    }
+    unreadRecords.didWrite(count)
+    return unreadRecords.readable.first.map { $0 &- 0x41 < 26 } ?? false
   }
 
   /// Opens the stream when the client's request arrives before its Finished, so that the request can be judged and
@@ -330,14 +352,14 @@ public final class TLSStream: ByteStream {
   }
 
   public override var hasBufferedInput: Bool {
-    guard let ssl else { return false }
+    guard let ssl else { return isInClear && !unreadRecords.isEmpty }
     if !unreadRecords.isEmpty { return true }
     if let earlyData, !earlyData.bytes.isEmpty { return true }
     return SSL_has_pending(ssl) == 1
   }
 
   public override func read(into target: UnsafeMutableRawBufferPointer) -> ReadOutcome {
-    guard let ssl, !isClosed else { return .wouldBlock }
+    guard let ssl, !isClosed else { return isInClear && !isClosed ? receiveRecords(into: target) : .wouldBlock }
     if let earlyData {
       if !earlyData.bytes.isEmpty { return .bytes(earlyData.take(into: target)) }
       if isEarly { return .wouldBlock }
@@ -367,7 +389,10 @@ public final class TLSStream: ByteStream {
 
   /// Collects plaintext up to a record's size. Whole records are encrypted at once, without a copy.
   public override func write(_ bytes: UnsafeRawBufferPointer) {
-    guard isOpen, ssl != nil, !bytes.isEmpty else { return }
+    guard isOpen, ssl != nil, !bytes.isEmpty else {
+      if isInClear { super.write(bytes) }
+      return
+    }
     mayHold = false
     // The cork lives as long as the loop, which this stream retains.
     Unmanaged.passUnretained(loop.cork)._withUnsafeGuaranteedRef { gather(bytes, in: $0) }

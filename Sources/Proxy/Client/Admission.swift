@@ -1,6 +1,7 @@
 import Crypto
 import Observability
 import TLS
+import Transport
 
 /// Whether a connection's client may make requests. The session settles this once, after the handshake, by the server
 /// block that the handshake chose. For each request, `ClientSession.admits` checks the block that Host selects.
@@ -11,11 +12,17 @@ enum Admission {
   /// The client would be refused for this reason, but `ssl_verify_report_only` lets it in.
   case reported(reason: String)
   case refused(ErrorResponse, reason: String)
+  /// The client speaks plain HTTP on a port of TLS, so that nothing is known of it. Each request is refused with 497.
+  case inClear
 
   /// `tls`: nil on a listener without TLS, which admits every client.
   init(_ tls: TLSStream?) {
     guard let tls else {
       self = .granted
+      return
+    }
+    if tls.isInClear {
+      self = .inClear
       return
     }
     guard let context = tls.serverContext else {
@@ -62,9 +69,11 @@ extension ClientSession {
   }
 
   /// The server block whose pages and logs a refusal has, for a request to another one: that which has judged the client,
-  /// as in nginx. `error_page` of the other one leads to locations that are for clients whom it has admitted.
+  /// as in nginx. `error_page` of the other one leads to locations that are for clients whom it has admitted. No block has
+  /// judged a client in clear: its `error_page 497` is for clients whom nobody has admitted.
   func judge(of exchange: Exchange, at server: LiveServer) -> LiveServer {
-    exchange.isRelayed && !isRelayedAdmitted(exchange) ? server : firstServer
+    if case .inClear = admission { return server }
+    return exchange.isRelayed && !isRelayedAdmitted(exchange) ? server : firstServer
   }
 
   /// Returns the response to an exchange that `server` did not admit, and logs and counts the refusal.
@@ -76,6 +85,11 @@ extension ClientSession {
       refusals.count(.certificate)
       log.logRefusal(of: exchange, .certificate, .notice, reason)
       return failure
+    case .inClear:
+      // Counted with the handshakes, and folded as they are.
+      let writes = log.handshakes.note(.plainHTTP, of: exchange.clientAddress.host, now: worker.loop.now)
+      exchange.log(writes ? .info : .debug, "client sent plain HTTP request to HTTPS port")
+      return .plainRequestOnTLSPort
     case .undecided:
       log.logRefusal(of: exchange, .misdirected, .notice, "the client's handshake chose no server")
       return .certificateError

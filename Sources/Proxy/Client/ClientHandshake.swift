@@ -7,8 +7,17 @@ import TLS
 import Transport
 
 extension ClientSession {
-  /// Logs a failed handshake. A client that sent plain HTTP also gets a response. `failure`: nil if the handshake took
-  /// too long.
+  /// Serves a client that speaks plain HTTP on a port of TLS: as in nginx, each request is refused with 497, which has the
+  /// pages, the fields and the access log of the server block that its Host names.
+  func serveInClear() {
+    worker.counters.clients.count(.failed)
+    worker.counters.handshakeCauses.count(.plainHTTP)
+    facts.forgetTLS()
+    admitOpened()
+    serve(.http1)
+  }
+
+  /// Logs a failed handshake. `failure`: nil if the handshake took too long.
   func handshakeDidFail(_ failure: StreamFailure?, _ tls: TLSStream?) {
     guard let tls else { return }
     guard !tls.isHealthCheck else {
@@ -22,8 +31,6 @@ extension ClientSession {
     if let fault = tls.refusedCertificate { counters.certificateFaults.count(fault) }
     noteCertificate(of: tls)
     let reason = Self.reason(failure)
-    // By OpenSSL's code: the reason can contain names that the client chose.
-    if cause == .plainHTTP, servers.settings.kind == .http { answerPlainRequest(firstServer) }
     let chosen = tls.serverContext.flatMap { live.server(of: $0) }
     let server = chosen ?? firstServer
     let (level, writes) = judgeFailure(tls, cause)
@@ -57,23 +64,6 @@ extension ClientSession {
         "*\(facts.number) \(notice.words(of: leaf, now: now))\(leaf.loggedIdentity), "
           + "client: \(facts.peer.host), server: \(loggedName(of: server))")
     }
-  }
-
-  /// Responds in plain text to a plain HTTP request on a TLS port (nginx's 497), because there is no TLS session.
-  private func answerPlainRequest(_ server: LiveServer) {
-    let tokens = server.root.settings.redirects.serverTokens
-    var page = ByteBuffer()
-    StandardPage.writePage(.plainRequestOnTLSPort, tokens: tokens, to: &page)
-    let head = OutgoingResponseHead()
-    head.status = ErrorResponse.plainRequestOnTLSPort.status
-    worker.ownFields.add(tokens: tokens, to: head)
-    head.add("Content-Type", "text/html")
-    head.body = .length(UInt64(page.count))
-    head.framing = .length(UInt64(page.count))
-    worker.scratch.removeAll()
-    HTTP1Encoder.response(head, to: &worker.scratch)
-    worker.scratch.append(page.readable)
-    transport.transmitLater(worker.scratch.readable)
   }
 
   /// Describes the failure in nginx's words.

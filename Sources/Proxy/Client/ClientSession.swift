@@ -205,6 +205,7 @@ final class ClientSession: StreamOwner {
   override func streamAgain() { transport.resumeOpening() }
 
   override func streamDidOpen() {
+    if let tls, tls.isInClear { return serveInClear() }
     if let tls, tls.answersChallenge {
       // RFC 8737 §3: nothing is served over such a connection.
       log(.info, "answered a tls-alpn-01 challenge for \"\(String(decoding: tls.serverName, as: UTF8.self))\"")
@@ -289,7 +290,7 @@ final class ClientSession: StreamOwner {
   func isRelayedAdmitted(_ exchange: Exchange) -> Bool {
     switch exchange.admission {
     case .granted, .reported: true
-    case .undecided, .refused: false
+    case .undecided, .refused, .inClear: false
     }
   }
 
@@ -297,7 +298,7 @@ final class ClientSession: StreamOwner {
   func admits(at server: LiveServer) -> Bool {
     switch admission {
     case .granted, .reported: break
-    case .undecided, .refused: return false
+    case .undecided, .refused, .inClear: return false
     }
     guard let tls else { return true }
     guard let context = tls.serverContext else { return false }
@@ -395,7 +396,10 @@ final class ClientSession: StreamOwner {
     }
     if isClosed { return }
     // A client that was refused before gets its error page, and nothing else.
-    if case .refused = admission, !isLate { return }
+    switch admission {
+    case .refused where !isLate, .inClear: return
+    case .undecided, .granted, .reported, .refused: break
+    }
     switch SessionReview(of: self, by: fresh, later: { [weak self] in self?.responderDidAnswer($0) }) {
     case .kept: if let tls { worker.admissionEnds.note(tls.judgementEnd) }
     case .refused(let refusal): apply(refusal, isLate: isLate)

@@ -34,7 +34,7 @@ final class ConnectionFacts {
   /// What `listen … proxy_protocol` has read; nil without it, and if the header names no client (LOCAL, UNKNOWN).
   var proxyHeader: ProxyHeader?
   /// The transport again if it has TLS, otherwise nil.
-  let tls: TLSStream?
+  private(set) var tls: TLSStream?
   /// Whom a trusted front has sent the request for; nil: the connection's peer is the client.
   let relayed: RelayedClient?
   /// From when on the client whom a front has sent is to be judged again, in seconds since 1970; `.max`: never.
@@ -128,6 +128,12 @@ final class ConnectionFacts {
   func identityFields(_ form: IdentityFieldForm) -> FieldBlock {
     let server = relayed == nil ? tls?.serverContext?.identifyingCertificates : nil
     return authorization.fields(form, verifiedChain, server: server ?? [])
+  }
+
+  /// The connection has turned out to be one without TLS.
+  func forgetTLS() {
+    tls = nil
+    forget()
   }
 
   /// Clears all values after the client was verified again.

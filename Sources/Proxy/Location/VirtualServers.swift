@@ -53,6 +53,8 @@ final class VirtualServers: ServerChooser {
   var hasOnlyOne: Bool { servers.count == 1 && patterns.isEmpty }
 
   override var initial: ServerTLSContext? { fallback.context }
+  /// As in nginx, where `error_page 497` can lead such clients to `https`.
+  override var answersInClear: Bool { settings.kind == .http }
   override var takesEarlyData: Bool { hasEarlyData }
 
   /// The context of the server block with this name; the default server's if no block has the name.

@@ -40,7 +40,7 @@ package struct ClientAccess: LocationFeature {
     FeatureVariable("ssl_client_verdict", isOursAlone: true, of: [.http, .stream]) { exchange, output in
       guard borrowing(exchange.facts, { $0.isTLS || $0.relayed != nil }) else { return }
       switch exchange.admission {
-      case .undecided: break
+      case .undecided, .inClear: break
       case .refused(_, let reason), .reported(let reason): output.append(string: "refused:\(reason)")
       case .granted:
         if let denial = denial(of: exchange.facts, at: exchange.location, scratch: exchange.worker.patternScratch) {

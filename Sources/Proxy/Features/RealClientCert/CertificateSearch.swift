@@ -67,7 +67,7 @@ final class CertificateSearch {
   /// Whether the session's peer is a front by its address. A front whose own certificate doesn't verify is none.
   func isFront(_ session: ClientSession) -> Bool {
     if let tls = session.tls {
-      guard tls.serverContext != nil else { return false }
+      guard tls.serverContext != nil, !tls.isInClear else { return false }
       switch tls.clientVerdict {
       case .absent, .verified: break
       // Pins are refused beside fronts when the configuration is loaded.
