@@ -139,6 +139,7 @@ extension TLSStream {
       X509_STORE_CTX_set_verify_cb(store, TLSStream.walkPastMissingList)
       let result = X509_verify_cert(store)
       let settled = context.settle(store, result: result, chainFaults)
+      Self.nameFaultOfLoneLeaf(store)
       judgedClient = settled.verified.map { .chain($0) }
       if let chain = settled.purposeless { purposelessChain = chain }
       return
@@ -152,6 +153,15 @@ extension TLSStream {
     } else if verdict == X509_V_OK {
       judgedClient = VerifiedChain(X509_STORE_CTX_get0_chain(store)).map { .chain($0) }
     }
+  }
+
+  /// Names the fault of a client that sends a leaf without an issuer as nginx does, which goes on past the first fault to
+  /// "unable to verify the first certificate": a `map` on `$ssl_client_verify` may name it.
+  private static func nameFaultOfLoneLeaf(_ store: OpaquePointer) {
+    guard X509_STORE_CTX_get_error(store) == X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY,
+      copenssl_sk_X509_num(X509_STORE_CTX_get0_chain(store)) == 1
+    else { return }
+    X509_STORE_CTX_set_error(store, X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE)
   }
 
   /// Verifies the client's SVID by the bundle of its trust domain. The settings never combine this with `optional_no_ca`.

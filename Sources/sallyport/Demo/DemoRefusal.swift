@@ -12,7 +12,7 @@ enum DemoRefusal {
             "FAILED:certificate has expired"                 "your certificate has expired";
             "FAILED:certificate is not yet valid"            "your certificate is not yet valid";
             "FAILED:certificate revoked"                     "your certificate is revoked: the list ca.crl names it";
-            "FAILED:unable to get local issuer certificate"  "another CA issued your certificate: the demo trusts ca.crt alone";
+            "FAILED:unable to verify the first certificate"  "another CA issued your certificate: the demo trusts ca.crt alone";
             "~^FAILED:(?<demo_fault>.*)$"                    "your certificate did not verify: $demo_fault";
         }
         map $http_accept $demo_form {

@@ -86,7 +86,7 @@ import Testing
       ("expired", "your certificate has expired", "certificate has expired"),
       ("not-yet-valid", "your certificate is not yet valid", "certificate is not yet valid"),
       ("revoked", "your certificate is revoked: the list ca.crl names it", "certificate revoked"),
-      ("wrong-ca", "another CA issued your certificate", "unable to get local issuer certificate"),
+      ("wrong-ca", "another CA issued your certificate", "unable to verify the first certificate"),
     ] {
       let refused = try await demo.ask("/", as: name)
       #expect(refused.status == 400 && refused.text.hasPrefix("400: \(answer)"), "\(name): \(refused.text)")

@@ -70,7 +70,7 @@ import Testing
     let stranger = try scene.identity("stranger", TestAuthority("Other").client())
     #expect(try await scene.curl(stranger.curl + cast.to(front.port) + ["https://localhost/"]).status == 400)
     try await front.daemon.logged(
-      "client SSL certificate verify error: (20:unable to get local issuer certificate: no trusted CA issued it, or an"
+      "client SSL certificate verify error: (21:unable to verify the first certificate: no trusted CA issued it, or an"
     )
   }
 
