@@ -14,7 +14,7 @@ let meantDifferences: [(difference: String, reason: String)] = [
     "There is nothing to continue (RFC 9110 §10.1.1), and some clients take the 100 for the response."
   ),
   (
-    "`$ssl_client_cert` in `add_header` is one line, with spaces for its line breaks; nginx sends a folded field.",
+    "`$ssl_client_cert` in `add_header` and `proxy_set_header` is one line, with spaces for its line breaks; nginx sends a folded field.",
     "Folded fields are obsolete (RFC 9112 §5.2), and a line break in a value lets its author add fields."
   ),
   (

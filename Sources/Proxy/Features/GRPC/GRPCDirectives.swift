@@ -1,3 +1,5 @@
+import Bytes
+import HTTP
 import Language
 
 /// gRPC towards upstreams (nginx: ngx_http_grpc_module). The rows are those of the proxy module and of TLS towards upstreams
@@ -7,6 +9,12 @@ enum GRPC: Feature {
 
   /// The `grpc_pass` of the level itself; its settings are those of a `proxy_pass`.
   static func line(in scope: Scope) -> Directive? { scope.own("grpc_pass").first }
+
+  /// nginx's `$grpc_internal_trailers`, which no configuration can name: the TE of a request to a gRPC upstream, which
+  /// only a client sets that sends it.
+  static let takenTrailers = FeatureVariable("grpc_internal_trailers") { exchange, output in
+    if exchange.head.acceptsTrailers, exchange.head.first(.te) != nil { output.append("trailers") }
+  }
 
   /// The `grpc_set_header` lines in effect.
   static func setFieldLines(_ scope: Scope) -> [Directive] { scope.list("grpc_set_header") }

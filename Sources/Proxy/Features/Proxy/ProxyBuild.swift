@@ -191,7 +191,7 @@ extension SettingsBuilder {
       fields.append(SetField(name: Array(name.utf8), value: value))
     }
     if scope.isGRPC, !says("te") {
-      fields.append(SetField(name: Array("TE".utf8), value: Template(literal: "trailers")))
+      fields.append(SetField(name: Array("TE".utf8), value: Template([.variable(.feature(GRPC.takenTrailers))])))
     }
     return fields
   }

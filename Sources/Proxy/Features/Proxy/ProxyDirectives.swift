@@ -22,7 +22,7 @@ package let proxyDirectives: [DirectiveEntry] = [
     "proxy_set_header", levels, .words(2...2, "FIELD VALUE"), "Host $proxy_host",
     "Sets a field of the request to the upstream; an empty value removes the field.",
     example: "proxy_set_header X-Client $ssl_client_s_dn;", trust: .told
-  ).inGRPC(initial: "Host $proxy_host; TE trailers"),
+  ).inGRPC(initial: "Host $proxy_host; TE trailers (from a client that sends it)"),
   .value(
     "proxy_pass_request_headers", levels, .flag, "on", "Whether to forward the client's fields.",
     example: "proxy_pass_request_headers off;"

@@ -130,18 +130,8 @@ enum RequestRewrite {
     }
   }
 
-  /// For a method that usually has a body, `Content-Length: 0` says that there is none (RFC 9110 §8.6).
+  /// As in nginx, `Content-Length: 0` says that there is no body if the client has said something of one.
   private static func emptyFraming(_ exchange: Exchange) -> BodyFraming {
-    let hasLength = exchange.head.framing != .none || exchange.head.method.announcesEmptyBody
-    return exchange.redirection.keepsBody && hasLength ? .length(0) : .none
-  }
-}
-
-extension HTTP.Method {
-  var announcesEmptyBody: Bool {
-    switch self {
-    case .post, .put, .patch: true
-    default: false
-    }
+    exchange.redirection.keepsBody && exchange.head.framing != .none ? .length(0) : .none
   }
 }

@@ -106,7 +106,7 @@ struct `gRPC` {
 
     func call(_ path: String, _ fields: [String] = [], type: String = "application/grpc") async throws -> CurlResult {
       try await scene.curl(
-        cast.to(port) + cast.alice.curl + ["--http2", "-H", "TE: trailers", "-H", "Content-Type: \(type)"]
+        cast.to(port) + cast.alice.curl + ["--http2", "-H", "Content-Type: \(type)"]
           + fields.flatMap { ["-H", $0] } + ["https://localhost\(path)"], input: [0, 0, 0, 0, 0])
     }
   }
@@ -127,12 +127,19 @@ struct `gRPC` {
 
   @Test func `the request is one of gRPC`() async throws {
     let scene = try Scene.ofTest(), upstream = try Self.service(scene)
-    let result = try await Self.ask(scene, "/a.B/C", ["grpc-timeout: 99999999H"], upstream)
+    let result = try await Self.ask(scene, "/a.B/C", ["TE: trailers", "grpc-timeout: 99999999H"], upstream)
     #expect(result.status == 200 && result.heads.lowercased().contains("grpc-status: 0"))
     let request = try #require(upstream.requests.first)
     #expect(request["te"] == "trailers" && request["content-type"] == "application/grpc")
     #expect(request[":authority"] == "calls" && request.path == "/a.B/C" && request.method == "POST")
     #expect(request["grpc-timeout"] == "99999999H" && request.body == [0, 0, 0, 0, 0])
+  }
+
+  /// nginx does so, too.
+  @Test func `the request says that trailers are taken if the client says so`() async throws {
+    let scene = try Scene.ofTest(), upstream = try Self.service(scene)
+    #expect(try await Self.ask(scene, "/a.B/C", [], upstream).status == 200)
+    #expect(try #require(upstream.requests.first)["te"] == nil)
   }
 
   @Test(arguments: ["100m", "0S", "1n", "99999u"])

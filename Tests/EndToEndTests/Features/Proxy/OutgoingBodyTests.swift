@@ -42,6 +42,10 @@ import Testing
       ] {
         try await twin.compare("POST \(path) HTTP/1.1\r\nHost: h\r\n\(rest)")
       }
+      // No length is announced for a client that says nothing of a body.
+      for method in ["POST", "PUT", "PATCH", "DELETE"] {
+        try await twin.compare("\(method) \(path) HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")
+      }
     }
     #expect(try await twin.ask(NginxTwin.get("/set?x=1")).contains(#"GET ["7"] [] <x=1;GET>"#))
     // A length that the configuration sets by hand can't contradict the body.

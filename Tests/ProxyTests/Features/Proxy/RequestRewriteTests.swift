@@ -163,7 +163,8 @@ import Testing
     #expect(
       try rig.request("POST /stream HTTP/1.1", "Host: a", chunked, body: ["a", "bc"]).hasSuffix(
         "\(chunked)\r\n\r\n1\r\na\r\n2\r\nbc\r\n0\r\n\r\n"))
-    #expect(try rig.request("POST / HTTP/1.1", "Host: a").hasSuffix("Content-Length: 0\r\n\r\n"))
+    #expect(try rig.request("POST / HTTP/1.1", "Host: a", "Content-Length: 0").hasSuffix("Content-Length: 0\r\n\r\n"))
+    #expect(try !rig.request("POST / HTTP/1.1", "Host: a").contains("Content-Length"))
   }
 
   @Test(arguments: [
