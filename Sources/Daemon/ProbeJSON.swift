@@ -101,7 +101,7 @@ extension ProbeReport.Acceptance {
     case .notAsked: "not-asked"
     case .accepted: "accepted"
     case .refused: "refused"
-    case .undecided, .unknown: "unknown"
+    case .unknown: "unknown"
     }
   }
 
@@ -109,7 +109,6 @@ extension ProbeReport.Acceptance {
     switch self {
     case .notAsked, .accepted: nil
     case .refused(let reason), .unknown(let reason): reason
-    case .undecided(let status): ProbeReport.reason(ofUndecided: status)
     }
   }
 
@@ -117,7 +116,6 @@ extension ProbeReport.Acceptance {
     switch self {
     case .notAsked(let status): status
     case .accepted(let status): status
-    case .undecided(let status): status
     case .refused, .unknown: nil
     }
   }

@@ -1,5 +1,4 @@
 import Glibc
-import Observability
 
 /// How the reloads of the configuration went, in the file `reload` of the service's runtime directory.
 ///
@@ -35,7 +34,7 @@ package struct ReloadResult: Sendable, Hashable {
   }
 
   package var line: String {
-    "\(number) \(state.rawValue) \(words.onOneLine)\n"
+    "\(number) \(state.rawValue) \(String(words.map { $0.isNewline ? " " : $0 }))\n"
   }
 
   /// The file; nil without RuntimeDirectory=.

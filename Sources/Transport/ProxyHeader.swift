@@ -46,7 +46,6 @@ public enum ProxyTLV: Sendable, Hashable {
   case verification
 
   static let ssl: UInt8 = 0x20
-  static let checksum: UInt8 = 0x03
 
   /// `alpn`, `authority`, `unique_id`, `ssl`, `netns`, `0x…`, and with `ssl_` before them `version`, `cn`, `cipher`,
   /// `sig_alg`, `key_alg`, `verify`, `0x…`. nil for another name. In lower case.

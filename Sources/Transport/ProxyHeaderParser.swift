@@ -2,7 +2,8 @@
 /// these bytes, linear in them; it needs at most `most` of them.
 ///
 /// It is never more lenient than nginx, and in these points as strict as HAProxy: addresses must be of the family that the
-/// header names, a list of TLVs must be whole, a checksum must be right, and a command must be PROXY or LOCAL.
+/// header names, a list of TLVs must be whole, and a command must be PROXY or LOCAL. As in nginx, a checksum is a TLV like
+/// others, which isn't compared: TCP has one, and this one is no proof of a sender.
 public enum ProxyHeaderParser {
   /// nginx's bound since 1.23 (NGX_PROXY_PROTOCOL_MAX_HEADER); version 1 has 107 bytes by its specification.
   public static let most = 4096
@@ -157,9 +158,7 @@ public enum ProxyHeaderParser {
     // Datagrams, which this connection isn't, and what the specification reserves.
     default: throw .malformed
     }
-    guard content.count >= addresses, ProxyTLV.isWhole(content[addresses...]),
-      hasRightChecksum(bytes[..<(16 + length)], addresses: addresses)
-    else { throw .malformed }
+    guard content.count >= addresses, ProxyTLV.isWhole(content[addresses...]) else { throw .malformed }
     return .header(header(content, addresses: addresses), length: 16 + length)
   }
 
@@ -175,26 +174,6 @@ public enum ProxyHeaderParser {
       destination = .ipv6(high: number(16..<24), low: number(24..<32), port: port(34))
     }
     return ProxyHeader(source: source, destination: destination, extensions: Array(content[addresses...]))
-  }
-
-  /// Whether PP2_TYPE_CRC32C, where it stands, is that of the header with zeros in its place.
-  private static func hasRightChecksum(_ header: Slice<UnsafeRawBufferPointer>, addresses: Int) -> Bool {
-    var bytes = Array(header)
-    guard let sum = ProxyTLV.find(ProxyTLV.checksum, in: bytes[(16 + addresses)...]) else { return true }
-    guard sum.count == 4 else { return false }
-    let sent = sum.reduce(UInt32(0)) { $0 << 8 | UInt32($1) }
-    for index in sum.indices { bytes[index] = 0 }
-    return crc32c(bytes) == sent
-  }
-
-  /// RFC 3720 §B.4, bit by bit: a header is short.
-  static func crc32c(_ bytes: [UInt8]) -> UInt32 {
-    var crc = UInt32.max
-    for byte in bytes {
-      crc ^= UInt32(byte)
-      for _ in 0..<8 { crc = crc >> 1 ^ (crc & 1 == 1 ? 0x82F6_3B78 : 0) }
-    }
-    return ~crc
   }
 }
 

@@ -65,12 +65,12 @@ import Testing
     let inner = [7, 0, 0, 0, 0] + tlv(0x22, Array("eve".utf8))
     let content =
       [192, 0, 2, 1, 198, 51, 100, 7, 1, 2, 3, 4] + tlv(1, Array("h2".utf8)) + tlv(5, Array("id".utf8))
-      + tlv(0x20, inner)
+      + tlv(0x20, inner) + tlv(3, Array("4321".utf8))
     let header = [13, 10, 13, 10, 0, 13, 10, 0x51, 0x55, 0x49, 0x54, 10, 0x21, 0x11, 0, UInt8(content.count)] + content
     let text = header.map { "\\x" + String(format2($0)) }.joined()
     #expect(
       try await scene.tlsClient(front.port, TLSSteps("clear=\(text)", "tls", "rest"))
-        == "192.0.2.1|h2|id|eve|alice<end>")
+        == "192.0.2.1|h2|id|eve|alice|4321|0<end>")
   }
 
   private func format2(_ byte: UInt8) -> String {
