@@ -153,15 +153,16 @@ public enum ClientHelloReader {
     return names
   }
 
-  /// RFC 8446 §4.2.1. Versions with another major number than 3 are GREASE (RFC 8701), drafts, or unknown, and don't
-  /// count. `legacy`: the version if none counts. nil: malformed.
+  /// RFC 8446 §4.2.1. The drafts of TLS 1.3 (0x7F and their number) count as TLS 1.3, and what is no version that has a
+  /// name doesn't count: GREASE (RFC 8701), and versions to come. `legacy`: the version if none counts. nil: malformed.
   private static func highestVersion(_ data: UnsafeRawBufferPointer, else legacy: UInt16) -> UInt16? {
     var cursor = ByteCursor(data)
     guard let list = cursor.list8(), cursor.isAtEnd, !list.isEmpty, list.count % 2 == 0 else { return nil }
     cursor = ByteCursor(list)
     var highest: UInt16?
     while let version = cursor.uint16() {
-      if version >> 8 == 3 { highest = max(highest ?? 0, version) }
+      let known: UInt16 = version >> 8 == 0x7F ? 0x0304 : version
+      if (0x0300...0x0304).contains(known) { highest = max(highest ?? 0, known) }
     }
     return highest ?? legacy
   }

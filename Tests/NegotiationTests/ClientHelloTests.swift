@@ -152,7 +152,11 @@ import Testing
 
   @Test func `a version of another major number doesn't count`() {
     #expect(Self.read(Hello.versions(0x0303, 0x0302)) == Self.facts("", [], 0x0303))
-    #expect(Self.read(Hello.versions(0xFAFA, 0x7F1C, 0x0301)) == Self.facts("", [], 0x0301))
+    #expect(Self.read(Hello.versions(0xFAFA, 0x7A7A, 0x0301)) == Self.facts("", [], 0x0301))
+    // Drafts of TLS 1.3, and a version to come.
+    #expect(Self.read(Hello.versions(0x7F1C)) == Self.facts("", [], 0x0304))
+    #expect(Self.read(Hello.versions(0x7F12, 0x0303)) == Self.facts("", [], 0x0304))
+    #expect(Self.read(Hello.versions(0x0305, 0x0304)) == Self.facts("", [], 0x0304))
     #expect(Self.read(Hello.versions(0xFAFA)) == Self.facts("", [], 0x0303))
   }
 
