@@ -19,7 +19,7 @@ enum ServerNames: Feature {
   ]
 
   /// `$server_name`
-  static let variable = FeatureVariable("server_name") { exchange, output in
+  static let variable = FeatureVariable("server_name", of: [.http, .stream]) { exchange, output in
     borrowing(exchange.server) { output.append($0.name) }
   }
   static let variables = [variable]

@@ -42,6 +42,31 @@ import Testing
     }
   }
 
+  @Test(arguments: [
+    ("a.test", "a.test"), ("other.test", "a.test"), ("x.b.test", "b.test"), ("c.test", "*.c.test"),
+    ("d1.test", #"~^d\d\.test$"#), ("A.test", "a.test"),
+  ])
+  func `server_name is the first name of the server block that the client's name selects`(
+    name: String, expected: String
+  ) throws {
+    let rig = try Rig.stream(
+      #"""
+      ssl_preread on;
+      server { listen 127.0.0.1:1; server_name A.test z.test; return "$server_name\n"; }
+      server { listen 127.0.0.1:1; server_name .b.test; return "$server_name\n"; }
+      server { listen 127.0.0.1:1; server_name *.c.test c.test; return "$server_name\n"; }
+      server { listen 127.0.0.1:1; server_name ~^d\d\.test$; return "$server_name\n"; }
+      """#)
+    let client = try TCPClient(rig)
+    client.say(PrereadHello(name: name).bytes)
+    #expect(client.heard() == "\(expected)\n" && client.hasEnd)
+  }
+
+  @Test func `server_name is empty in a server block without a name`() throws {
+    let rig = try Rig.stream("server { listen 127.0.0.1:1; return \"[$server_name]\"; }")
+    #expect(try TCPClient(rig).heard() == "[]")
+  }
+
   @Test func `each is of http, or of stream alone`() {
     for name in VariableNames.allOfStream {
       guard case .known = VariableNames.look(up: name, of: .stream) else {
