@@ -49,13 +49,14 @@ public enum SessionResult: String, CaseIterable, Sendable {
     }
   }
 
-  /// `$status`, with the codes that nginx documents for it.
+  /// `$status` as nginx has it, also where its documentation doesn't say so: 500 for a handshake that failed, and for a
+  /// certificate that was refused in it.
   var status: Int {
     switch self {
     case .ok, .passed, .clientBroke, .upstreamBroke, .timeout, .lifetime, .stopped: 200
-    case .proxyHeader, .negotiation, .preread, .handshake: 400
-    case .refusedAddress, .refusedCertificate, .refusedRule, .revoked: 403
-    case .error: 500
+    case .proxyHeader, .negotiation, .preread: 400
+    case .refusedAddress, .refusedRule, .revoked: 403
+    case .handshake, .refusedCertificate, .error: 500
     case .upstream: 502
     case .limited: 503
     }

@@ -204,7 +204,7 @@ import Testing
       _ = try wire.readToEnd()
     }
     #expect(upstream.connections == 0)
-    #expect(try await front.line().status == "400")
+    #expect(try await front.line().status == "500")
     try await front.endsWithoutSessions()
   }
 

@@ -35,6 +35,7 @@ import Testing
     var status: String {
       switch self {
       case .upstreamHandshake, .upstreamNegotiation: "502"
+      case .handshake, .halfOfHello, .handshakeAfterNegotiation: "500"
       case .preread, .halfOfPreread, .silence, .silentUpstream, .silentClient, .lifetime: "200"
       default: "400"
       }
