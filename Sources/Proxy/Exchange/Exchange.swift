@@ -491,7 +491,10 @@ final class Exchange {
     case .silent: progress.status = 444
     case .clientLeft, .clientTimedOut, .upstreamBroke, .workerStops, .failed: break
     }
-    let isLogged = streamRef._withUnsafeGuaranteedRef { !$0.isSubrequest || $0.subrequestWillEnd(self, reason) }
+    let isLogged = streamRef._withUnsafeGuaranteedRef { stream in
+      // As in nginx, a connection that has passed to another listener has only the lines of that one.
+      (!stream.isSubrequest || stream.subrequestWillEnd(self, reason)) && stream.sessionResult != .passed
+    }
     RequestCount.end(self, streamRef)
     if isLogged, location.hasAccessLogs { AccessRecord.write(self) }
     if isLogged, let tracer = location.tracer { SpanRecord.write(self, tracer) }

@@ -18,7 +18,8 @@ struct StreamPass: ContentFeature {
       "pass", .streamServer, .words(1...1, "ADDRESS:PORT | unix:PATH"),
       "Gives the connection to another `listen` of this configuration, of `http` too, as if that one had accepted it: by the"
         + " name in a ClientHello, one port can serve HTTP and others. It can have variables. The client stays who it was at"
-        + " the first listener: a unix socket that it passes to makes it no user of this machine.",
+        + " the first listener: a unix socket that it passes to makes it no user of this machine. The access log has the"
+        + " connection once, as the other listener's.",
       example: "pass 127.0.0.1:8443;", trust: .told)
   ]
 
