@@ -287,12 +287,20 @@ final class Exchange {
     let made = borrowing(location) { location in
       borrowing(worker) { location.content.handler(for: $0).map { Unmanaged.passRetained($0) } }
     }
-    // As in nginx: an `if` passed the request on, and a later one without content took it over.
-    guard let made else { return fail(ErrorResponse(target.hasPassed ? 500 : 404)) }
+    guard let made else { return failWithoutContent() }
     recycleHandler()
     handlerRef = made
     // Counted: a handler may end within the call.
     made.takeUnretainedValue().start(self)
+  }
+
+  private func failWithoutContent() {
+    if withStream({ $0.carriesRequests }) == false {
+      log(.error, "no handler for server")
+      return fail(ErrorResponse(500))
+    }
+    // As in nginx: an `if` passed the request on, and a later one without content took it over.
+    fail(ErrorResponse(target.hasPassed ? 500 : 404))
   }
 
   private func recycleHandler() {

@@ -150,9 +150,10 @@ extension SettingsBuilder {
     let places = Features.contents(of: .stream).compactMap { $0.line(in: scope)?.location }
     let contents = scope.directives.filter { places.contains($0.location) }
     if contents.isEmpty, tls?.rejectsHandshake != true {
-      error(
-        place, "no handler for server",
-        hint: "name what becomes of its connections: proxy_pass ADDRESS:PORT; or return TEXT; or pass ADDRESS:PORT;")
+      // As nginx since 1.25.5, which says nothing of it.
+      warning(
+        place, "no handler for server: each of its connections ends with the status 500",
+        hint: "name what becomes of them: proxy_pass ADDRESS:PORT; or return TEXT; or pass ADDRESS:PORT;")
     }
     for other in contents.dropFirst() {
       error(

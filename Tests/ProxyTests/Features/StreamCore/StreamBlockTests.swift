@@ -2,6 +2,7 @@ import Language
 import ConfigurationSupport
 @testable import Proxy
 import TLS
+import TestSupport
 import Testing
 import Upstream
 
@@ -33,11 +34,6 @@ import Upstream
     (
       "stream { server { return a; } }",
       "1:10 no \"listen\" is defined for server in stream | listen ADDRESS:PORT ssl;"
-    ),
-    (
-      "stream { server { listen 81; } }",
-      "1:10 no handler for server | name what becomes of its connections: proxy_pass ADDRESS:PORT; or return TEXT; or"
-        + " pass ADDRESS:PORT;"
     ),
     (
       "stream { server { listen 81; proxy_pass a; } }",
@@ -93,6 +89,22 @@ import Upstream
   ])
   func `what can't be meant has its place`(text: String, problem: String) {
     #expect(LoadedText(text).problems == [problem])
+  }
+
+  /// As nginx since 1.25.5, which says nothing of it.
+  @Test func `a server without content is told, and its sessions end with 500`() throws {
+    #expect(
+      LoadedText("stream { server { listen 81; } }").problems == [
+        "1:10 warning: no handler for server: each of its connections ends with the status 500"
+          + " | name what becomes of them: proxy_pass ADDRESS:PORT; or return TEXT; or pass ADDRESS:PORT;"
+      ])
+    let scene = try Scene()
+    defer { scene.end() }
+    let rig = try Rig.stream("server { listen 127.0.0.1:1; }", scene)
+    let client = try TCPClient(rig)
+    #expect(client.heard().isEmpty && client.hasEnd)
+    #expect(rig.accessLines(scene) == ["500"])
+    #expect(scene.text("error.log").contains("no handler for server"))
   }
 
   @Test(arguments: ["combined", "json", "f"])
