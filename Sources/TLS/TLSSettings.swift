@@ -77,6 +77,20 @@ public struct ConfCommand: Sendable, Hashable {
     self.value = value
     self.location = location
   }
+
+  /// Whether `Options SessionTicket` turns session tickets on, or `-SessionTicket` off; nil: the command says nothing of
+  /// them. OpenSSL can't be asked: sallyport makes its tickets itself, and so tells OpenSSL to make none.
+  public var sessionTickets: Bool? {
+    guard name.lowercased() == "options" else { return nil }
+    let options = value.split(separator: ",").map { $0.filter { $0 != " " }.lowercased() }
+    return options.compactMap { option in
+      switch option {
+      case "sessionticket", "+sessionticket": true
+      case "-sessionticket": false
+      default: nil
+      }
+    }.last
+  }
 }
 
 /// One `ssl_certificate` with its `ssl_certificate_key`. Without the key, the certificate file is a PKCS#12 file, or a

@@ -54,10 +54,6 @@ let meantDifferences: [(difference: String, reason: String)] = [
     "An empty page tells a user nothing. No client depends on the absence of a page."
   ),
   (
-    "`ssl_conf_command Options SessionTicket` doesn't turn session tickets on.",
-    "`ssl_session_tickets` decides, because sallyport makes the tickets itself: a ticket is bound to the client policy."
-  ),
-  (
     "A reload cuts requests in progress, tunnels too, whose client the new configuration doesn't verify, or denies by `ssl_client_allow` and `ssl_client_deny` (`ssl_revoked_connections`); with nginx they last.",
     "A tunnel, an event stream or a download can last for days. A revoked client must not keep it. `worker_shutdown_timeout` of the replaced configuration ends the tunnels of clients that are still admitted, as in nginx."
   ),

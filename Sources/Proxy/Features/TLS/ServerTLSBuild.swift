@@ -37,7 +37,8 @@ extension SettingsBuilder {
     tls.confCommands = confCommands(scope.list("ssl_conf_command"))
     tls.rejectsHandshake = scope.flag("ssl_reject_handshake") ?? false
     tls.sessionCache = sessionCache(scope.value("ssl_session_cache"))
-    tls.sessionTickets = scope.flag("ssl_session_tickets") ?? true
+    // As in nginx, the command is applied behind the directive.
+    tls.sessionTickets = tls.confCommands.compactMap(\.sessionTickets).last ?? scope.flag("ssl_session_tickets") ?? true
     readTicketKeys(scope, &tls)
     tls.clientStatus = clientStatus(scope)
     tls.stapling = stapling(scope)

@@ -44,6 +44,25 @@ import Testing
     }
   }
 
+  /// As in nginx, where OpenSSL gets the command behind the directive.
+  @Test(arguments: versions) func `ssl_conf_command turns tickets on that ssl_session_tickets turns off`(
+    version: String
+  ) async throws {
+    let scene = try Scene.ofTest(), cast = try Cast(scene)
+    let port = try scene.port()
+    _ = try await Sallyport.start(
+      scene,
+      configuration(
+        """
+        server { listen 127.0.0.1:\(port) ssl; server_name localhost; \(Cast.tls) ssl_session_tickets off;
+          ssl_conf_command Options SessionTicket; \(Self.answer) }
+        """))
+    let file = scene.path("session.pem")
+    _ = try await ask(scene, port, "localhost", version, identity: cast.alice, ["-sess_out", file])
+    let again = try await ask(scene, port, "localhost", version, identity: cast.alice, ["-sess_in", file])
+    #expect(again.text.contains("reused=r verify=SUCCESS dn=CN=alice"), "\(again.text)")
+  }
+
   @Test(arguments: versions) func `without tickets and cache nothing is resumed`(version: String) async throws {
     let scene = try Scene.ofTest(), cast = try Cast(scene)
     let port = try scene.port()

@@ -193,6 +193,21 @@ private let pair = "listen 443 ssl; ssl_certificate s.cer; ssl_certificate_key s
         == [])
   }
 
+  /// As in nginx: OpenSSL gets the command behind the directive.
+  @Test(arguments: [
+    ("ssl_session_tickets off; ssl_conf_command Options SessionTicket;", true),
+    ("ssl_session_tickets off; ssl_conf_command options ServerPreference,+sessionticket;", true),
+    ("ssl_conf_command Options -SessionTicket;", false),
+    ("ssl_conf_command Options -SessionTicket; ssl_conf_command Options SessionTicket;", true),
+    ("ssl_session_tickets off; ssl_conf_command Options PrioritizeChaCha;", false),
+    ("ssl_conf_command Options PrioritizeChaCha;", true), ("ssl_session_tickets off;", false),
+  ])
+  func `ssl_conf_command decides about session tickets, too`(lines: String, hasTickets: Bool) throws {
+    let loaded = server(pair + lines)
+    #expect(loaded.errors == [])
+    #expect(try #require(loaded.settings?.http.servers.first?.tls).sessionTickets == hasTickets)
+  }
+
   @Test func `a server that rejects every handshake needs no certificate`() {
     #expect(server("listen 443 ssl; ssl_reject_handshake on;").problems == [])
   }
