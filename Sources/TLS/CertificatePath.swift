@@ -163,10 +163,12 @@ public enum PresentedCertificate: Sendable, Hashable {
   case named(NamedCertificate)
 }
 
-/// `ssl_certificate_cache`. nginx counts certificates and keys; sallyport counts pairs.
+/// `ssl_certificate_cache`
 public struct CertificateCacheSettings: Sendable, Hashable {
-  /// The largest number of pairs.
+  /// The largest number of certificates and keys: as in nginx, each counts.
   public var max: Int
+  /// The largest number of pairs of a certificate and its key, at least 1.
+  public var pairs: Int { Swift.max(1, max / 2) }
   /// Seconds without use after which a pair is dropped.
   public var inactive = 10
   /// Seconds after which a pair's files are looked at again.

@@ -60,7 +60,7 @@ package final class CertificateStore: Sendable {
     keepsPairs = cache != nil
     let pairs = cache.map {
       RecentlyUsed<CertificateSource, Pair>(
-        limit: $0.max, inactive: MonotonicClock.milliseconds(ofSeconds: $0.inactive))
+        limit: $0.pairs, inactive: MonotonicClock.milliseconds(ofSeconds: $0.inactive))
     }
     state = Mutex(
       State(pairs: pairs, failures: RecentlyUsed(limit: Self.failureLimit, inactive: Self.failureTime)))

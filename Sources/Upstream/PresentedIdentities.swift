@@ -12,7 +12,7 @@ public enum PresentedIdentityCache: Sendable, Hashable {
   case kept(CertificateCacheSettings)
 
   /// The largest number of certificates. `off` keeps those that are being loaded.
-  var limit: Int { if case .kept(let settings) = self { settings.max } else { 256 } }
+  var limit: Int { if case .kept(let settings) = self { settings.pairs } else { 256 } }
 
   /// Milliseconds after which an entry's files are looked at again.
   var lookInterval: UInt64 {

@@ -112,7 +112,9 @@ extension SettingsBuilder {
       switch (parts[0], parts.count == 2 ? parts[1] : "") {
       case ("max", let text):
         guard let number = Quantity.number(text), (1...100_000).contains(number) else {
-          error(word.location, "invalid parameter \"\(word.text)\"", hint: "max=1 to max=100000: pairs to keep")
+          error(
+            word.location, "invalid parameter \"\(word.text)\"",
+            hint: "max=1 to max=100000: certificates and keys to keep")
           return nil
         }
         max = number

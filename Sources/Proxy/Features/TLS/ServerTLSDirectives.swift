@@ -24,7 +24,7 @@ enum ServerTLS: Feature {
     ).option("--key"),
     .value(
       "ssl_certificate_cache", levels, .words(1...3, "off | max=NUMBER [inactive=TIME] [valid=TIME]"), "off",
-      "How many certificates with variables, each with its key, stay in memory; those not used for `inactive` (10s) are dropped. After `valid` (60s), sallyport looks whether the files have changed.",
+      "How many certificates with variables, and keys of such, stay in memory: a certificate and its key count as two. Those not used for `inactive` (10s) are dropped. After `valid` (60s), sallyport looks whether the files have changed.",
       example: "ssl_certificate_cache max=1000 inactive=1h valid=1m;", trust: .none),
     .value(
       "ssl_password_file", levels, .words(1...1, "MATERIAL"), "",

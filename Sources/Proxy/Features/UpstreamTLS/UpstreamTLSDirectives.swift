@@ -69,8 +69,8 @@ enum UpstreamTLS: Feature {
     ).option("--upstream-key"),
     .value(
       "proxy_ssl_certificate_cache", levels, .words(1...3, "off | max=NUMBER [inactive=TIME] [valid=TIME]"),
-      "max=256 inactive=30s valid=4s (nginx: off)",
-      "How many certificates whose names have variables a worker keeps, how long without use, and how long until it looks at their files again. `off` reads the files for each request, and no kept connection serves another one.",
+      "max=512 inactive=30s valid=4s (nginx: off)",
+      "How many certificates whose names have variables, and keys of such, a worker keeps (a certificate and its key count as two), how long without use, and how long until it looks at their files again. `off` reads the files for each request, and no kept connection serves another one.",
       example: "proxy_ssl_certificate_cache max=100 inactive=1h valid=1m;", trust: .none),
     .value(
       "proxy_ssl_password_file", levels, .words(1...1, "MATERIAL"), "",

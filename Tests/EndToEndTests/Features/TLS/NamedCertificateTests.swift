@@ -227,7 +227,7 @@ import Testing
     let scene = try Scene.ofTest()
     let names = ["a.test", "b.test", "c.test"]
     let (_, port, authority) = try await stage(
-      scene, "\(Self.pair) ssl_certificate_cache max=2 inactive=1h valid=1h;", names: names)
+      scene, "\(Self.pair) ssl_certificate_cache max=4 inactive=1h valid=1h;", names: names)
     for name in ["a.test", "b.test", "a.test", "c.test"] { _ = try await shown(scene, port, name) }
     for name in names { _ = try scene.identity("certs/\(name)", authority.server(names: ["new-\(name)"])) }
     #expect(try await shown(scene, port, "a.test") == "CN=a.test")

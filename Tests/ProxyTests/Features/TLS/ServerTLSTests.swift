@@ -94,7 +94,7 @@ private let pair = "listen 443 ssl; ssl_certificate s.cer; ssl_certificate_key s
     ),
     (
       "listen 443 ssl; ssl_certificate $ssl_server_name.pem; ssl_certificate_key k;\nssl_certificate_cache max=0;",
-      "3:23 invalid parameter \"max=0\" | max=1 to max=100000: pairs to keep"
+      "3:23 invalid parameter \"max=0\" | max=1 to max=100000: certificates and keys to keep"
     ),
     (
       pair + "ssl_buffer_size 64k;",
