@@ -141,13 +141,19 @@ public enum AcceptedProtocols: Sendable, Hashable {
   /// The names as the extension has them; nil if they are not compared.
   var list: [UInt8]? {
     guard case .names(let names) = self else { return nil }
-    return AcceptedProtocols.list(names)
+    return OfferedProtocols(names.map { Array($0.utf8) }).list
   }
+}
 
-  /// Each name after its length (RFC 7301 §3.1). A name of another length than 1 to 255 bytes is left out.
-  static func list(_ names: [String]) -> [UInt8] {
-    names.filter { (1...255).contains($0.utf8.count) }
-      .flatMap { [UInt8(truncatingIfNeeded: $0.utf8.count)] + Array($0.utf8) }
+/// The names that ALPN offers, in order.
+public struct OfferedProtocols: Sendable, Hashable {
+  /// Each name after its length (RFC 7301 §3.1).
+  let list: [UInt8]
+  public var isEmpty: Bool { list.isEmpty }
+
+  /// A name of another length than 1 to 255 bytes is left out.
+  public init(_ names: [[UInt8]]) {
+    list = names.filter { (1...255).contains($0.count) }.flatMap { [UInt8(truncatingIfNeeded: $0.count)] + $0 }
   }
 }
 

@@ -132,9 +132,10 @@ public final class TLSStream: ByteStream {
   }
 
   /// Makes the client side, over a connecting socket. `name`: for SNI and the name check. `address`: part of the
-  /// session's key.
+  /// session's key. `protocols`: what ALPN offers; empty: what the context offers.
   public init(
-    connecting descriptor: Int32, loop: EventLoop, context: UpstreamTLSContext, name: String, address: String
+    connecting descriptor: Int32, loop: EventLoop, context: UpstreamTLSContext, name: String, address: String,
+    protocols: OfferedProtocols = OfferedProtocols([])
   ) throws(SocketError) {
     let key = UpstreamTLSContext.SessionKey(address: address, name: name)
     side = .client(context, name: name, key: key)
@@ -145,6 +146,12 @@ public final class TLSStream: ByteStream {
     // RFC 6066 §3 forbids literal addresses in SNI.
     if context.settings.sendsServerName, !name.isEmpty, SocketAddress(literal: name, port: 0) == nil {
       _ = copenssl_set_tlsext_host_name(ssl, name)
+    }
+    if !protocols.isEmpty, SSL_set_alpn_protos(ssl, protocols.list, UInt32(protocols.list.count)) != 0 {
+      // Without memory for its offer, the connection must not begin with another one.
+      SSL_free(ssl)
+      self.ssl = nil
+      return
     }
     if context.settings.reusesSessions { provenAt = context.resume(ssl, for: key, now: loop.now) }
   }

@@ -109,7 +109,7 @@ public final class UpstreamTLSContext: @unchecked Sendable {
     try ContextBasics.setCiphers(settings.effectiveCiphers, on: handle)
     try ContextBasics.setGroups(settings.curves, of: settings.curvesDirective, on: handle)
     if let identity = material.identity { try ContextBasics.use(identity, on: handle) }
-    let offered = AcceptedProtocols.list(settings.offersHTTP2 ? ["h2"] : settings.protocols)
+    let offered = OfferedProtocols((settings.offersHTTP2 ? ["h2"] : settings.protocols).map { Array($0.utf8) }).list
     if !offered.isEmpty {
       guard SSL_CTX_set_alpn_protos(handle, offered, UInt32(offered.count)) == 0 else {
         throw TLSSettingsError("ALPN: \(OpenSSLReasons.words())")

@@ -253,7 +253,8 @@ public final class UpstreamGroup {
         return session(stream, nil, server, trust)
       }
       let stream = try TLSStream(
-        connecting: descriptor, loop: loop, context: context, name: trust.name, address: address.description)
+        connecting: descriptor, loop: loop, context: context, name: trust.name, address: address.description,
+        protocols: trust.protocols)
       stream.preamble = trust.origin.header
       return session(stream, stream, server, trust)
     } catch {

@@ -17,12 +17,16 @@ public final class UpstreamTrust: Sendable {
   public let negotiation: UpstreamNegotiation?
   /// How its connections begin.
   public let origin: ConnectionOrigin
+  /// What ALPN offers where a request or session has a say in it; empty: what the context offers.
+  public let protocols: OfferedProtocols
 
   public init(
     context: UpstreamTLSContext?, name: String, connection: UpstreamConnection = .http1,
-    origin: ConnectionOrigin = ConnectionOrigin(), negotiation: UpstreamNegotiation? = nil
+    origin: ConnectionOrigin = ConnectionOrigin(), negotiation: UpstreamNegotiation? = nil,
+    protocols: OfferedProtocols = OfferedProtocols([])
   ) {
     self.negotiation = negotiation
+    self.protocols = protocols
     self.context = context
     self.name = context == nil ? "" : name
     self.connection = connection
@@ -33,9 +37,11 @@ public final class UpstreamTrust: Sendable {
   package init(
     context: UpstreamTLSContext?, name: String, connection: UpstreamConnection,
     boundTo user: (any AnyObject & Sendable)?,
-    origin: ConnectionOrigin = ConnectionOrigin(), negotiation: UpstreamNegotiation? = nil
+    origin: ConnectionOrigin = ConnectionOrigin(), negotiation: UpstreamNegotiation? = nil,
+    protocols: OfferedProtocols = OfferedProtocols([])
   ) {
     self.negotiation = negotiation
+    self.protocols = protocols
     self.origin = origin
     self.context = context
     self.connection = connection
@@ -46,7 +52,7 @@ public final class UpstreamTrust: Sendable {
   func isSame(as other: UpstreamTrust) -> Bool {
     self === other
       || (context === other.context && name == other.name && user === other.user && connection == other.connection
-        && origin == other.origin)
+        && origin == other.origin && protocols == other.protocols)
   }
 }
 

@@ -4,11 +4,13 @@ import Testing
 
 /// What a server takes of the names that clients offer by ALPN (RFC 7301).
 @Suite struct `Names of ALPN` {
+  private func list(_ names: [String]) -> [UInt8] { OfferedProtocols(names.map { Array($0.utf8) }).list }
+
   @Test func `a list has each name after its length`() {
-    #expect(AcceptedProtocols.list(["h2", "x"]) == [2, 0x68, 0x32, 1, 0x78])
-    #expect(AcceptedProtocols.list([]) == [])
+    #expect(list(["h2", "x"]) == [2, 0x68, 0x32, 1, 0x78])
+    #expect(list([]) == [])
     let long = String(repeating: "a", count: 255)
-    #expect(AcceptedProtocols.list(["", long + "a", long]) == [255] + Array(long.utf8))
+    #expect(list(["", long + "a", long]) == [255] + Array(long.utf8))
     #expect(AcceptedProtocols.http.list == nil && AcceptedProtocols.any.list == nil)
     #expect(AcceptedProtocols.names(["x"]).list == [1, 0x78])
   }
@@ -18,11 +20,11 @@ import Testing
   }
 
   @Test func `the server's order decides`() {
-    let offered = AcceptedProtocols.list(["a", "bc", "d"])
-    #expect(Self.place(AcceptedProtocols.list(["d", "a"]), offered) == 6..<7)
-    #expect(Self.place(AcceptedProtocols.list(["x", "bc"]), offered) == 3..<5)
-    #expect(Self.place(AcceptedProtocols.list(["x", "b", "bcd", "A"]), offered) == nil)
-    #expect(Self.place([], offered) == nil && Self.place(AcceptedProtocols.list(["a"]), []) == nil)
+    let offered = list(["a", "bc", "d"])
+    #expect(Self.place(list(["d", "a"]), offered) == 6..<7)
+    #expect(Self.place(list(["x", "bc"]), offered) == 3..<5)
+    #expect(Self.place(list(["x", "b", "bcd", "A"]), offered) == nil)
+    #expect(Self.place([], offered) == nil && Self.place(list(["a"]), []) == nil)
   }
 
   @Test(arguments: [[5, 0x61], [1], [0, 0, 0], [255, 1, 0x61], [1, 0x62, 9, 0x61]] as [[UInt8]])

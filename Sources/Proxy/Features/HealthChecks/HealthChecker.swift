@@ -45,9 +45,13 @@ final class HealthChecker: EventTarget {
     self.health = health
     request = HealthCheckRequest(check.settings, of: pass, serverName: check.serverName)
     version = pass.version
+    let protocols = (pass.tcp?.offeredProtocols ?? []).compactMap {
+      pass.withoutClient($0, serverName: check.serverName)
+    }
     trust = UpstreamTrust(
       context: context, name: ProxyPassSettings.nameForTLS(tlsName), connection: pass.version.connection,
-      origin: pass.origin.ofOwnConnections, negotiation: pass.negotiationOfOwnConnections)
+      origin: pass.origin.ofOwnConnections, negotiation: pass.negotiationOfOwnConnections,
+      protocols: OfferedProtocols(protocols))
     attemptSettings = AttemptSettings(
       timeouts: pass.timeouts,
       headLimits: HeadLimits(

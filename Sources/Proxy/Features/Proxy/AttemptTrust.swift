@@ -7,15 +7,17 @@ extension UpstreamHandler {
   /// Begins an attempt where the request has a say in group, trust, user or origin.
   func connect(_ exchange: Exchange, _ pass: LiveProxyPass, again: Int?) {
     guard let group else { return }
-    guard let origin = pass.origin.make(for: exchange) else { return exchange.fail(ErrorResponse(500)) }
+    guard let origin = pass.origin.make(for: exchange), let protocols = pass.protocols(exchange) else {
+      return exchange.fail(ErrorResponse(500))
+    }
     let context = dynamic.map(\.security.context) ?? pass.context
     if let identity = pass.identity, let context {
       // The request names the certificate to present. Without that certificate, no request goes to an upstream.
       return identity.find(for: exchange, context) { [self] context in
-        attempt.begin(group, trust(exchange, pass, context, origin), pass.attempt, again: again)
+        attempt.begin(group, trust(exchange, pass, context, origin, protocols), pass.attempt, again: again)
       }
     }
-    attempt.begin(group, trust(exchange, pass, context, origin), pass.attempt, again: again)
+    attempt.begin(group, trust(exchange, pass, context, origin, protocols), pass.attempt, again: again)
   }
 
   /// The scheme of the target; nil while the handler serves nobody.
@@ -27,14 +29,15 @@ extension UpstreamHandler {
   }
 
   private func trust(
-    _ exchange: Exchange, _ pass: LiveProxyPass, _ context: UpstreamTLSContext?, _ origin: ConnectionOrigin
+    _ exchange: Exchange, _ pass: LiveProxyPass, _ context: UpstreamTLSContext?, _ origin: ConnectionOrigin,
+    _ protocols: OfferedProtocols
   ) -> UpstreamTrust {
     // A connection that tells of one client is nobody else's, not even the same user's.
     let user = connectionUser(exchange, pass)
     if user == nil, context === pass.context, let settled = pass.trust { return settled }
     return UpstreamTrust(
       context: context, name: pass.nameForTLS(exchange), connection: pass.settings.version.connection, boundTo: user,
-      origin: origin, negotiation: pass.negotiation)
+      origin: origin, negotiation: pass.negotiation, protocols: protocols)
   }
 }
 

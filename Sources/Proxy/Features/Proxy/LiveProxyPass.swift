@@ -37,6 +37,8 @@ final class LiveProxyPass: LiveContent {
   let attempt: AttemptSettings
   /// What is said to the upstream before TLS, or before the client's bytes; nil: nothing.
   let negotiation: UpstreamNegotiation?
+  /// `proxy_ssl_alpn` with variables; empty: `context` has the names.
+  private let offeredProtocols: [CompiledTemplate]
   /// Bytes of a response that may wait for the client.
   let bufferTotal: Int
   let setFields: LiveFieldBlock
@@ -116,8 +118,10 @@ final class LiveProxyPass: LiveContent {
       UpstreamNegotiation($0.kind, goal: $0.goal, name: Sockets.hostName)
     }
     self.negotiation = negotiation
+    let offered = settings.tcp?.offeredProtocols.map(\.compiled) ?? []
+    self.offeredProtocols = offered
     self.trust = settings.tlsName.constant.flatMap { [context] name in
-      origin.settled.map {
+      (offered.isEmpty ? origin.settled : nil).map {
         UpstreamTrust(
           context: context, name: ProxyPassSettings.nameForTLS(name), connection: settings.version.connection,
           origin: $0, negotiation: negotiation)
@@ -229,6 +233,18 @@ final class LiveProxyPass: LiveContent {
 extension LiveProxyPass {
   /// `proxy_ssl_name` for an exchange, without the port that $proxy_host or $http_host may bring (nginx takes it off too).
   func nameForTLS(_ exchange: Exchange) -> String { ProxyPassSettings.nameForTLS(tlsName.bytes(exchange)) }
+}
+
+extension LiveProxyPass {
+  /// What ALPN offers for an exchange; empty: what the TLS context offers. nil: a value is no name, which the log has.
+  func protocols(_ exchange: Exchange) -> OfferedProtocols? {
+    let names = offeredProtocols.map { $0.bytes(exchange) }
+    if let name = names.first(where: { $0.count > 255 }) {
+      exchange.log(.error, "a protocol of \(name.count) bytes in \"proxy_ssl_alpn\", which takes 255 at most")
+      return nil
+    }
+    return OfferedProtocols(names)
+  }
 }
 
 /// The user of a connection that no other request may share; compared by identity.

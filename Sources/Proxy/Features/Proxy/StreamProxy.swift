@@ -26,7 +26,8 @@ enum StreamProxy: Feature {
       trust: .told),
     .value(
       "proxy_ssl_alpn", .everyStream, .words(1...Int.max, "PROTOCOL …"), "",
-      "The protocols that sallyport offers the upstream by ALPN (RFC 7301).", example: "proxy_ssl_alpn postgresql;"),
+      "The protocols that sallyport offers the upstream by ALPN (RFC 7301). They can have variables; an empty value offers"
+        + " nothing.", example: "proxy_ssl_alpn postgresql;"),
     .value(
       "proxy_timeout", .everyStream, .milliseconds, "10m",
       "How long a connection may be silent in both directions before it ends.", example: "proxy_timeout 1h;",
@@ -67,6 +68,8 @@ public struct TCPPassSettings: Sendable {
   public var bufferSize = 16 * 1024
   public var uploadRate: Template?
   public var downloadRate: Template?
+  /// `proxy_ssl_alpn` with variables, each a name; empty: the TLS settings have the names.
+  public var offeredProtocols: [Template] = []
   /// `proxy_half_close`
   public var keepsHalfOpen = false
   /// What is said to the upstream before its protocol.
@@ -96,8 +99,12 @@ extension SettingsBuilder {
     let name = url.authority.map { Template(literal: $0.nameForTLS) } ?? Template([.variable(.simple(.proxy_host))])
     let tlsName = scope.tlsNameLine.map { template($0, 0) } ?? name
     var tls = facts.mayUseTLS ? upstreamTLS(scope, facts, .tcp) : nil
-    if let line = scope.value("proxy_ssl_alpn") { tls?.protocols = protocolNames(line) }
     var tcp = TCPPassSettings()
+    if let line = scope.value("proxy_ssl_alpn") {
+      tcp.offeredProtocols = line.hasVariables ? line.arguments.map { template($0) } : []
+      // As in nginx, "" takes the place of the names outside, and is none.
+      tls?.protocols = line.hasVariables ? [] : protocolNames(line.arguments.filter { !$0.text.isEmpty }, of: line)
+    }
     tcp.timeout = scope.milliseconds("proxy_timeout") ?? tcp.timeout
     tcp.bufferSize = headBufferSize(scope)
     tcp.keepsHalfOpen = scope.flag("proxy_half_close") ?? false

@@ -69,7 +69,7 @@ struct StreamCore: LocationFeature {
   /// The names of `ssl_alpn`; nil: ALPN selects nothing.
   static func applicationProtocols(_ scope: Scope, _ builder: inout SettingsBuilder) -> [String]? {
     guard let line = scope.value("ssl_alpn") else { return nil }
-    return builder.protocolNames(line)
+    return builder.protocolNames(line.arguments, of: line)
   }
 }
 
@@ -87,8 +87,8 @@ public struct StreamServerSettings: Sendable, Hashable {
 
 extension SettingsBuilder {
   /// The names of an ALPN directive, 1 to 255 bytes each.
-  mutating func protocolNames(_ line: Directive) -> [String] {
-    line.arguments.compactMap { word in
+  mutating func protocolNames(_ words: [Word], of line: Directive) -> [String] {
+    words.compactMap { word in
       if (1...255).contains(word.text.utf8.count) { return word.text }
       error(
         word.location, "invalid protocol \"\(word.text)\" in \"\(line.name)\" directive",

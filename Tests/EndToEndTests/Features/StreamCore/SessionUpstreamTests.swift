@@ -1,4 +1,5 @@
 import Crypto
+import Foundation
 import Glibc
 import TestSupport
 import Testing
@@ -191,6 +192,57 @@ import Testing
     #expect(identity.certificate == scene.path("upstream.pem"))
     let told = String(decoding: sink.received.first ?? [], as: UTF8.self)
     #expect(told.contains("alice") && told.contains("up.test") && told.contains("postgresql"), "\(told)")
+  }
+
+  /// Both servers take connections at once, and one of them is slow to speak.
+  @Test(arguments: ["first_byte", "last_byte", "first_byte inflight"])
+  func `least_time takes the server whose sessions come sooner`(time: String) async throws {
+    let scene = try Scene.ofTest()
+    let slow = try ScriptedUpstream(scene) { wire, _ in
+      Thread.sleep(forTimeInterval: 0.4)
+      try wire.write("slow\n")
+    }
+    let fast = try ScriptedUpstream(scene) { wire, _ in try wire.write("fast\n") }
+    let front = try await StreamFront(
+      scene, to: "group",
+      stream: """
+        upstream group { least_time \(time); server 127.0.0.1:\(slow.port); server 127.0.0.1:\(fast.port); }
+        """, workers: 1)
+    var heard: [String] = []
+    for _ in 0..<8 { heard.append(try await front.talk { try $0.textToEnd() }) }
+    // Each is tried before its time is known.
+    #expect(heard.prefix(2).sorted() == ["fast\n", "slow\n"], "\(heard)")
+    #expect(heard.dropFirst(2).allSatisfy { $0 == "fast\n" }, "\(heard)")
+    #expect(slow.connections == 1 && fast.connections == 7)
+  }
+
+  @Test func `ALPN offers several names, and those that variables have`() async throws {
+    let scene = try Scene.ofTest(), cast = try Cast(scene)
+    _ = try scene.identity("upstream", cast.authority.server(names: ["up.test"]))
+    let upstream = try scene.port(), ports = try (0..<4).map { _ in try scene.port() }
+    let long = String(repeating: "x", count: 256)
+    let offers = ["unknown second", "$wanted first", "$none $none", "first $long"]
+    let fronts = zip(ports, offers).map { port, names in
+      """
+      server { listen 127.0.0.1:\(port); set $wanted third; set $none ""; set $long \(long); proxy_pass 127.0.0.1:\(upstream);
+        proxy_ssl on; proxy_ssl_trusted_certificate ca.pem; proxy_ssl_name up.test; proxy_ssl_alpn \(names); }
+
+      """
+    }
+    let daemon = try await Sallyport.start(
+      scene,
+      streamConfiguration(
+        fronts.joined() + """
+          server { listen 127.0.0.1:\(upstream) ssl; ssl_certificate upstream.pem; ssl_certificate_key upstream.key;
+            ssl_alpn third first second; return "[$ssl_alpn_protocol]"; }
+          """, workers: 1))
+    var heard: [String] = []
+    for port in ports { heard.append(try await scene.talk(port) { try $0.textToEnd() }) }
+    #expect(heard == ["[second]", "[third]", "[]", ""])
+    try await daemon.logged("[error]", "a protocol of 256 bytes in \"proxy_ssl_alpn\"")
+    try await until("the line of the refused session") {
+      StreamLine.all(scene, ports[3]).map(\.status) == ["500"]
+    }
   }
 
   // MARK: The access log

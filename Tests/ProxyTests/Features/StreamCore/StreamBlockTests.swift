@@ -284,6 +284,14 @@ import Upstream
       passes.allSatisfy { $0.uploadRate != nil } && servers.map { $0.stream?.handshakeTimeout } == [3_000, 3_000])
   }
 
+  @Test func `proxy_ssl_alpn takes several names, variables, and "" for none`() throws {
+    let tls = "proxy_pass a:1; proxy_ssl on; proxy_ssl_trusted_certificate ca.pem;"
+    for (names, constant, count) in [("x y", ["x", "y"], 0), ("x $remote_addr", [], 2), (#""""#, [], 0)] {
+      let pass = try #require(Self.server("\(tls) proxy_ssl_alpn \(names);")?.root[ProxyPassSettings.self])
+      #expect(pass.tls?.protocols == constant && pass.tcp?.offeredProtocols.count == count, "\(names)")
+    }
+  }
+
   @Test func `TLS to an upstream needs trust, as in http`() throws {
     #expect(
       LoadedText.streamServer("proxy_ssl on;\nproxy_pass a:1;").errors.first?.hasPrefix(
