@@ -185,7 +185,7 @@ public final class TCPUpstreamStream: UpstreamStream {
   public override var isOpen: Bool { tcp.phase == .open }
 
   override func open() {
-    noteHead()
+    if !session.group.measuresFirstByte { noteHead() }
     noteConnected()
     withObserver { $0.attemptDidOpen(self) }
   }
@@ -234,6 +234,7 @@ public final class TCPUpstreamStream: UpstreamStream {
     if !isPaused, !early.isEmpty, tcp.phase == .open {
       let bytes = early
       early = []
+      noteHead()
       bytesReceived &+= UInt64(bytes.count)
       withObserver { observer in bytes.withUnsafeBytes { observer.tunnelBytes($0) } }
     }
@@ -245,6 +246,7 @@ public final class TCPUpstreamStream: UpstreamStream {
       case .bytes(let count):
         taken += count
         if allowance != Int.max { allowance -= count }
+        if bytesReceived == 0 { noteHead() }
         bytesReceived &+= UInt64(count)
         withObserver { $0.tunnelBytes(UnsafeRawBufferPointer(rebasing: loop.readBuffer[..<count])) }
       case .wouldBlock: return

@@ -20,6 +20,8 @@ public final class UpstreamGroup {
   public let asksRequest: Bool
   /// Whether the method needs to know how long responses take.
   let measuresTime: Bool
+  /// Whether the time that counts in a session of `stream` is that of its first byte.
+  let measuresFirstByte: Bool
   private(set) var balancer: Balancer
   /// With `zone`, in place of `balancer`.
   let shared: SharedBalancer?
@@ -80,6 +82,7 @@ public final class UpstreamGroup {
     self.failures = TroubledServers(servers: group.servers.count)
     self.asksRequest = group.settings.asksRequest
     self.measuresTime = group.settings.method.measuresTime
+    self.measuresFirstByte = group.settings.method.time == .firstByte
     let plan = Balancer.Plan(group)
     self.shared =
       list?.list.balancer

@@ -79,7 +79,8 @@ public class UpstreamStream: EventTarget {
     other.ticket = nil
   }
 
-  /// Notes that the head of the final response has come.
+  /// Notes that the head of the final response has come; in `stream`, that the time of the group's method has. Only the
+  /// first call counts.
   @inline(__always)
   final func noteHead() { if clock != nil { tellHead() } }
 

@@ -77,7 +77,7 @@ private enum Given {
   /// Every server once, and then nobody: whatever the method.
   @Test(
     arguments: [
-      .hash, .consistentHash, .addressHash, .leastConnections, .leastTime(.header, countsInFlight: true), .random,
+      .hash, .consistentHash, .addressHash, .leastConnections, .leastTime(.firstByte, countsInFlight: true), .random,
       .randomTwo(nil), .randomTwo(.lastByte), .roundRobin, .leastTime(.lastByte, countsInFlight: false),
     ] as [BalanceMethod])
   func `try each usable server once`(method: BalanceMethod) {
@@ -158,7 +158,7 @@ private enum Given {
     return ticket.index
   }
 
-  @Test(arguments: [BalanceMethod.ResponseTime.header, .lastByte])
+  @Test(arguments: [BalanceMethod.ResponseTime.firstByte, .lastByte])
   func `least_time takes the faster one`(time: BalanceMethod.ResponseTime) {
     var balancer = Balancer(
       peers: [Given.peer(), Given.peer()], method: .leastTime(time, countsInFlight: false))
@@ -171,12 +171,12 @@ private enum Given {
       let (header, whole) = times(ticket.index)
       balancer.end(ticket, .success, AttemptTimes(header: header, whole: whole), now: 2)
     }
-    #expect(pick(&balancer, Selection(), now: 3) == (time == .header ? 1 : 0))
+    #expect(pick(&balancer, Selection(), now: 3) == (time == .firstByte ? 1 : 0))
   }
 
   @Test func `least_time prefers no server that only fails, and with inflight none that doesn't answer`() {
     var balancer = Balancer(
-      peers: [Given.peer(maxFails: 0), Given.peer(maxFails: 0)], method: .leastTime(.header, countsInFlight: true))
+      peers: [Given.peer(maxFails: 0), Given.peer(maxFails: 0)], method: .leastTime(.firstByte, countsInFlight: true))
     var selection = Selection()
     // One request hangs at a server; ten seconds later everybody goes to the other.
     guard let hanging = balancer.pick(now: 20_000, &selection) else { Issue.record("no server"); return }
@@ -187,6 +187,22 @@ private enum Given {
     balancer.end(hanging, .failure, AttemptTimes(header: nil, whole: 11_000), now: 31_000)
     #expect(balancer.peers.allSatisfy { $0.times.inFlight == 0 && $0.active == 0 })
     #expect(balancer.peers[hanging.index].times != balancer.peers[other].times)
+  }
+
+  /// `connect` and `first_byte`: what has come ends the flight, however long the session goes on.
+  @Test(arguments: [BalanceMethod.ResponseTime.connect, .firstByte])
+  func `a session whose time has come is in flight no more`(time: BalanceMethod.ResponseTime) {
+    var balancer = Balancer(
+      peers: [Given.peer(), Given.peer()], method: .leastTime(time, countsInFlight: true))
+    var selection = Selection()
+    guard let ticket = balancer.pick(now: 1000, &selection) else { Issue.record("no server"); return }
+    balancer.headDidCome(ticket, after: 30, now: 1030)
+    #expect(balancer.peers[ticket.index].times.inFlight == 0 && balancer.peers[ticket.index].active == 1)
+    var times = AttemptTimes(header: 30, whole: 90_000)
+    times.hasToldHead = true
+    balancer.end(ticket, .success, times, now: 91_000)
+    #expect(balancer.peers[ticket.index].times.inFlight == 0 && balancer.peers[ticket.index].active == 0)
+    #expect(balancer.peers[ticket.index].times.estimate(time, active: 0, isIdleFor: 0) == 40)
   }
 
   @Test func `random goes by weight, and two drops the busier one`() {
@@ -206,7 +222,7 @@ private enum Given {
 
   @Test func `huge and absurd weights do no harm`() {
     for method: BalanceMethod in [
-      .roundRobin, .hash, .leastConnections, .random, .leastTime(.header, countsInFlight: true),
+      .roundRobin, .hash, .leastConnections, .random, .leastTime(.firstByte, countsInFlight: true),
     ] {
       var balancer = Balancer(
         peers: [Given.peer(.max, slowStart: .max), Given.peer(0), Given.peer(.min)], method: method)
@@ -238,7 +254,7 @@ private enum Given {
   @Test(
     arguments: [
       .roundRobin, .hash, .consistentHash, .leastConnections, .random, .randomTwo(nil),
-      .leastTime(.header, countsInFlight: false),
+      .leastTime(.firstByte, countsInFlight: false),
     ] as [BalanceMethod])
   func `goes to it, though it drains, but not if it is down, full, failed or tried`(method: BalanceMethod) {
     let ring = HashRing([("a", 1), ("b", 1), ("c", 1)])

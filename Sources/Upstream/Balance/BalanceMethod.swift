@@ -10,23 +10,39 @@ public enum BalanceMethod: Sendable, Hashable {
   case addressHash
   /// `least_conn`
   case leastConnections
-  /// `least_time header|last_byte [inflight]`. `countsInFlight`: an attempt without a response counts with its age.
+  /// `least_time` with a time and `inflight`. `countsInFlight`: an attempt before that time counts with its age.
   case leastTime(ResponseTime, countsInFlight: Bool)
   /// `random`
   case random
-  /// `random two [least_conn]`, `random two least_time=header|last_byte`. nil: by connections.
+  /// `random two [least_conn]`, `random two least_time=…`. nil: by connections.
   case randomTwo(ResponseTime?)
 
-  /// Which time of a response counts.
+  /// Which time of an attempt counts.
   public enum ResponseTime: Sendable, Hashable {
-    case header, lastByte
+    /// In `stream`: until the server has taken the connection, and the handshake is over.
+    case connect
+    /// Until the head of the response, or the first byte of a session.
+    case firstByte
+    case lastByte
+  }
+
+  /// The time that the method compares; nil: none.
+  var time: ResponseTime? {
+    switch self {
+    case .leastTime(let time, _): time
+    case .randomTwo(let time): time
+    case .roundRobin, .hash, .consistentHash, .addressHash, .leastConnections, .random: nil
+    }
   }
 
   /// Whether the method needs to know how long responses take.
-  var measuresTime: Bool {
+  var measuresTime: Bool { time != nil }
+
+  /// Whether an attempt is in flight no more once its time has come, before its end.
+  var endsFlightEarly: Bool {
     switch self {
-    case .leastTime, .randomTwo(.some): true
-    case .roundRobin, .hash, .consistentHash, .addressHash, .leastConnections, .random, .randomTwo(nil): false
+    case .leastTime(.connect, countsInFlight: true), .leastTime(.firstByte, countsInFlight: true): true
+    default: false
     }
   }
 

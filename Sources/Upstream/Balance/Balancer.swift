@@ -277,9 +277,10 @@ struct Balancer: Sendable {
 
   enum AttemptResult { case success, failure, unjudged }
 
-  /// The head of a response has come, so its attempt is in flight no more if heads count.
+  /// The head of a response has come, or what counts as one in `stream`, so its attempt is in flight no more if that
+  /// counts.
   mutating func headDidCome(_ ticket: ServerTicket, after age: UInt64, now: UInt64) {
-    guard case .leastTime(.header, countsInFlight: true) = method, let index = index(of: ticket) else { return }
+    guard method.endsFlightEarly, let index = index(of: ticket) else { return }
     peers[index].noteTimes {
       $0.addHeader(age)
       $0.land(age: age, now: now)
@@ -300,7 +301,7 @@ struct Balancer: Sendable {
   }
 
   private mutating func note(_ times: AttemptTimes, _ result: AttemptResult, of index: Int, now: UInt64) {
-    let isTold = times.hasToldHead && endsFlightAtHead
+    let isTold = times.hasToldHead && method.endsFlightEarly
     let landsNow = countsInFlight && !isTold
     peers[index].noteTimes { state in
       if landsNow { state.land(age: times.whole, now: now) }
@@ -312,9 +313,6 @@ struct Balancer: Sendable {
   }
 
   private var countsInFlight: Bool { if case .leastTime(_, countsInFlight: true) = method { true } else { false } }
-  private var endsFlightAtHead: Bool {
-    if case .leastTime(.header, countsInFlight: true) = method { true } else { false }
-  }
 
   private func index(of ticket: ServerTicket) -> Int? {
     if peers.indices.contains(ticket.index), peers[ticket.index].serial == ticket.serial { return ticket.index }

@@ -58,7 +58,7 @@ struct ResponseTimes: Sendable, Equatable {
   /// `isIdleFor`: how many times `fail_timeout` has passed since the server was looked at; each halves the time, so that
   /// a slow server gets another chance.
   func estimate(_ kind: BalanceMethod.ResponseTime, active: Int, isIdleFor halvings: UInt64) -> Int {
-    var time = kind == .header ? header.milliseconds : whole.milliseconds
+    var time = kind == .lastByte ? whole.milliseconds : header.milliseconds
     time = halvings < 63 ? time >> Int(halvings) : 0
     if inFlight > 0 { time = max(time, flight.milliseconds) }
     // Servers slower than five seconds are equally bad, and times within 20 ms are equal: the connections then decide.

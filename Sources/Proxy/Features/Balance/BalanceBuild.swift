@@ -53,25 +53,29 @@ extension SettingsBuilder {
       if words.count == 1 { return .hash }
       return words[1] == "consistent" ? .consistentHash : refuse(1, "consistent, or nothing")
     case "least_time":
-      let time: BalanceMethod.ResponseTime
-      switch words[0] {
-      case "header": time = .header
-      case "last_byte": time = .lastByte
-      default: return refuse(0, "header or last_byte")
+      guard let time = responseTimes.first(where: { $0.name == words[0] })?.time else {
+        return refuse(0, kind == .http ? "header or last_byte" : "connect, first_byte or last_byte")
       }
       if words.count == 2, words[1] != "inflight" { return refuse(1, "inflight, or nothing") }
       return .leastTime(time, countsInFlight: words.count == 2)
     default:
       guard let first = words.first else { return .random }
       guard first == "two" else { return refuse(0, "two, or nothing") }
-      switch words.count == 2 ? words[1] : "least_conn" {
-      case "least_conn": return .randomTwo(nil)
-      // A session of `stream` has no response, and its end says nothing of the server.
-      case "least_time=header" where kind == .http: return .randomTwo(.header)
-      case "least_time=last_byte" where kind == .http: return .randomTwo(.lastByte)
-      default:
-        return refuse(1, kind == .http ? "least_conn, least_time=header or least_time=last_byte" : "least_conn")
+      let word = words.count == 2 ? words[1] : "least_conn"
+      if word == "least_conn" { return .randomTwo(nil) }
+      guard let time = responseTimes.first(where: { "least_time=\($0.name)" == word })?.time else {
+        let names = responseTimes.dropLast().map { "least_time=\($0.name)" }.joined(separator: ", ")
+        return refuse(1, "least_conn, \(names) or least_time=last_byte")
       }
+      return .randomTwo(time)
+    }
+  }
+
+  /// The times that a method can compare, by nginx's names.
+  private var responseTimes: [(name: String, time: BalanceMethod.ResponseTime)] {
+    switch kind {
+    case .http: [("header", .firstByte), ("last_byte", .lastByte)]
+    case .stream: [("connect", .connect), ("first_byte", .firstByte), ("last_byte", .lastByte)]
     }
   }
 

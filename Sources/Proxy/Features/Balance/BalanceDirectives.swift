@@ -24,14 +24,21 @@ enum Balance: Feature {
       "The server with the least average response time and the fewest active requests for its weight. `inflight` counts"
         + " the age of requests without a response, too.", repeatable: true, example: "least_time header;"),
     .local(
+      "least_time", .streamUpstream, .words(1...2, "connect | first_byte | last_byte [inflight]"), "",
+      "The server with the least average time to connect, to its first byte or of a whole session, and the fewest sessions"
+        + " for its weight. `inflight` counts the age of sessions before that time, too.", repeatable: true,
+      example: "least_time connect;"),
+    .local(
       "random", .upstream,
       .words(0...2, "[two [least_conn | least_time=header | least_time=last_byte]]"), "",
       "A server at random, by weight; with `two`, the better of two such servers.", repeatable: true,
       example: "random two least_conn;"),
     .local(
-      "random", .streamUpstream, .words(0...2, "[two [least_conn]]"), "",
-      "A server at random, by weight; with `two`, the one of two such servers with fewer connections for its weight.",
-      repeatable: true, example: "random two;"),
+      "random", .streamUpstream,
+      .words(
+        0...2, "[two [least_conn | least_time=connect | least_time=first_byte | least_time=last_byte]]"), "",
+      "A server at random, by weight; with `two`, the better of two such servers.", repeatable: true,
+      example: "random two;"),
     .local(
       "zone", .everyUpstream, .words(1...2, "NAME [SIZE]"), "",
       "All workers share the group's run-time state: weights, failures and active requests, so that `max_conns`,"

@@ -12,10 +12,10 @@ import Upstream
   @Test(
     arguments: [
       ("", .roundRobin), ("hash $uri;", .hash), ("hash a$uri consistent;", .consistentHash), ("ip_hash;", .addressHash),
-      ("least_conn;", .leastConnections), ("least_time header;", .leastTime(.header, countsInFlight: false)),
+      ("least_conn;", .leastConnections), ("least_time header;", .leastTime(.firstByte, countsInFlight: false)),
       ("least_time last_byte inflight;", .leastTime(.lastByte, countsInFlight: true)), ("random;", .random),
       ("random two;", .randomTwo(nil)), ("random two least_conn;", .randomTwo(nil)),
-      ("random two least_time=header;", .randomTwo(.header)),
+      ("random two least_time=header;", .randomTwo(.firstByte)),
       ("random two least_time=last_byte;", .randomTwo(.lastByte)),
     ] as [(String, BalanceMethod)])
   func `each method is read`(lines: String, method: BalanceMethod) throws {

@@ -74,7 +74,12 @@ import Upstream
     ),
     (
       "stream { upstream u { random two least_time=header; server a:1; } server { listen 81; proxy_pass u; } }",
-      "1:34 invalid parameter \"least_time=header\" | least_conn"
+      "1:34 invalid parameter \"least_time=header\""
+        + " | least_conn, least_time=connect, least_time=first_byte or least_time=last_byte"
+    ),
+    (
+      "stream { upstream u { least_time header; server a:1; } server { listen 81; proxy_pass u; } }",
+      "1:34 invalid parameter \"header\" | connect, first_byte or last_byte"
     ),
     (
       "stream { upstream u { server a:1 route=a; } server { listen 81; proxy_pass u; } }",
@@ -282,6 +287,21 @@ import Upstream
     #expect(passes.map(\.timeout) == [7_000, 8_000] && passes.map(\.keepsHalfOpen) == [true, true])
     #expect(
       passes.allSatisfy { $0.uploadRate != nil } && servers.map { $0.stream?.handshakeTimeout } == [3_000, 3_000])
+  }
+
+  @Test(
+    arguments: [
+      ("least_time connect;", .leastTime(.connect, countsInFlight: false)),
+      ("least_time first_byte inflight;", .leastTime(.firstByte, countsInFlight: true)),
+      ("least_time last_byte;", .leastTime(.lastByte, countsInFlight: false)),
+      ("random two least_time=connect;", .randomTwo(.connect)),
+      ("random two least_time=first_byte;", .randomTwo(.firstByte)),
+    ] as [(String, BalanceMethod)])
+  func `a group compares the times of sessions`(line: String, method: BalanceMethod) throws {
+    let loaded = LoadedText(
+      "stream { upstream u { \(line) server a:1; server b:1; } server { listen 81; proxy_pass u; } }")
+    #expect(loaded.problems == [])
+    #expect(try #require(loaded.settings?.http.groups.first).method == method)
   }
 
   @Test func `proxy_ssl_alpn takes several names, variables, and "" for none`() throws {
