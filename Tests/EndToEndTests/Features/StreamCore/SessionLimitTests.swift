@@ -174,4 +174,21 @@ import Testing
     second.close()
     try await front.endsWithoutSessions()
   }
+
+  @Test func `with limit_conn_dry_run, a session too many is logged and let in`() async throws {
+    let scene = try Scene.ofTest()
+    let upstream = try ScriptedUpstream.mirror(scene)
+    let front = try await StreamFront(
+      scene, to: upstream, server: "limit_conn z 1; limit_conn_dry_run on;",
+      stream: "limit_conn_zone $binary_remote_addr zone=z:1m;")
+    let first = try await offPool { try Wire.dial(port: front.port) }
+    #expect(try await offPool { try first.echoes() })
+    #expect(try await front.talk { try $0.echoes() })
+    let line = try await front.line()
+    #expect(line.status == "200" && line["limit_conn_status"] == "REJECTED_DRY_RUN")
+    try await front.daemon.logged("[error]", "limiting connections, dry run, by zone \"z\"")
+    first.close()
+    #expect(try await front.line(1)["limit_conn_status"] == "PASSED")
+    try await front.endsWithoutSessions()
+  }
 }
