@@ -2,6 +2,10 @@
 /// concerns that directive alone.
 let meantDifferences: [(difference: String, reason: String)] = [
   (
+    "Of several `proxy_set_header` lines for a field that a request has once (Host, Authorization, Content-Type and others of the standards), the last one with a value counts. Without a value of Host, the request has that of `$proxy_host`. nginx 1.22 sends each line, or no Host.",
+    "RFC 9112 §3.2 demands exactly one Host, and RFC 9110 §5.3 forbids a second line of a field that is no list: the upstream could take either."
+  ),
+  (
     "A response always has a Date, also with `proxy_pass_header Date` where the upstream sent none; nginx sends none.",
     "RFC 9110 §6.6.1 demands one of who forwards a response."
   ),

@@ -267,7 +267,10 @@ struct UpstreamDifference {
     ClientIdentity.compare(old.clientIdentity, new.clientIdentity, &found)
     func fields(_ pass: ProxyPassSettings, _ names: [Int: String]) -> [String: String] {
       Dictionary(
-        pass.setFields.map { (String(decoding: $0.name, as: UTF8.self), $0.value.text(names)) },
+        pass.setFields.map { field in
+          let values = field.values.isEmpty ? field.candidates : field.values
+          return (String(decoding: field.name, as: UTF8.self), values.map { $0.text(names) }.joined(separator: ", "))
+        },
         uniquingKeysWith: { $0 + ", " + $1 })
     }
     let (one, other) = (fields(old, before.http.slotNames), fields(new, after.http.slotNames))

@@ -126,6 +126,12 @@ public struct Template: Sendable, Hashable {
   /// The bytes when there is no variable in it.
   public var constant: [UInt8]? { compiled.constant }
 
+  /// Whether the text is empty, whatever a request is.
+  public var isEmpty: Bool { parts.isEmpty }
+
+  /// Whether some of the text is the same for all requests, so that no value is empty.
+  public var hasLiteral: Bool { parts.contains { if case .literal = $0 { true } else { false } } }
+
   /// Whether the text begins with a slash, whatever its variables are.
   public var beginsWithSlash: Bool { if case .literal(let bytes)? = parts.first { bytes.first == 0x2F } else { false } }
 

@@ -68,7 +68,7 @@ package struct IdentityNames {
     let slots = slots(in: locations, computed, from: ssl, asksPasswords: asks)
     return passes.compactMap { pass in
       var names = pass.clientIdentity == .off ? [] : IdentityFieldForm.names.map { Array($0.utf8) }
-      names += pass.setFields.filter { slots.sayClient($0.value) }.map(\.name)
+      names += pass.setFields.filter { $0.candidates.contains(where: slots.sayClient) }.map(\.name)
       return names.isEmpty ? nil : (pass, names)
     }
   }

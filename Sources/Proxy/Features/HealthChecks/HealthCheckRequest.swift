@@ -18,7 +18,8 @@ struct HealthCheckRequest: Sendable {
   init?(_ check: HealthCheckSettings, of pass: ProxyPassSettings, serverName: String) {
     var lines: [(name: [UInt8], value: [UInt8])] = []
     for field in pass.setFields where !Self.isLeftOut(field.name) {
-      guard let value = pass.withoutClient(field.value, serverName: serverName), !value.isEmpty else { continue }
+      let values = field.candidates.lazy.compactMap { pass.withoutClient($0, serverName: serverName) }
+      guard let value = values.first(where: { !$0.isEmpty }) else { continue }
       lines.append((field.name, value))
     }
     func says(_ name: StaticString) -> Bool {

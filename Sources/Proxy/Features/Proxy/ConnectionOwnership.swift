@@ -22,7 +22,7 @@ enum ConnectionOwnership {
   static func mayBeOfOneClient(_ field: SetField) -> Bool {
     switch field.name.withUnsafeBytes({ FieldName.known($0) }) {
     case .authorization, .proxyAuthorization: true
-    case .connection: field.value.constant.map { $0.withUnsafeBytes { closes($0) } } ?? true
+    case .connection: field.values.contains { $0.constant.map { $0.withUnsafeBytes { closes($0) } } ?? true }
     default: false
     }
   }

@@ -8,8 +8,8 @@ struct LiveFieldBlock {
     case constant(Int)
     case begin(name: ByteRange)
     case value(CompiledTemplate.Step)
-    /// The field is left out when its value is empty (nginx).
-    case end(Kind)
+    /// The field is left out when its value is empty (nginx). `next`: the step that follows a field that goes out.
+    case end(Kind, next: Int)
   }
 
   /// What is done with a value before it goes out.
@@ -29,12 +29,27 @@ struct LiveFieldBlock {
   }
 
   private var steps: [Step] = []
+  /// The first step that no earlier one leaps over. What only some requests run takes no constant of the next field.
+  private var always = 0
   private var constants: [FieldBlock] = []
   private var text: [UInt8] = []
   private var features: [FeatureVariable] = []
   private var others: [Variable] = []
 
-  mutating func add(name: [UInt8], value: Template) {
+  /// Adds a field. Of these values, the first that isn't empty for a request goes out.
+  mutating func add(_ name: [UInt8], _ values: [Template]) {
+    let first = steps.count
+    for value in values {
+      add(name, value)
+      if value.hasLiteral { break }
+    }
+    for index in first..<steps.count {
+      if case .end(let kind, _) = steps[index] { steps[index] = .end(kind, next: steps.count) }
+    }
+    if values.count > 1 { always = steps.count }
+  }
+
+  private mutating func add(_ name: [UInt8], _ value: Template) {
     let kind = Kind(name, isConstant: value.constant != nil)
     if case .ordinary = kind, let constant = value.constant {
       if !constant.isEmpty { addConstant(name, constant) }
@@ -46,12 +61,12 @@ struct LiveFieldBlock {
     for part in value.parts {
       steps.append(.value(CompiledTemplate.step(part, text: &text, features: &features, others: &others)))
     }
-    steps.append(.end(kind))
+    steps.append(.end(kind, next: steps.count + 1))
   }
 
   private mutating func addConstant(_ name: [UInt8], _ value: [UInt8]) {
     // The parser takes no name that is no token, and no control character in a value.
-    if case .constant(let last) = steps.last {
+    if steps.count > always, case .constant(let last) = steps.last {
       constants[last] = FieldBlock([(name, value)], after: constants[last])
     } else {
       steps.append(.constant(constants.count))
@@ -61,7 +76,10 @@ struct LiveFieldBlock {
 
   /// Adds the fields for an exchange.
   func add(to outgoing: OutgoingRequestHead, for exchange: Exchange) {
-    for step in steps {
+    var index = 0
+    while index < steps.count {
+      let step = steps[index]
+      index += 1
       switch step {
       case .constant(let place): borrowing(constants[place]) { outgoing.add($0) }
       case .begin(let name): text.withUnsafeBytes { outgoing.beginField($0[name]) }
@@ -75,13 +93,14 @@ struct LiveFieldBlock {
         exchange.append(ofRequest: variable, to: &outgoing.value)
       case .value(.feature(let index)): features[index].append(exchange, &outgoing.value)
       case .value(.other(let index)): exchange.append(others[index], to: &outgoing.value)
-      case .end(let kind): Self.end(kind, outgoing, exchange)
+      case .end(let kind, let next): if Self.end(kind, outgoing, exchange) { index = next }
       }
     }
   }
 
-  /// Ends a field. It removes parts of the value that must not be forwarded, and drops an empty field.
-  private static func end(_ kind: Kind, _ outgoing: OutgoingRequestHead, _ exchange: Exchange) {
+  /// Ends a field. It removes parts of the value that must not be forwarded. Returns false if the value is empty, and
+  /// drops the field.
+  private static func end(_ kind: Kind, _ outgoing: OutgoingRequestHead, _ exchange: Exchange) -> Bool {
     let start = outgoing.valueStart
     switch kind {
     case .ordinary: break
@@ -92,9 +111,13 @@ struct LiveFieldBlock {
       if !isConstant { HopByHopValue.removeTunnellingProtocols(in: &outgoing.value, from: start) }
       if outgoing.value.count > start { outgoing.upgrade = Array(outgoing.value.readable[start...]) }
     }
-    guard outgoing.value.count > start else { return outgoing.dropField() }
+    guard outgoing.value.count > start else {
+      outgoing.dropField()
+      return false
+    }
     FieldValue.makeValid(&outgoing.value, from: start)
     outgoing.endField()
+    return true
   }
 }
 

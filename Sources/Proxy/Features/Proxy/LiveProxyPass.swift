@@ -141,7 +141,7 @@ final class LiveProxyPass: LiveContent {
     for field in settings.setFields {
       let id = Array(field.name).withUnsafeBytes { FieldName.known($0) }
       if id != .contentLength && id != .transferEncoding {
-        setFields.add(name: field.name, value: settings.resolved(field.value))
+        setFields.add(field.name, field.candidates.map(settings.resolved))
       }
     }
     self.setFields = setFields

@@ -1,3 +1,4 @@
+import HTTP
 import Observability
 import TLS
 import Upstream
@@ -178,15 +179,20 @@ extension SettingsBuilder {
   /// Builds the `proxy_set_header` lines, then nginx's default fields for names that no line sets.
   private mutating func setFields(_ scope: Scope) -> [SetField] {
     var fields: [SetField] = []
+    // RFC 9112 §3.2: a request has a Host. As in nginx, it is also what `set $proxy_host` says.
+    let host = template(Word("$proxy_host", at: .nowhere))
     for line in scope.setFieldLines {
       guard let name = fieldName(line) else { continue }
-      fields.append(SetField(name: name, value: fieldValue(line)))
+      let value = fieldValue(line), lower = name.lowercasedText
+      if SingletonFields.contains(name), let index = fields.firstIndex(where: { $0.name.lowercasedText == lower }) {
+        fields[index].override(with: value)
+        if value.hasLiteral { tellOfOverriddenLine(before: line, scope) }
+      } else {
+        fields.append(SetField(name: name, value: value, fallback: lower == "host" ? host : nil))
+      }
     }
     func says(_ name: String) -> Bool { fields.contains { $0.name.lowercasedText == name } }
-    if !says("host") {
-      // As in nginx, also what `set $proxy_host` says.
-      fields.append(SetField(name: Array("Host".utf8), value: template(Word("$proxy_host", at: .nowhere))))
-    }
+    if !says("host") { fields.append(SetField(name: Array("Host".utf8), fallback: host)) }
     for (name, value) in TraceContext.fields(scope) + OpenTelemetry.fields(scope) where !says(name) {
       fields.append(SetField(name: Array(name.utf8), value: value))
     }
@@ -194,6 +200,18 @@ extension SettingsBuilder {
       fields.append(SetField(name: Array("TE".utf8), value: Template([.variable(.feature(GRPC.takenTrailers))])))
     }
     return fields
+  }
+
+  /// Tells that the line before this one, for the same singleton field, has no effect.
+  private mutating func tellOfOverriddenLine(before line: Directive, _ scope: Scope) {
+    let name = line.text(0).lowercased()
+    let earlier = scope.setFieldLines.prefix { $0.location != line.location }
+    guard let other = earlier.last(where: { $0.text(0).lowercased() == name }), !other.text(1).isEmpty else { return }
+    diagnostics.append(
+      Diagnostic(
+        .notice, at: other.location,
+        "\"\(other.text(0))\" is set here and by a later line: a request has this field once, so the last line counts",
+        hint: "remove this line; the other is at \(line.location)"))
   }
 
   /// Builds the hidden fields: nginx's own list and `proxy_hide_header`, without `proxy_pass_header`.

@@ -20,7 +20,7 @@ package let proxyDirectives: [DirectiveEntry] = [
   ).withoutGRPC,
   .list(
     "proxy_set_header", levels, .words(2...2, "FIELD VALUE"), "Host $proxy_host",
-    "Sets a field of the request to the upstream; an empty value removes the field.",
+    "Sets a field of the request to the upstream; an empty value removes the field. Of several lines for a field that a request has once, such as Host, the last one with a value counts; Host is never removed.",
     example: "proxy_set_header X-Client $ssl_client_s_dn;", trust: .told
   ).inGRPC(initial: "Host $proxy_host; TE trailers (from a client that sends it)"),
   .value(

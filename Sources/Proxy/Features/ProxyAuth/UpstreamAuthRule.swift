@@ -41,7 +41,7 @@ enum UpstreamAuthRule: CaseIterable {
     case .fieldSetByHand:
       guard let field = facts.fields.first(where: { $0.name.spells("authorization") }),
         let other = scope.setFieldLines.first(where: { $0.text(0).lowercased() == "authorization" }),
-        !field.value.parts.isEmpty
+        !field.values.isEmpty
       else { return nil }
       return Diagnostic(
         .error, at: other.location, "\"Authorization\" is set here and by proxy_auth",
