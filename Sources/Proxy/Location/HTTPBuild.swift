@@ -54,6 +54,9 @@ extension SettingsBuilder {
     diagnostics += ClientTrustRule.diagnostics(facts, root)
     diagnostics += RealClientCertRule.allCases.compactMap { $0.diagnostic(relayed, facts) }
     diagnostics += LocationRule.namedTargets(of: root)
+    let ofSchemes = TargetSchemeRule.diagnostics(
+      root, self, scheme: isTLS && alsoPlain ? nil : isTLS ? "https" : "http")
+    diagnostics += ofSchemes
     if isTLS, let diagnostic = Gzip.sparesIdentities(scope, root) { diagnostics.append(diagnostic) }
     if root.locations.isEmpty, root[FileSettings.self] == nil, !root.hasContent, root[Rewrite.self]?.mayRespond != true,
       tls?.rejectsHandshake != true || alsoPlain

@@ -18,19 +18,11 @@ enum UpstreamTrustRule: CaseIterable {
   func diagnostic(_ facts: UpstreamTrustFacts) -> Diagnostic? {
     if self == .tlsForPlainUpstream { return tlsForPlainUpstream(facts) }
     let place = facts.pass.location
-    if self == .upstreamOfWhichNothingIsSaid, facts.scheme == nil, facts.saysNothing {
-      return Diagnostic(
-        .warning, at: place,
-        "a request whose variables lead to an https upstream gets 502: there are no trust settings",
-        hint: Self.trustHint)
-    }
     guard facts.mayUseTLS else { return nil }
     switch self {
     case .upstreamOfWhichNothingIsSaid:
-      guard facts.saysNothing else { return nil }
-      return Diagnostic(
-        .error, at: place, "this \(facts.isOfStream ? "TLS" : "https") upstream has no trust settings",
-        hint: Self.trustHint)
+      // Where variables say the scheme, `TargetSchemeRule` judges.
+      return facts.saysNothing ? Self.nothingSaid(of: facts.isOfStream ? "TLS" : "https", at: place) : nil
     case .verifyOffBesideTrust:
       guard let verify = facts.verify, !verify.value else { return nil }
       let other = facts.trustedCertificate ?? (facts.trustSystem?.value == true ? facts.trustSystem?.directive : nil)
@@ -79,7 +71,11 @@ enum UpstreamTrustRule: CaseIterable {
     }
   }
 
-  private static let trustHint =
+  static func nothingSaid(of kind: String, at place: SourceLocation) -> Diagnostic {
+    Diagnostic(.error, at: place, "this \(kind) upstream has no trust settings", hint: trustHint)
+  }
+
+  static let trustHint: Wording =
     "pin its key (`sallyport pin HOST:PORT` prints the line), or write proxy_ssl_verify on, or proxy_ssl_verify off to accept any upstream"
 
   private func tlsForPlainUpstream(_ facts: UpstreamTrustFacts) -> Diagnostic? {
