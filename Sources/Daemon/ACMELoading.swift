@@ -133,17 +133,3 @@ enum IssuerMaterial {
     }
   }
 }
-
-/// The folders of issuers, made before the sandbox and while the process may have root's rights.
-enum ACMEFolders {
-  /// Makes those that are missing, for the user that serves. What fails is told by the first order.
-  static func make(_ settings: Settings) {
-    for folder in Set(settings.http.acmeCertificates.map(\.issuer.stateFolder)) where mkdir(folder, 0o700) == 0 {
-      guard geteuid() == 0, let account = getpwnam(settings.main.servingUser)?.pointee else { continue }
-      let descriptor = open(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
-      guard descriptor >= 0 else { continue }
-      _ = fchown(descriptor, account.pw_uid, account.pw_gid)
-      close(descriptor)
-    }
-  }
-}

@@ -44,7 +44,8 @@ package struct Check {
       return warning
     }
     diagnostics =
-      found + UnheededRevocations.warnings(settings.http) + material.diagnostics + unresolved
+      found + UnheededRevocations.warnings(settings.http) + ServingFolders.bodyFaults(settings) + material.diagnostics
+      + unresolved
       + WorkloadEndpoint.faults(settings, severity: .warning) + WorkloadEndpoint.note(settings)
       + Self.kernelNotes(settings.main.sandbox, hasLandlock: Landlock.version != nil)
     policy = EffectivePolicy(settings.http, material, resolution.groups).lines
@@ -76,11 +77,12 @@ package struct Check {
     // `run` asks a process that stays root. Here root itself tries, as long as it is root.
     var opener = Privileges.userToBecome(settings.main).map { OpenerService(source, for: $0) }
     var refusals: [OpenerRequest: OpenerRefusal] = [:]
+    let madeByStart = ServingFolders.bodyFoldersToMake(settings)
     for request in ServingAccess.requests(settings) { refusals[request] = opener?.trial(of: request) }
     do throws(Refusal) {
       let ignored = try Privileges.drop(settings.main)
       let found = ServingAccess.warnings(
-        settings, configuration: source, sharing: shared, besides: missing
+        settings, configuration: source, sharing: shared, besides: missing.union(madeByStart)
       ) { [refusals] in refusals[$0] }
       diagnostics += [ignored].compactMap { $0 }
       diagnostics += found.filter { warning in !(warning.location.map { faults.contains($0) } ?? false) }

@@ -95,10 +95,10 @@ package struct Preparation: Sendable {
     let proxies = RealIPResolution(settings.http, former: onlyFiles ? former?.generation : nil, by: shared.resolver)
     let nameServers = NameServerResolution(
       settings.http.resolvers, former: onlyFiles ? former?.generation : nil, by: shared.resolver)
+    let folders = onlyFiles ? [] : ServingFolders.makeBodyFolders(settings) + AuthState.prepare(settings)
     let all =
       diagnostics + proxies.diagnostics + nameServers.diagnostics + logs.diagnostics + material.diagnostics
-      + resolution.diagnostics
-      + (onlyFiles ? [] : AuthState.prepare(settings) + WorkloadEndpoint.faults(settings))
+      + resolution.diagnostics + folders + (onlyFiles ? [] : WorkloadEndpoint.faults(settings))
     guard !all.contains(where: { $0.severity == .error }) else {
       let ofNames = (proxies.diagnostics + nameServers.diagnostics + resolution.diagnostics).filter {
         $0.severity == .error

@@ -13,7 +13,7 @@ import TLS
 /// opens the same files again: those that it can't open keep their content. And each request opens some files.
 enum ServingAccess {
   /// Checks a configuration that root has just loaded. Empty when no privileges were dropped or every file can be read.
-  /// `missing`: files that root did not find either, of which an error tells. `refusal`: why `PrivilegedOpener` would not
+  /// `missing`: files that root did not find either, of which an error tells, and folders that a start makes. `refusal`: why `PrivilegedOpener` would not
   /// open something; nil if it would.
   static func warnings(
     _ settings: Settings, configuration source: ConfigurationSource, sharing shared: SharedState,
@@ -22,7 +22,7 @@ enum ServingAccess {
     let user = geteuid() == 0 ? "root" : name(geteuid())
     return unreadable(settings, source, user, besides: missing, refusal) + closedLogs(settings, user, refusal)
       + closedAuthorities(settings.http, user, shared)
-      + closedToRequests(settings.http, user, refusal) + closedToHandshakes(settings.http, user)
+      + closedToRequests(settings.http, user, besides: missing, refusal) + closedToHandshakes(settings.http, user)
   }
 
   /// What `warnings` may ask of an opener. Not a log that is missing, which a trial would make.
@@ -124,7 +124,7 @@ enum ServingAccess {
   }
 
   private static func closedToRequests(
-    _ http: HTTPSettings, _ user: String, _ refusal: (OpenerRequest) -> OpenerRefusal?
+    _ http: HTTPSettings, _ user: String, besides missing: Set<String>, _ refusal: (OpenerRequest) -> OpenerRefusal?
   ) -> [Diagnostic] {
     let passwords: [Diagnostic] = passwordFiles(http).compactMap { users, path in
       guard access(path, R_OK) != 0, let refused = refusal(OpenerRequest(.read, path)) else { return nil }
@@ -134,6 +134,7 @@ enum ServingAccess {
         hint: "chgrp, and chmod 640")
     }
     let folders = Set(http.everyLocation.filter(\.settings.keepsBodies).map { $0.settings.bodyFolder })
+      .subtracting(missing)
     let logs = Set(
       http.everyLocation.flatMap { $0.settings.accessLogs }.compactMap { log in
         if case .folder(let settings) = log.destination { settings } else { nil as LogFolderSettings? }
@@ -169,5 +170,5 @@ extension LocationSettings {
     return limits.maxBodySize == 0 || limits.maxBodySize > UInt64(clamping: memory)
   }
 
-  var bodyFolder: String { bodyFiles?.folder ?? BodyFolder.path }
+  var bodyFolder: String { bodyFiles?.folder?.path ?? BodyFolder.path }
 }

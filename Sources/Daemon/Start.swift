@@ -47,7 +47,7 @@ struct Start: Sendable {
     let limits = OpenFileLimit.raise(
       settings.main, workers: workers, sockets: settings.http.listeners.count &* workers)
     let cores = CoreLimit.set(settings.main)
-    ACMEFolders.make(settings)
+    ServingFolders.make(settings)
     let holders = SocketHolder.words(for: settings.http.listeners, besides: passed)
     var confinement = try Confinement.begin(settings, configuration: source)
     var isRefused = true

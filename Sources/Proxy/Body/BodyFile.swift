@@ -71,7 +71,7 @@ final class BodyFile: Sendable {
   }
 
   private func open() throws(StorageError) -> Int32 {
-    let folder = settings?.folder ?? BodyFolder.path
+    let folder = settings?.folder?.path ?? BodyFolder.path
     let isNamed = settings?.isForEachBody ?? false
     var made = isNamed ? Self.openNamed(in: folder) : Opened(descriptor: Self.openUnnamed(in: folder))
     guard made.descriptor >= 0 else { throw .open(errno, folder: folder) }

@@ -1,5 +1,5 @@
 import Language
-import Observability
+public import Observability
 
 /// Bodies of requests (nginx: ngx_http_core_module): how large they may be, how slowly they may come, and where they wait.
 enum ClientBody: Feature {
@@ -29,7 +29,7 @@ enum ClientBody: Feature {
       example: "client_body_in_file_only clean;"),
     .value(
       "client_body_temp_path", levels, .words(1...4, "FOLDER [LEVEL …]"), "$TMPDIR, or /tmp",
-      "The folder for bodies in files. The user that serves must be able to write to it. Levels are accepted and have no effect.",
+      "The folder for bodies in files. A start makes it if it is missing, for the user that serves, who must be able to write to it. Levels are accepted and have no effect.",
       example: "client_body_temp_path /var/lib/sallyport/bodies;"),
     .inert(
       "client_body_early_read", levels, .flag,
@@ -65,11 +65,17 @@ public struct BodyFileSettings: Sendable, Hashable {
   }
   public var use = Use.unnamed
   /// `client_body_temp_path`; nil: $TMPDIR, or /tmp.
-  public var folder: String?
+  public var folder: BodyFolderSettings?
   public init() {}
 
   /// Whether every body that is read whole goes to a file.
   package var isForEachBody: Bool { use != .unnamed }
+}
+
+/// `client_body_temp_path`, and the place of its line.
+public struct BodyFolderSettings: Sendable, Hashable {
+  public let path: String
+  public let location: SourceLocation
 }
 
 extension SettingsBuilder {
@@ -88,7 +94,9 @@ extension SettingsBuilder {
       for word in line.arguments.dropFirst() where !["1", "2", "3"].contains(word.text) {
         error(word.location, "invalid path level \"\(word.text)\"", hint: "1, 2 or 3; levels have no effect")
       }
-      files.folder = resolve(line.text(0), in: folder)
+      var path = resolve(line.text(0), in: folder)
+      while path.hasSuffix("/"), path != "/" { path.removeLast() }
+      files.folder = BodyFolderSettings(path: path, location: line.location)
     }
     return files == BodyFileSettings() ? nil : files
   }

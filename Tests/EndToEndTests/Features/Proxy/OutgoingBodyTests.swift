@@ -180,21 +180,23 @@ import Testing
   @Test func `a folder without room is a 500, and leaves no part of a body`() async throws {
     let scene = try Scene.ofTest(), upstream = try Self.reader(scene)
     let port = try scene.port()
-    // Not the start but the request fails: nobody can make a folder there.
     let daemon = try await Sallyport.start(
       scene,
       configuration(
         """
-        server { listen 127.0.0.1:\(port); client_body_temp_path /proc/nowhere; proxy_pass_request_headers on;
+        server { listen 127.0.0.1:\(port); client_body_temp_path bodies; proxy_pass_request_headers on;
           location /only { client_body_in_file_only on; proxy_pass http://127.0.0.1:\(upstream.port); }
           location /large { client_body_buffer_size 4; proxy_pass http://127.0.0.1:\(upstream.port); }
         }
         """))
+    // The start has made the folder. Now it is none.
+    try #require(rmdir(scene.path("bodies")) == 0)
+    try scene.write("bodies", text: "")
     for path in ["/only", "/large"] {
       let result = try await scene.curl(["http://127.0.0.1:\(port)\(path)"], input: Array("hello".utf8))
       #expect(result.status == 500, "\(path)")
     }
-    try await daemon.logged("[crit]", "a temporary file for a request body can't be made in /proc/nowhere")
+    try await daemon.logged("[crit]", "a temporary file for a request body can't be made in \(scene.path("bodies"))")
     #expect(upstream.connections == 0)
     #expect(try await scene.curl(["http://127.0.0.1:\(port)/large"], input: Array("hi".utf8)).status == 200)
   }

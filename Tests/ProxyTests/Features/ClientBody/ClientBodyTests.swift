@@ -20,9 +20,9 @@ import Testing
   @Test func `files are those of the configuration's folder`() throws {
     #expect(root("client_body_in_file_only off;")?.bodyFiles == nil && root("")?.bodyFiles == nil)
     let kept = try #require(root("client_body_in_file_only ON; client_body_temp_path bodies 1 2;")?.bodyFiles)
-    #expect(kept.use == .kept && kept.folder == "/etc/bodies" && kept.isForEachBody)
-    let unnamed = try #require(root("client_body_temp_path /b;")?.bodyFiles)
-    #expect(unnamed.use == .unnamed && unnamed.folder == "/b" && !unnamed.isForEachBody)
+    #expect(kept.use == .kept && kept.folder?.path == "/etc/bodies" && kept.isForEachBody)
+    let unnamed = try #require(root("client_body_temp_path /b/;")?.bodyFiles)
+    #expect(unnamed.use == .unnamed && unnamed.folder?.path == "/b" && !unnamed.isForEachBody)
     #expect(
       LoadedText.location("client_body_temp_path /b 4;").errors == [
         "2:26 invalid path level \"4\" | 1, 2 or 3; levels have no effect"
