@@ -103,10 +103,6 @@ private final class ExplainedHandler: ContentHandler {
         if let sentence = error.sentence { trace.add("note", sentence) }
         return exchange.fail(error.response)
       }
-      if let fault = proxy.dynamic?.portFault(in: exchange) {
-        trace.add("note", fault)
-        return exchange.fail(ErrorResponse(500))
-      }
     }
     trace.add(.init(label: "upstream", text: target(pass, proxy, exchange), pass: pass.settings))
     exchange.endSession(.ok)

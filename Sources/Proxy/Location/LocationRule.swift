@@ -48,30 +48,27 @@ enum LocationRule {
     }
   }
 
-  /// Checks that every `@name` in `error_page` is a location of the server.
+  /// Checks that every `@name` of `error_page` and `try_files` is a location of the server.
   static func namedTargets(of root: LocationSettings) -> [Diagnostic] {
     var names: Set<String> = []
     for case .named(let name) in root.locations.map(\.match) { names.insert(name) }
-    return missing(in: root, names)
-  }
-
-  private static func missing(in location: LocationSettings, _ names: Set<String>) -> [Diagnostic] {
     var found: [Diagnostic] = []
-    for case .named(let name) in (location[ErrorPages.self]?.pages ?? []).map(\.target) where !names.contains(name) {
+    func require(_ name: String, _ act: Wording, at place: SourceLocation) {
+      guard !names.contains(name) else { return }
       found.append(
         Diagnostic(
-          .error, at: location.location,
-          "an error page for this location is \"@\(name)\", which is not a location of this server",
-          hint: "location @\(name) { … }"))
+          .error, at: place, "\(act) \"@\(name)\", which is not a location of the server",
+          hint: "location @\(name) { … }, in the server block at \(root.location)"))
     }
-    if case .named(let name)? = location[FileSettings.self]?.tryFiles?.fallback, !names.contains(name) {
-      found.append(
-        Diagnostic(
-          .error, at: location.location,
-          "\"try_files\" of this location ends in \"@\(name)\", which is not a location of this server",
-          hint: "location @\(name) { … }"))
+    root.visitNested { location in
+      for page in location[ErrorPages.self]?.pages ?? [] {
+        if case .named(let name) = page.target { require(name, "the error page is", at: page.location) }
+      }
+      if let files = location[FileSettings.self]?.tryFiles, case .named(let name) = files.fallback {
+        require(name, "`try_files` ends in", at: files.location)
+      }
     }
-    return found + (location.locations + location.conditional).flatMap { missing(in: $0, names) }
+    return found
   }
 }
 

@@ -69,7 +69,11 @@ private func locations(_ lines: String) -> [LocationSettings] {
     ),
     (
       "error_page 502 @sory; location @sorry { return 503; }",
-      "2:23 an error page for this location is \"@sory\", which is not a location of this server | location @sory { … }"
+      "2:16 the error page is \"@sory\", which is not a location of the server | location @sory { … }, in the server block at /etc/x.conf:1:8"
+    ),
+    (
+      "root /srv; location / {\n  try_files /x\n    @sory; }",
+      "4:5 `try_files` ends in \"@sory\", which is not a location of the server | location @sory { … }, in the server block at /etc/x.conf:1:8"
     ),
   ])
   func `what a location can't be is told at its place`(lines: String, problem: String) {

@@ -75,7 +75,12 @@ public struct BodyFileSettings: Sendable, Hashable {
 /// `client_body_temp_path`, and the place of its line.
 public struct BodyFolderSettings: Sendable, Hashable {
   public let path: String
-  public let location: SourceLocation
+  @NotCompared public private(set) var location: SourceLocation
+
+  init(path: String, location: SourceLocation) {
+    self.path = path
+    self.location = location
+  }
 }
 
 extension SettingsBuilder {

@@ -1,7 +1,7 @@
 import Bytes
 import HTTP
 import Language
-import Observability
+public import Observability
 
 /// error_page (nginx: ngx_http_core_module): what a client gets in place of an error.
 struct ErrorPages: LocationFeature {
@@ -64,7 +64,7 @@ struct ErrorPages: LocationFeature {
           hint: "value must be between 300 and 599")
         return nil
       }
-      return ErrorPage(status: status, target: target, replacement: replacement)
+      return ErrorPage(status: status, target: target, replacement: replacement, location: last.location)
     }
   }
 
@@ -100,10 +100,13 @@ public struct ErrorPage: Sendable, Hashable {
   public var target: Target
   /// `=200`, or `=` (the target's own status, 0), or nil: the status stays.
   public var replacement: Int?
-  public init(status: Int, target: Target, replacement: Int?) {
+  /// Of its line, for messages.
+  @NotCompared public private(set) var location: SourceLocation
+  public init(status: Int, target: Target, replacement: Int?, location: SourceLocation) {
     self.status = status
     self.target = target
     self.replacement = replacement
+    self.location = location
   }
 }
 

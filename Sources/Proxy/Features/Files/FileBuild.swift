@@ -120,21 +120,22 @@ extension SettingsBuilder {
       return TryFilesSettings.Candidate(path: template(name), isFolder: isFolder)
     }
     if last.text.hasPrefix("@") {
-      return TryFilesSettings(candidates: candidates, fallback: .named(String(last.text.dropFirst())))
+      return TryFilesSettings(
+        candidates: candidates, fallback: .named(String(last.text.dropFirst())), location: last.location)
     }
     if last.text.hasPrefix("=") {
       guard let code = Quantity.number(String(last.text.dropFirst())), code == 204 || (400...599).contains(code) else {
         error(last.location, "invalid code \"\(last.text)\" in \"try_files\" directive", hint: "=204, or =400 to =599")
         return nil
       }
-      return TryFilesSettings(candidates: candidates, fallback: .status(code))
+      return TryFilesSettings(candidates: candidates, fallback: .status(code), location: last.location)
     }
     guard last.text.hasPrefix("/") || last.text.hasPrefix("$") else {
       error(
         last.location, "the last word of \"try_files\" is no path: \"\(last.text)\"", hint: "/path, @name or =CODE")
       return nil
     }
-    return TryFilesSettings(candidates: candidates, fallback: .path(template(last)))
+    return TryFilesSettings(candidates: candidates, fallback: .path(template(last)), location: last.location)
   }
 
   // MARK: types

@@ -1,4 +1,5 @@
 public import HTTP
+public import Observability
 
 /// Where the files of a location are: `root` or `alias`.
 ///
@@ -47,9 +48,12 @@ public struct TryFilesSettings: Sendable, Hashable {
 
   public var candidates: [Candidate]
   public var fallback: Fallback
-  public init(candidates: [Candidate], fallback: Fallback) {
+  /// Of the fallback, for messages.
+  @NotCompared public private(set) var location: SourceLocation
+  public init(candidates: [Candidate], fallback: Fallback, location: SourceLocation) {
     self.candidates = candidates
     self.fallback = fallback
+    self.location = location
   }
 }
 

@@ -25,7 +25,11 @@ extension UpstreamHandler {
 
   /// Computes the target of a `proxy_pass` that each request finds anew.
   func settleTarget(_ exchange: Exchange, _ pass: LiveProxyPass) throws(DynamicTarget.Refusal) {
-    dynamic = try DynamicTarget(for: exchange, pass)
+    let target = try DynamicTarget(for: exchange, pass)
+    if pass.settings.needsPort, let fault = target.portFault(in: exchange) {
+      throw DynamicTarget.Refusal(sentence: fault, response: ErrorResponse(500))
+    }
+    dynamic = target
   }
 
   private func trust(

@@ -243,15 +243,12 @@ final class DynamicGroups {
   }
 
   /// $proxy_host and $proxy_port of an authority, as nginx makes them: the default port is left out of the first.
-  static func variables(of authority: String, defaultPort: UInt16) -> (host: [UInt8], port: [UInt8]) {
+  static func variables(of authority: String, defaultPort: UInt16?) -> (host: [UInt8], port: [UInt8]) {
     if DynamicTarget.isSocket(authority.utf8) { return (Array("localhost".utf8), []) }
-    let port = (try? HostPort(authority, bareIPv6: .isHost))?.port
-    let suffix = ":\(defaultPort)"
-    let saysDefault = port == defaultPort && authority.hasSuffix(suffix)
-    return (
-      Array((saysDefault ? String(authority.dropLast(suffix.count)) : authority).utf8),
-      Array("\(port ?? defaultPort)".utf8)
-    )
+    let said = (try? HostPort(authority, bareIPv6: .isHost))?.port
+    let port = (said ?? defaultPort).map { "\($0)" } ?? ""
+    let saysDefault = said != nil && said == defaultPort && authority.hasSuffix(":\(port)")
+    return (Array((saysDefault ? String(authority.dropLast(port.count + 1)) : authority).utf8), Array(port.utf8))
   }
 
   var made: [UpstreamGroup] { entries.all.compactMap(\.value.made?.group) }

@@ -76,7 +76,8 @@ struct DynamicTarget {
     guard !pass.settings.speaksGRPC || uri.isEmpty else {
       throw Refusal(sentence: "invalid host in upstream \"\(LogEscape.text(target))\"", response: ErrorResponse(500))
     }
-    (host, port) = DynamicGroups.variables(of: authority, defaultPort: scheme.defaultPort)
+    (host, port) = DynamicGroups.variables(
+      of: authority, defaultPort: pass.settings.needsPort ? nil : scheme.defaultPort)
   }
 
   /// The scheme of a value, and where its authority begins; nil for a URL of another scheme, or of none. As in nginx, a
@@ -113,10 +114,14 @@ struct DynamicTarget {
     target.prefix(5).map { ASCII.lower($0) } == Array("unix:".utf8)
   }
 
+  private static func groups(_ exchange: Exchange) -> DynamicGroups {
+    exchange.session.live.dynamicGroups(of: exchange.server.settings.stream == nil ? .http : .stream)
+  }
+
   /// Why no port is known in a protocol that has no default; nil: one is, or the target is a group or a socket.
   func portFault(in exchange: Exchange) -> String? {
     guard followed == nil, !Self.isSocket(authority.utf8), (try? HostPort(authority, bareIPv6: .isHost))?.port == nil,
-      !exchange.session.live.streamGroups.isGroup(authority)
+      !Self.groups(exchange).isGroup(authority)
     else { return nil }
     return authority.isEmpty ? "no host in upstream \"\"" : "no port in upstream \"\(authority)\""
   }
@@ -136,8 +141,7 @@ struct DynamicTarget {
       return nil
     }
     let serial = exchange.serial
-    let groups = exchange.session.live.dynamicGroups(of: exchange.server.settings.stream == nil ? .http : .stream)
-    return groups.find(authority, defaultPort: defaultPort, by: names) { outcome in
+    return Self.groups(exchange).find(authority, defaultPort: defaultPort, by: names) { outcome in
       // The exchange object may already serve another request.
       guard serial == exchange.serial else { return }
       switch outcome {

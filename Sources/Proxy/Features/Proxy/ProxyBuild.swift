@@ -62,7 +62,8 @@ extension SettingsBuilder {
     let identity = facts.mayUseTLS ? presentedIdentity(scope, facts) : nil
     return ProxyPassSettings(
       target: url.target, uri: url.uri,
-      host: url.authority?.proxyHost(defaultPort: defaultPort) ?? "",
+      // gRPC has no default port that the name could leave out.
+      host: url.authority?.proxyHost(defaultPort: scope.isGRPC ? 0 : defaultPort) ?? "",
       port: url.authority?.proxyPort(defaultPort: defaultPort) ?? "",
       replacedPrefix: level.match.prefixLength,
       tls: facts.mayUseTLS ? upstreamTLS(scope, facts, version) : nil,
@@ -130,6 +131,7 @@ extension SettingsBuilder {
     }
     do {
       let authority = try Authority(parsing: authorityText)
+      if level.scope.isGRPC { try requirePort(of: authority, "grpc_pass [grpc[s]://]ADDRESS:PORT") }
       return try target(authority, scheme, directive).map {
         PassedURL(
           authority: authority, target: .group($0, scheme), uri: uri.map { Array($0.utf8) },
@@ -139,6 +141,12 @@ extension SettingsBuilder {
       self.error(word.location, "\(error.reason) in \"proxy_pass\" directive: \"\(text)\"", hint: error.hint)
       return nil
     }
+  }
+
+  /// Refuses a host without a port in a protocol that has no default port.
+  func requirePort(of authority: Authority, _ form: String) throws(Authority.ParseError) {
+    guard case .host(let host, port: nil) = authority, namedGroups[host.lowercased()] == nil else { return }
+    throw Authority.ParseError(reason: "no port in upstream", hint: "\(form); or an upstream's name")
   }
 
   /// Finds the `upstream` block of this name, or makes a group of the one address.

@@ -220,6 +220,8 @@ public final class ProxyPassSettings: Sendable {
 extension ProxyPassSettings {
   /// nil: each value of the target says it.
   public var scheme: UpstreamScheme? { target.scheme }
+  /// Whether the protocol has no default port.
+  var needsPort: Bool { tcp != nil || speaksGRPC }
 
   /// `proxy_ssl_name` without the port that $proxy_host or $http_host may bring: nginx takes it off too.
   package static func nameForTLS(_ name: [UInt8]) -> String {

@@ -137,10 +137,7 @@ extension SettingsBuilder {
     }
     do throws(Authority.ParseError) {
       let authority = try Authority(parsing: word.text)
-      if case .host(let host, port: nil) = authority, namedGroups[host.lowercased()] == nil {
-        throw Authority.ParseError(
-          reason: "no port in upstream", hint: "proxy_pass ADDRESS:PORT; or an upstream's name")
-      }
+      try requirePort(of: authority, "proxy_pass ADDRESS:PORT")
       guard let index = try target(authority, scheme, directive) else { return nil }
       return PassedURL(authority: authority, target: .group(index, scheme), uri: nil, base: word.text)
     } catch {

@@ -56,10 +56,6 @@ final class TCPHandler: UpstreamHandler {
     settings = pass.settings.tcp ?? settings
     if pass.group != nil { return tryNext(exchange, pass) }
     do throws(DynamicTarget.Refusal) { try settleTarget(exchange, pass) } catch { return error.answer(exchange) }
-    if let fault = dynamic?.portFault(in: exchange) {
-      exchange.log(.error, fault)
-      return exchange.fail(ErrorResponse(500))
-    }
     let question = dynamic?.find(for: exchange) { [self] group in
       dynamic?.group = group
       tryNext(exchange, pass)

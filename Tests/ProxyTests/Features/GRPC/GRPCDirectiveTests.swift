@@ -24,8 +24,9 @@ private func pass(_ lines: String, http: String = "") -> ProxyPassSettings? {
     let plain = try #require(pass("grpc_pass grpc://h.example:50051;"))
     #expect(plain.speaksGRPC && plain.version == .http2 && plain.scheme == .http && plain.uri == nil)
     #expect(!plain.requestBuffering && plain.host == "h.example:50051" && plain.port == "50051")
-    let secure = try #require(pass("grpc_pass GRPCS://h.example; grpc_ssl_verify off;"))
-    #expect(secure.scheme == .https && secure.port == "443" && secure.tlsName == Template(literal: "h.example"))
+    let secure = try #require(pass("grpc_pass GRPCS://h.example:443; grpc_ssl_verify off;"))
+    #expect(
+      secure.scheme == .https && secure.host == "h.example:443" && secure.tlsName == Template(literal: "h.example"))
     let grouped = try #require(pass("grpc_pass grpc://app;", http: "upstream app { server 10.0.0.1:1; }"))
     #expect(grouped.target == .group(0, .http))
   }
@@ -55,6 +56,14 @@ private func pass(_ lines: String, http: String = "") -> ProxyPassSettings? {
     (
       "grpc_pass grpc://h:1/;",
       "2:11 \"grpc_pass\" cannot have a URI part | leave out \"/\": the path is the method's name"
+    ),
+    (
+      "grpc_pass grpc://h;",
+      "2:11 no port in upstream in \"grpc_pass\" directive: \"grpc://h\" | grpc_pass [grpc[s]://]ADDRESS:PORT; or an upstream's name"
+    ),
+    (
+      "grpc_pass h;",
+      "2:11 no port in upstream in \"grpc_pass\" directive: \"grpc://h\" | grpc_pass [grpc[s]://]ADDRESS:PORT; or an upstream's name"
     ),
     ("grpc_pass grpc://;", "2:11 no host in \"grpc_pass\" directive: \"grpc://\" | ADDRESS[:PORT]"),
     (
