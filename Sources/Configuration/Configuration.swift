@@ -1,10 +1,12 @@
 public import Observability
 public import Proxy
+import Synchronization
 package import Language
+package import Transport
 
 /// Reads a configuration in nginx's language: the result is settings, or a list of all errors.
 ///
-/// Reading opens only the configuration's own files. It resolves no names and loads no other files.
+/// Reading opens only the configuration's own files, and loads no other files. Of names, it looks up those of `listen`.
 public enum Configuration {
   /// Reads a file and the files that it includes. `settings` is nil exactly when a diagnostic is an error.
   public static func load(path: String) -> (settings: Settings?, diagnostics: [Diagnostic]) {
@@ -24,7 +26,19 @@ public enum Configuration {
   ) -> (settings: Settings?, draft: Settings?, diagnostics: [Diagnostic]) {
     var parser = Parser(mainFile: source.name, files: files)
     let tree = source.parse(&parser)
-    return build(tree, parser: parser, mainFile: source.name, files: states ?? files)
+    let lookUp = once { Resolver.addresses(of: $0, port: $1) }
+    return build(tree, parser: parser, mainFile: source.name, files: states ?? files, lookUp: lookUp)
+  }
+
+  /// A lookup that asks for each name once, however many server blocks listen on it.
+  private static func once(_ lookUp: @escaping Resolver.LookUp) -> Resolver.LookUp {
+    let known = Mutex<[String: [SocketAddress]]>([:])
+    return { host, port in
+      if let found = known.withLock({ $0[host] }) { return found }
+      let found = lookUp(host, port)
+      known.withLock { $0[host] = found }
+      return found
+    }
   }
 
   /// What prevents reading the configuration's files again, those that it includes too. Their statements are not judged.
@@ -39,18 +53,19 @@ public enum Configuration {
     load(bytes: Array(text.utf8), fileName: fileName, files: .disk)
   }
 
-  /// Reads bytes, and takes included files from `files`.
+  /// Reads bytes, and takes included files from `files`. `lookUp`: finds the addresses of a name in `listen`; nil if no
+  /// name is looked up.
   package static func load(
-    bytes: [UInt8], fileName: String, files: SourceFiles
+    bytes: [UInt8], fileName: String, files: SourceFiles, lookUp: Resolver.LookUp? = nil
   ) -> (settings: Settings?, diagnostics: [Diagnostic]) {
     var parser = Parser(mainFile: fileName, files: files)
     let tree = parser.parse(bytes: bytes, path: fileName)
-    let read = build(tree, parser: parser, mainFile: fileName, files: files)
+    let read = build(tree, parser: parser, mainFile: fileName, files: files, lookUp: lookUp)
     return (read.settings, read.diagnostics)
   }
 
   private static func build(
-    _ tree: [Directive], parser: Parser, mainFile: String, files: SourceFiles
+    _ tree: [Directive], parser: Parser, mainFile: String, files: SourceFiles, lookUp: Resolver.LookUp?
   ) -> (settings: Settings?, draft: Settings?, diagnostics: [Diagnostic]) {
     var checker = DirectiveChecker()
     let states = ServerStates.included(tree, files, folder: folder(of: mainFile))
@@ -60,7 +75,7 @@ public enum Configuration {
     var draft: Settings?
     // A file that was not read to its end would lead to false errors about missing directives.
     if parser.diagnostics.isEmpty {
-      var builder = SettingsBuilder(folder: folder(of: mainFile))
+      var builder = SettingsBuilder(folder: folder(of: mainFile), lookUp: lookUp)
       builder.damagedStates = states.damaged
       draft = builder.build(sound)
       found += builder.diagnostics

@@ -2,6 +2,7 @@ import ACME
 import Crypto
 import Identity
 package import Observability
+package import Transport
 import Upstream
 package import Language
 
@@ -9,6 +10,8 @@ package import Language
 package struct SettingsBuilder {
   /// The folder of the main file.
   let folder: String
+  /// Finds the addresses of a name in `listen`; nil if no name is looked up.
+  let lookUp: Resolver.LookUp?
   package var diagnostics: [Diagnostic] = []
   /// The block that is being built: names of groups, formats, variables and `match` blocks are its own.
   var kind = TrafficKind.http
@@ -68,7 +71,10 @@ package struct SettingsBuilder {
   /// `resolver` lines by their places; nil for a line with an error.
   var resolvers: [SourceLocation: ResolverSettings?] = [:]
 
-  package init(folder: String) { self.folder = folder }
+  package init(folder: String, lookUp: Resolver.LookUp? = nil) {
+    self.folder = folder
+    self.lookUp = lookUp
+  }
 
   package mutating func build(_ directives: [Directive]) -> Settings? {
     let scope = Scope(directives, outer: nil)

@@ -1,7 +1,7 @@
 import Bytes
 import Glibc
 import Observability
-import Transport
+package import Transport
 import Language
 
 extension SettingsBuilder {
@@ -20,7 +20,7 @@ extension SettingsBuilder {
     return lines.compactMap { line in
       do throws(Authority.ParseError) {
         var parsed = ListenLine(
-          addresses: try Self.listenAddresses(line.text(0), defaultPort: kind == .http ? 80 : nil),
+          addresses: try Self.listenAddresses(line.text(0), defaultPort: kind == .http ? 80 : nil, lookUp: lookUp),
           location: line.location)
         parsed.isTLS = allTLS
         parsed.kind = kind
@@ -33,10 +33,10 @@ extension SettingsBuilder {
     }
   }
 
-  /// `defaultPort`: nil where the text must have a port.
-  package static func listenAddresses(_ text: String, defaultPort: UInt16? = 80) throws(Authority.ParseError)
-    -> [ListenAddress]
-  {
+  /// `defaultPort`: nil where the text must have a port. `lookUp`: finds the addresses of a name; nil if none is looked up.
+  package static func listenAddresses(
+    _ text: String, defaultPort: UInt16? = 80, lookUp: Resolver.LookUp? = nil
+  ) throws(Authority.ParseError) -> [ListenAddress] {
     if text.hasPrefix("systemd:") {
       let name = String(text.dropFirst("systemd:".count))
       guard !name.isEmpty else { throw .init(reason: "no name", hint: "systemd:NAME, as FileDescriptorName= says") }
@@ -47,6 +47,14 @@ extension SettingsBuilder {
       return [.socket(.unix(path: path))]
     }
     let (host, ports) = try splitPorts(text, defaultPort)
+    // A name without a letter, such as 1.2.3, would be taken for an address by getaddrinfo.
+    if let lookUp, Authority.isHost(host), host.contains(where: \.isLetter) {
+      let found = lookUp(host, ports.lowerBound)
+      if found.isEmpty {
+        throw .init(reason: "host not found", hint: "an IP address, or a name that DNS or /etc/hosts knows")
+      }
+      return ports.flatMap { port in found.map { .socket($0.withPort(port)) } }
+    }
     return try ports.map { (port) throws(Authority.ParseError) in .socket(try socketAddress(host, port)) }
   }
 
@@ -87,7 +95,7 @@ extension SettingsBuilder {
       return address
     }
     throw Authority.ParseError(
-      reason: "invalid address", hint: "an IP address ([ ] for IPv6), \"*\", \"localhost\", unix:PATH or systemd:NAME")
+      reason: "invalid address", hint: "an IP address ([ ] for IPv6), a name, \"*\", unix:PATH or systemd:NAME")
   }
 
   private static func hint(forUnsupported name: String) -> String {
@@ -216,7 +224,8 @@ enum Listen: Feature {
   static let directives: [DirectiveEntry] = [
     .local(
       "listen", .server, .words(1...Int.max, "ADDRESS[:PORT] | \(usage) [http2]"), "*:80 | *:8000",
-      "The address on which the server listens.", repeatable: true, example: "listen 127.0.0.1:8443 ssl;", trust: .told),
+      "The address on which the server listens. A name stands for all its addresses when the configuration is read.",
+      repeatable: true, example: "listen 127.0.0.1:8443 ssl;", trust: .told),
     .local(
       "listen", .streamServer, .words(1...Int.max, "ADDRESS:PORT | \(usage) [proxy_protocol]"),
       "The address on which the server listens. An address serves `http` or `stream`, not both.", repeatable: true,

@@ -1,3 +1,4 @@
+import Configuration
 import ConfigurationSupport
 import Observability
 import Patterns
@@ -28,6 +29,28 @@ private func addresses(_ text: String) -> [String] {
   func `an address that is none is refused at its place`(text: String, problem: String) {
     let errors = LoadedText("http { server { listen \(text); return 204; } }").errors
     #expect(errors.first?.hasPrefix("1:24 \(problem) in \"listen\" directive: \"\(text)\"") == true, "\(errors)")
+  }
+
+  @Test func `a name stands for all its addresses, each with all ports of the line`() throws {
+    func load(_ text: String) -> (addresses: [String], errors: [String]) {
+      let text = Array("http { server { listen \(text); return 204; } }".utf8)
+      let loaded = Configuration.load(bytes: text, fileName: "/etc/x.conf", files: memory([:])) { host, port in
+        guard host == "two.test" else { return [] }
+        return [.ipv4(address: 0xC000_0201, port: port), .ipv6(high: 0, low: 1, port: port)]
+      }
+      return (
+        loaded.settings?.http.listeners.map(\.address.description) ?? [],
+        loaded.diagnostics.filter { $0.severity == .error }.map(short)
+      )
+    }
+    #expect(load("two.test").addresses == ["192.0.2.1:80", "[::1]:80"])
+    #expect(load("two.test:81-82").addresses == ["192.0.2.1:81", "[::1]:81", "192.0.2.1:82", "[::1]:82"])
+    #expect(load("192.0.2.9:81").addresses == ["192.0.2.9:81"])
+    #expect(
+      load("no.test:1").errors == [
+        "1:24 host not found in \"listen\" directive: \"no.test:1\" | an IP address, or a name that DNS or /etc/hosts knows"
+      ])
+    for text in ["1.2.3:80", "[two.test]:80", "two.test:", "a b"] { #expect(load(text).errors.count == 1, "\(text)") }
   }
 
   @Test func `options of the socket are read`() throws {
