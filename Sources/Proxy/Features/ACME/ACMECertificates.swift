@@ -116,7 +116,7 @@ enum ACMECertificates: Feature {
         line.location, "\"acme_certificate\" has no name", hint: "name one, or give the server a server_name")
     }
     var names: [ACMEIdentifier] = []
-    for word in words {
+    for word in words.flatMap(spelledOut) {
       guard let name = name(word, issuer, &builder), !names.contains(name) else { continue }
       names.append(name)
     }
@@ -130,6 +130,15 @@ enum ACMECertificates: Feature {
 
   private static let mostNames = 100
   private static let kinds = "ecdsa:256, ecdsa:384, ecdsa:521, rsa:2048, rsa:3072 or rsa:4096"
+
+  /// What a word of `server_name` stands for in a certificate. As in nginx, `.example.com` is example.com and
+  /// www.example.com, since a wildcard would need dns-01. An IPv6 address may have its brackets.
+  private static func spelledOut(_ word: Word) -> [Word] {
+    func named(_ text: some StringProtocol) -> Word { Word(String(text), at: word.location, quoted: word.quoted) }
+    if word.text.hasPrefix(".") { return [named(word.text.dropFirst()), named("www\(word.text)")] }
+    if word.text.hasPrefix("["), word.text.hasSuffix("]") { return [named(word.text.dropFirst().dropLast())] }
+    return [word]
+  }
 
   private static func name(
     _ word: Word, _ issuer: ACMEIssuerSettings, _ builder: inout SettingsBuilder

@@ -3,6 +3,7 @@ import Glibc
 import Language
 import Observability
 public import Patterns
+import Transport
 
 /// server_name (nginx: ngx_http_core_module): the names by which requests find a server block.
 enum ServerNames: Feature {
@@ -59,7 +60,7 @@ enum ServerNames: Feature {
     let text = word.text.lowercased()
     if text == "$hostname" { return .exact(hostName) }
     let isSuspicious = text.contains("/") || text.contains(":") || text.contains("$")
-    if isSuspicious {
+    if isSuspicious, !isIPv6(text) {
       builder.warning(
         word.location, "server name \"\(word.text)\" has suspicious symbols", hint: "a name has no scheme, port or path"
       )
@@ -76,6 +77,12 @@ enum ServerNames: Feature {
       return .trailingWildcard(prefix: prefix)
     }
     return text.contains("*") ? invalid(word, &builder) : .exact(text)
+  }
+
+  /// Whether the name is an IPv6 address in brackets, as a Host has it.
+  private static func isIPv6(_ name: String) -> Bool {
+    guard name.hasPrefix("["), name.hasSuffix("]") else { return false }
+    return SocketAddress(literal: String(name.dropFirst().dropLast()), port: 0) != nil
   }
 
   private static func invalid(_ word: Word, _ builder: inout SettingsBuilder) -> ServerName? {

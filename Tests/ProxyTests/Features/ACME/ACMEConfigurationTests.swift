@@ -49,6 +49,20 @@ import Testing
     #expect(loaded.settings == nil && loaded.errors.contains { $0.contains(words) }, "\(loaded.errors)")
   }
 
+  @Test func `a name with a leading dot is asked for with www, and an IPv6 address without brackets`() throws {
+    func names(_ lines: String, names: String = "") throws -> [ACMEIdentifier] {
+      let loaded = load(issuer + server("acme_certificate ca \(lines); \(shown)", names: names))
+      #expect(!loaded.problems.contains { $0.contains("suspicious") }, "\(loaded.problems)")
+      return try #require(loaded.settings?.http.acmeCertificates.first).names
+    }
+    let dotted: [ACMEIdentifier] = [.dns("a.test"), .dns("www.a.test")]
+    #expect(try names("", names: "server_name .a.test;") == dotted)
+    #expect(try names("", names: "server_name .a.test www.a.test b.test;") == dotted + [.dns("b.test")])
+    #expect(try names(".a.test") == dotted)
+    #expect(try names("", names: "server_name [2001:DB8::1] 192.0.2.1;") == [.ip("2001:db8::1"), .ip("192.0.2.1")])
+    #expect(try names("2001:db8::1 [::2]") == [.ip("2001:db8::1"), .ip("::2")])
+  }
+
   @Test func `a server without names has none to ask for, and a wildcard of it is told`() {
     #expect(
       load(issuer + server("acme_certificate ca; \(shown)", names: "")).errors.contains { $0.contains("has no name") })
