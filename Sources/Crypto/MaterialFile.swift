@@ -33,6 +33,8 @@ extension MaterialReference {
         hint:
           "ssl_certificate, ssl_client_certificate, proxy_ssl_certificate and proxy_ssl_trusted_certificate take spiffe:"
       )
+    case .text:
+      throw MaterialError(self, "stands in the configuration itself; expected \(kind.expectation)", hint: "name a file")
     }
   }
 
@@ -41,6 +43,7 @@ extension MaterialReference {
   package func read(
     expecting kind: MaterialKind, credentialsDirectory: String? = Self.credentialsDirectory, onlyRegular: Bool = false
   ) throws(MaterialError) -> SecretBytes {
+    if case .text(let content) = spelling { return Array(content.utf8).withUnsafeBytes { SecretBytes(copying: $0) } }
     let path = try resolvedPath(expecting: kind, credentialsDirectory: credentialsDirectory)
     let file: CInt
     switch PrivilegedFiles.open(path) {

@@ -14,6 +14,8 @@ public struct MaterialReference: Sendable, Hashable, CustomStringConvertible {
     /// What the SPIFFE Workload API gives this process: `spiffe:`, or the SPIFFE ID of one of its identities or of a trust
     /// domain, not checked yet. No file.
     case workload(String)
+    /// The content itself, usually PEM, in place of a file's name: nginx's `data:`.
+    case text(String)
   }
 
   /// The name by which OpenSSL finds a private key. Both spellings are nginx's.
@@ -27,7 +29,7 @@ public struct MaterialReference: Sendable, Hashable, CustomStringConvertible {
   public let spelling: Spelling
   /// Where a configuration names it; nil on a command line.
   @NotCompared public private(set) var location: SourceLocation?
-  /// The user's text without the PIN, if there was one.
+  /// The user's text without a PIN and without the content of `data:`.
   @NotCompared public private(set) var description: String
 
   /// `folder`: the directory that resolves a relative path, the configuration file's own; empty for the working
@@ -36,7 +38,8 @@ public struct MaterialReference: Sendable, Hashable, CustomStringConvertible {
     parsing text: String, relativeTo folder: String, location: SourceLocation? = nil, isKey: Bool = false
   ) throws(MaterialError) {
     self.location = location
-    let shown = Self.withoutPIN(text)
+    // What stands in the configuration may be a private key.
+    let shown = text.hasPrefix(Self.textPrefix) ? "\(Self.textPrefix)…" : Self.withoutPIN(text)
     self.description = shown
     func refused(_ fault: String, hint: String) -> MaterialError {
       MaterialError(culprit: shown, location: location, message: "\"\(shown)\": \(fault)", hint: hint)
@@ -64,6 +67,12 @@ public struct MaterialReference: Sendable, Hashable, CustomStringConvertible {
     }
     guard !text.isEmpty, !text.utf8.contains(0) else {
       throw refused("no file name", hint: "name a file, or a systemd credential as credential:NAME")
+    }
+    if text.hasPrefix(Self.textPrefix) {
+      let content = String(text.dropFirst(Self.textPrefix.count))
+      guard !content.isEmpty else { throw refused("there is no content", hint: "data: and a PEM text, in quotes") }
+      spelling = .text(content)
+      return
     }
     if text.hasPrefix(Self.workloadPrefix) {
       guard !isKey else {
@@ -102,6 +111,14 @@ public struct MaterialReference: Sendable, Hashable, CustomStringConvertible {
     self.location = location
   }
 
+  /// Makes a reference to a content that messages call `description`.
+  package init(text: String, shownAs description: String, location: SourceLocation?) {
+    spelling = .text(text)
+    self.description = description
+    self.location = location
+  }
+
+  package static let textPrefix = "data:"
   private static let enginePrefix = "engine:pkcs11:"
   private static let workloadPrefix = "spiffe:"
 
@@ -119,7 +136,7 @@ public struct MaterialReference: Sendable, Hashable, CustomStringConvertible {
   var shown: String {
     switch spelling {
     case .path(let path): "\"\(path)\""
-    case .credential, .key, .workload: "\"\(description)\""
+    case .credential, .key, .workload, .text: "\"\(description)\""
     }
   }
 }

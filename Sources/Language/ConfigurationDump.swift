@@ -58,8 +58,8 @@ package struct ConfigurationDump: Sendable {
     "authorization", "proxy-authorization", "cookie", "x-api-key", "api-key", "x-auth-token",
   ]
 
-  /// The text with `********` for the constant value of a field that carries credentials, and for the PIN of a key in a
-  /// token (RFC 7512 §2.3 `pin-value`).
+  /// The text with `********` for the constant value of a field that carries credentials, for the PIN of a key in a token
+  /// (RFC 7512 §2.3 `pin-value`), and for a private key.
   static func masked(_ bytes: [UInt8], _ file: String) -> [UInt8] {
     MaskedSource(bytes, file).text(of: bytes.indices)
   }
@@ -91,6 +91,8 @@ package struct ConfigurationDump: Sendable {
         !bytes[range].contains(UInt8(ascii: "$")), words.count == 3 || plain(bytes[range]) != "always"
       {
         secrets.append(range)
+      } else if holdsKey(bytes[range]) {
+        secrets.append(range)
       } else {
         secrets += pins(in: bytes, range)
       }
@@ -101,6 +103,11 @@ package struct ConfigurationDump: Sendable {
   /// Whether the word after these is the value of a field with credentials: `add_header`, `proxy_set_header`.
   private static func carriesCredentials(_ words: [String]) -> Bool {
     words.count == 2 && words[0].hasSuffix("_header") && secretFields.contains(words[1].lowercased())
+  }
+
+  /// Whether a word has a private key in it, as PEM: for `data:` of `ssl_certificate_key`.
+  private static func holdsKey(_ word: ArraySlice<UInt8>) -> Bool {
+    word.count > 100 && String(decoding: word, as: UTF8.self).contains("PRIVATE KEY-----")
   }
 
   /// A word without its quotes.

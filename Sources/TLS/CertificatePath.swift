@@ -56,7 +56,7 @@ package struct NamedCertificateFault: Error, Sendable, Hashable {
   package let reason: String
 }
 
-/// The name of a file, with variables: `/etc/certs/$ssl_server_name.crt`.
+/// The name of a file, with variables: `/etc/certs/$ssl_server_name.crt`. Or, with `data:`, the content itself.
 public struct CertificatePath: Sendable, Hashable, CustomStringConvertible {
   public enum Part: Sendable, Hashable {
     case literal(String)
@@ -68,24 +68,31 @@ public struct CertificatePath: Sendable, Hashable, CustomStringConvertible {
   public let parts: [Part]
   /// A folder; empty for the working directory.
   public let base: String
+  /// `data:`: the parts make the content, and no file's name.
+  public let isContent: Bool
   /// Where the configuration names it, for messages.
   @NotCompared public private(set) var location: SourceLocation
 
-  public init(_ parts: [Part], relativeTo base: String = "", location: SourceLocation) {
+  public init(_ parts: [Part], relativeTo base: String = "", isContent: Bool = false, location: SourceLocation) {
     self.parts = parts
     self.base = base
+    self.isContent = isContent
     self.location = location
   }
 
   public var description: String {
-    (beginsWithTable || base.isEmpty || beginsWithSlash ? "" : "\(base)/")
-      + parts.map { part in
-        switch part {
-        case .literal(let text): text
-        case .computed(let text): "${\(text.name)}"
-        case .variable(let variable): "${\(variable.rawValue)}"
-        }
-      }.joined()
+    if isContent { return MaterialReference.textPrefix + written }
+    return (beginsWithTable || base.isEmpty || beginsWithSlash ? "" : "\(base)/") + written
+  }
+
+  private var written: String {
+    parts.map { part in
+      switch part {
+      case .literal(let text): text
+      case .computed(let text): "${\(text.name)}"
+      case .variable(let variable): "${\(variable.rawValue)}"
+      }
+    }.joined()
   }
 
   private var beginsWithSlash: Bool { if case .literal(let text)? = parts.first { text.hasPrefix("/") } else { false } }
@@ -95,7 +102,8 @@ public struct CertificatePath: Sendable, Hashable, CustomStringConvertible {
   /// The folders in which files are looked for: the one before the first variable, or those of a table's values. Other
   /// values add no "..", so no file outside them is opened, except by links in them.
   package var folders: [String] {
-    switch parts.first {
+    if isContent { return [] }
+    return switch parts.first {
     case .literal(let text)?: [Self.folder(of: text, in: base)]
     case .computed(let text)?: text.folders
     case .variable?, nil: [base.isEmpty ? "." : base]
@@ -129,6 +137,7 @@ public struct CertificatePath: Sendable, Hashable, CustomStringConvertible {
         path += value
       }
     }
+    if isContent { return MaterialReference(text: path, shownAs: description, location: location) }
     // Dots of a table and of a name could make it together.
     guard !path.split(separator: "/").contains("..") || !isComputed else {
       throw NamedCertificateFault(reason: "cannot load certificate \"\(self)\": the name would have \"..\" in it")

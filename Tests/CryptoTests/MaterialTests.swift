@@ -30,6 +30,16 @@ struct MaterialReferenceTests {
     #expect(error?.hint?.isEmpty == false)
   }
 
+  @Test func `data is the content itself, which no message shows`() throws {
+    let reference = try MaterialReference(parsing: "data:-----BEGIN x", relativeTo: "/x", isKey: true)
+    #expect(reference.spelling == .text("-----BEGIN x") && reference.description == "data:…")
+    let content = try reference.read(expecting: .privateKey).withUnsafeBytes { Array($0) }
+    #expect(content == Array("-----BEGIN x".utf8))
+    let error = #expect(throws: MaterialError.self) { try reference.resolvedPath(expecting: .privateKey) }
+    #expect(error?.message.contains("BEGIN") == false && error?.hint?.isEmpty == false)
+    #expect(throws: MaterialError.self) { try MaterialReference(parsing: "data:", relativeTo: "/x") }
+  }
+
   @Test func `a store or a token names a key, and nothing else`() throws {
     for (text, name) in [
       ("store:pkcs11:object=x", MaterialReference.KeyName.store("pkcs11:object=x")),

@@ -133,6 +133,10 @@ import Testing
       "ssl_certificate_key engine:pkcs11:a?pin-value=12&b=pin-value=3;",
       "ssl_certificate_key engine:pkcs11:a?pin-value=********&b=pin-value=********;"
     ),
+    (
+      "map $a $key { b \"-----BEGIN EC PRIVATE KEY-----\n\(String(repeating: "A", count: 99))\"; c d; }",
+      "map $a $key { b ********; c d; }"
+    ),
   ])
   func `secrets in the text are masked`(text: String, masked: String) {
     #expect(String(decoding: ConfigurationDump.masked(Array(text.utf8), "x.conf"), as: UTF8.self) == masked)

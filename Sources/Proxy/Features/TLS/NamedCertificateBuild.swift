@@ -1,3 +1,4 @@
+import Crypto
 import Observability
 import TLS
 import Language
@@ -14,14 +15,16 @@ extension SettingsBuilder {
 
   private mutating func certificatePath(_ line: Directive, server: String) -> CertificatePath? {
     guard let word = line.arguments.first else { return nil }
-    let others = ["data:", "store:", "engine:", "credential:"]
+    let others = ["store:", "engine:", "credential:"]
     if let prefix = others.first(where: { word.text.hasPrefix($0) }) {
       error(
         word.location, "\"\(prefix)\" in \"\(line.name)\" is not supported where a certificate has variables",
         hint: "name files: sallyport reads nothing else during a handshake")
       return nil
     }
-    let (count, template) = (diagnostics.count, template(word))
+    let prefix = MaterialReference.textPrefix, isContent = word.text.hasPrefix(prefix)
+    let text = isContent ? String(word.text.dropFirst(prefix.count)) : word.text
+    let (count, template) = (diagnostics.count, template(Word(text, at: word.location, quoted: word.quoted)))
     guard diagnostics.count == count else { return nil }
     var parts: [CertificatePath.Part] = []
     for (index, part) in template.parts.enumerated() {
@@ -52,7 +55,7 @@ extension SettingsBuilder {
         parts.append(.variable(known))
       }
     }
-    return CertificatePath(Self.joined(parts), relativeTo: folder, location: word.location)
+    return CertificatePath(Self.joined(parts), relativeTo: folder, isContent: isContent, location: word.location)
   }
 
   private static let knownInHandshakes =

@@ -163,9 +163,8 @@ enum ServerTLSRule: CaseIterable {
         .warning, at: line.location, "\"ssl_certificate_compression\" has no effect: \(reason)",
         hint: "ssl_certificate_compression off;")
     case .certificatesReadInHandshakes:
-      guard let named = facts.tls?.namedCertificates.first, facts.scope.value("ssl_certificate_cache") == nil else {
-        return nil
-      }
+      let named = facts.tls?.namedCertificates.first { !$0.certificate.isContent || $0.key?.isContent == false }
+      guard let named, facts.scope.value("ssl_certificate_cache") == nil else { return nil }
       return Diagnostic(
         .notice, at: named.certificate.location,
         "each handshake reads the files of \"\(named.certificate)\", as in nginx",

@@ -77,6 +77,55 @@ import Testing
     #expect(result.text.contains("name=b.test"))
   }
 
+  @Test func `a variable can hold certificate and key, as in nginx, and no output shows the key`() async throws {
+    let scene = try Scene.ofTest()
+    let authority = try TestAuthority(), (port, nginx) = try (scene.port(), scene.port())
+    for name in ["a.test", "b.test"] { _ = try scene.identity(name, authority.server(names: [name])) }
+    func table(_ variable: String, _ ending: String) -> String {
+      """
+      map $ssl_server_name \(variable) {
+        a.test "\(scene.text("a.test.\(ending)"))";
+        b.test "\(scene.text("b.test.\(ending)"))";
+        broken.test "-----BEGIN nothing"; }
+      """
+    }
+    func http(_ port: UInt16) -> String {
+      """
+      \(table("$certificate", "pem")) \(table("$key", "key"))
+      server { listen 127.0.0.1:\(port) ssl; ssl_certificate data:$certificate; ssl_certificate_key data:$key;
+        \(Self.answer) }
+      """
+    }
+    _ = try await NginxUpstream.start(scene, ports: [nginx], http(nginx))
+    let daemon = try await Sallyport.start(scene, configuration(http(port)))
+    for name in ["a.test", "b.test", "A.test", "broken.test", "other.test", nil] {
+      #expect(try await shown(scene, port, name) == shown(scene, nginx, name), "\(name ?? "no name")")
+    }
+    #expect(try await shown(scene, port, "b.test") == "CN=b.test")
+    try await daemon.logged("cannot load certificate \"data:${certificate}\"")
+    let dump = try await scene.sallyport("check", "--dump", "--config", scene.path("sallyport.conf"))
+    let outputs = dump.everything + daemon.errorLog
+    #expect(dump.status == 0 && outputs.contains("BEGIN CERTIFICATE") && !outputs.contains("PRIVATE KEY"))
+  }
+
+  @Test func `a certificate can stand in the configuration`() async throws {
+    let scene = try Scene.ofTest(), port = try scene.port()
+    _ = try scene.identity("a.test", TestAuthority().server(names: ["a.test"]))
+    let daemon = try await Sallyport.start(
+      scene,
+      configuration(
+        """
+        server { listen 127.0.0.1:\(port) ssl; ssl_certificate "data:\(scene.text("a.test.pem"))";
+          ssl_certificate_key "data:\(scene.text("a.test.key"))"; \(Self.answer) }
+        """))
+    #expect(try await shown(scene, port, "a.test") == "CN=a.test")
+    let bad = try scene.write(
+      "bad.conf", text: scene.text("sallyport.conf").replacing("-----BEGIN CERTIFICATE", with: "-----BEGIN NOTHING"))
+    let check = try await scene.sallyport("check", "--config", bad)
+    #expect(check.status == 1 && check.text.contains("\"data:…\"") && !check.text.contains("PRIVATE KEY"))
+    #expect(!daemon.errorLog.contains("PRIVATE KEY"))
+  }
+
   @Test func `a map, a geo and shares choose the certificate as a variable does`() async throws {
     let scene = try Scene.ofTest()
     let (daemon, port, _) = try await stage(

@@ -73,8 +73,8 @@ private let pair = "listen 443 ssl; ssl_certificate s.cer; ssl_certificate_key s
       "2:33 \"$uri\" has a variable that is not known when the certificate is chosen | $ssl_server_name, $server_name, $server_addr, $server_port and $remote_addr are, and so is a map, geo or split_clients of them"
     ),
     (
-      "listen 443 ssl; ssl_certificate data:$ssl_server_name; ssl_certificate_key k;",
-      "2:33 \"data:\" in \"ssl_certificate\" is not supported where a certificate has variables | name files: sallyport reads nothing else during a handshake"
+      "listen 443 ssl; ssl_certificate store:$ssl_server_name; ssl_certificate_key k;",
+      "2:33 \"store:\" in \"ssl_certificate\" is not supported where a certificate has variables | name files: sallyport reads nothing else during a handshake"
     ),
     (
       "listen 443 ssl; ssl_certificate $server_name.pem; ssl_certificate_key k;",
