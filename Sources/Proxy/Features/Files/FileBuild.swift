@@ -7,12 +7,9 @@ extension SettingsBuilder {
   mutating func files(_ level: Level) -> FileSettings? {
     let scope = level.scope
     let tryFiles = level.isConditional ? nil : scope.own("try_files").first
-    guard let root = fileRoot(level) else {
-      if let tryFiles {
-        error(tryFiles.location, "\"try_files\" without \"root\" or \"alias\"", hint: "name the folder: root /folder;")
-      }
-      return nil
-    }
+    var said = fileRoot(level)
+    if said == nil, let tryFiles { said = standardRoot(of: tryFiles) }
+    guard let root = said else { return nil }
     if root.kind == .wholeAlias, let tryFiles {
       error(
         tryFiles.location, "\"try_files\" beside an \"alias\" in a location with a regular expression",
@@ -47,6 +44,17 @@ extension SettingsBuilder {
     case .server, .streamServer: return scope.value("root").flatMap { place($0, .root) }
     case .location(_, _, let outer), .conditional(_, _, let outer): return fileRoot(outer)
     }
+  }
+
+  /// nginx's default of `root`: the folder `html`, which is often not there. So `try_files` alone leads to its last word.
+  private mutating func standardRoot(of tryFiles: Directive) -> FileRoot {
+    let folder = resolve("html", in: folder)
+    diagnostics.append(
+      Diagnostic(
+        .notice, at: tryFiles.location,
+        "\"try_files\" without \"root\" or \"alias\" looks for files in \"\(folder)\", the default of \"root\"",
+        hint: "name the folder: root /folder;"))
+    return FileRoot(kind: .root, folder: Array(folder.utf8), rest: Template([]))
   }
 
   private mutating func alias(_ line: Directive, _ match: LocationMatch) -> FileRoot? {

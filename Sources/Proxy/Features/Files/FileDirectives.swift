@@ -24,7 +24,8 @@ extension FileSettings: LocationFeature {
     .local(
       "try_files", [.server, .location], .words(2...Int.max, "FILE … PATH | @NAME | =CODE"),
       "Serves the first file or, with a slash at the end of its name, folder that is there; otherwise continues with the last"
-        + " word. It needs `root` or `alias`, and not an `alias` with a regular expression.",
+        + " word. Without `root` and `alias`, it looks in the folder `html` beside the configuration file. An `alias` with a"
+        + " regular expression can't be beside it.",
       example: "try_files $uri $uri/ /index.html;"),
     .list(
       "types", levels, .table(0...0, ""), "text/html html; image/gif gif; image/jpeg jpg",

@@ -64,8 +64,15 @@ import Testing
     #expect(error("location /i/ { alias /data/; root /x; }").contains("beside"))
   }
 
-  @Test func `try_files needs files, and an end`() {
-    #expect(error("location / { try_files $uri =404; }").contains("without \"root\""))
+  @Test func `try_files without a root has nginx's`() throws {
+    let loaded = server("location / { try_files $uri =404; } location /x/ { return 204; }")
+    let locations = try #require(loaded.settings?.http.servers.first?.root.locations)
+    #expect(locations[0][FileSettings.self]?.root.folder == Array("/etc/html".utf8))
+    #expect(locations[1][FileSettings.self] == nil)
+    #expect(loaded.problems.contains { $0.contains("looks for files in \"/etc/html\", the default of \"root\"") })
+  }
+
+  @Test func `try_files needs an end`() {
     #expect(error("root /r; location / { try_files $uri =302; }").contains("invalid code"))
     #expect(error("root /r; location / { try_files $uri @no; }").contains("\"@no\", which is not a location"))
     #expect(error("root /r; location / { try_files $uri index.html; }").contains("no path"))
