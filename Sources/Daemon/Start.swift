@@ -59,7 +59,7 @@ struct Start: Sendable {
       PrivilegedFiles.use { opener.read($0) }
       append = { (path: String) throws(LogDestinationError) -> Int32 in try opener.append(path) }
     }
-    let logs = LogFiles(journal: { JournalSink($0) }, opener: append)
+    let logs = LogFiles(journal: { JournalSink($0) }, opener: append, compressor: LogCompression.gzip)
     self.logs = logs
     var preparation = try NameWait.until { () throws(Refusal) in
       try Preparation(settings, after: found + limits + cores, number: 1, logs: logs, sharing: shared)

@@ -6,16 +6,22 @@ public struct LogBuffering: Sendable, Hashable {
   public var capacity: Int
   /// The age in milliseconds at which collected lines are written; nil: only a full buffer is (`buffer=` alone, nginx).
   public var flush: Int?
+  /// The level at which gzip compresses each buffer, 1 to 9 (`gzip=LEVEL`); nil: the lines are written as they are.
+  public var gzipLevel: Int?
 
-  public init(capacity: Int, flush: Int?) {
+  public init(capacity: Int, flush: Int?, gzipLevel: Int? = nil) {
     self.capacity = capacity
     self.flush = flush
+    self.gzipLevel = gzipLevel
   }
 
   /// Without `buffer=`: a system call for each line would cost more than the line itself. At 64 KiB the file's thread,
   /// which is woken for each buffer, took 5 % of the process's CPU time.
   public static let standard = LogBuffering(capacity: 262_144, flush: 1000)
 }
+
+/// Makes one gzip member of lines; nil if that fails. The level is 1 to 9.
+public typealias LogCompressor = @Sendable (_ lines: UnsafeRawBufferPointer, _ level: Int) -> [UInt8]?
 
 /// One `access_log` destination, shared by all workers.
 public final class AccessLog: Sendable {
@@ -26,10 +32,13 @@ public final class AccessLog: Sendable {
 
   let sink: Sink
   let buffering: LogBuffering
+  /// nil: lines are written as they are.
+  let compression: LogFile.Compression?
 
-  init(_ sink: Sink, _ buffering: LogBuffering = .standard) {
+  init(_ sink: Sink, _ buffering: LogBuffering = .standard, compression: LogFile.Compression? = nil) {
     self.sink = sink
     self.buffering = buffering
+    self.compression = compression
   }
 
   /// Makes a worker's writer.
@@ -114,7 +123,7 @@ public final class AccessLogWriter {
     case .one(.file(let file)):
       guard let full = chunk, !full.lines.isEmpty else { return }
       chunk = nil
-      file.send(full)
+      file.send(full, compressedBy: log.compression)
     case .folder(let folder):
       guard let full = named.take() else { return }
       folder.send(full)

@@ -17,15 +17,18 @@ public final class LogFiles: Sendable {
   private let journal: (@Sendable (JournalSocket) -> any LogHandler)?
   private let journalPath: String
   private let opener: LogOpener?
+  private let compressor: LogCompressor?
 
   /// - Parameter journal: makes the handler of `error_log journal`; the module Systemd provides it. Without it, that
   ///   destination is refused.
   /// - Parameter opener: opens files that this process may not open.
+  /// - Parameter compressor: for `access_log … gzip`. Without it, such a log is refused.
   public init(
     journalPath: String = JournalSocket.standardPath, journal: (@Sendable (JournalSocket) -> any LogHandler)? = nil,
-    opener: LogOpener? = nil
+    opener: LogOpener? = nil, compressor: LogCompressor? = nil
   ) {
     self.opener = opener
+    self.compressor = compressor
     self.journal = journal
     self.journalPath = journalPath
   }
@@ -64,7 +67,9 @@ public final class LogFiles: Sendable {
   public func accessLog(
     for destination: LogDestination, _ buffering: LogBuffering = .standard
   ) throws(LogDestinationError) -> AccessLog {
-    AccessLog(.one(try sink(for: destination)), buffering)
+    guard let level = buffering.gzipLevel else { return AccessLog(.one(try sink(for: destination)), buffering) }
+    guard let compressor else { throw LogDestinationError("lines can't be compressed here: leave out gzip") }
+    return AccessLog(.one(try sink(for: destination)), buffering) { compressor($0, level) }
   }
 
   /// Returns the access log of a destination, and opens it unless requests name its files.

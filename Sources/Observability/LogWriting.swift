@@ -22,10 +22,21 @@ extension LogFile {
 
   /// Writes whole lines, each with its line feed, at once: for error logs, whose last words count when a process ends. A
   /// line that can't be written without waiting is lost.
-  package func write(_ lines: UnsafeRawBufferPointer) { put(lines, mayWait: false) }
+  package func write(_ lines: UnsafeRawBufferPointer) { put(lines, .lines, mayWait: false) }
 
   /// Writes whole lines, and waits for the disk if need be: for a thread that serves logs alone.
-  func writeOnThread(_ lines: UnsafeRawBufferPointer) { put(lines, mayWait: true) }
+  func writeOnThread(_ lines: UnsafeRawBufferPointer) { put(lines, .lines, mayWait: true) }
+
+  /// Compresses lines; nil if that fails.
+  typealias Compression = @Sendable (_ lines: UnsafeRawBufferPointer) -> [UInt8]?
+
+  /// What is written at a time.
+  private enum Content {
+    /// Lines, of which some may be written and others lost.
+    case lines
+    /// So many lines that are compressed together: of no use in part.
+    case block(lines: UInt64)
+  }
 
   /// Writes text, for code that seldom runs.
   package func write(string text: String) {
@@ -33,8 +44,8 @@ extension LogFile {
     text.withUTF8 { write(UnsafeRawBufferPointer($0)) }
   }
 
-  /// Takes over whole lines, and writes them on the file's own thread.
-  func send(_ chunk: LogChunk) {
+  /// Takes over whole lines, and writes them on the file's own thread, which compresses them before, if need be.
+  func send(_ chunk: LogChunk, compressedBy compression: Compression? = nil) {
     let count = chunk.lines.count
     let (before, after) = waiting.add(count, ordering: .relaxed)
     // A buffer that is larger than the bound waits alone.
@@ -43,7 +54,11 @@ extension LogFile {
       return losses.note(countedAs, Self.lineFeeds(chunk.lines.readable), EAGAIN, tellsStandardError: isOurs)
     }
     queue.async { [self] in
-      put(chunk.lines.readable, mayWait: true)
+      if let compression {
+        putCompressed(chunk.lines.readable, compression)
+      } else {
+        put(chunk.lines.readable, .lines, mayWait: true)
+      }
       waiting.subtract(count, ordering: .relaxed)
     }
   }
@@ -56,27 +71,36 @@ extension LogFile {
     return done.wait(timeout: .now() + .milliseconds(milliseconds)) == .success
   }
 
-  /// A regular file of ours is written to by one thread at a time, so that what a full disk has cut can be taken back. The
-  /// kernel has them wait for each other anyway.
-  private func put(_ lines: UnsafeRawBufferPointer, mayWait: Bool) {
-    let isDone = turn.withLock { turn in
-      if turn.takesBack { putParts(lines, mayWait: mayWait, takesBack: true) }
-      return turn.takesBack
+  private func putCompressed(_ lines: UnsafeRawBufferPointer, _ compression: Compression) {
+    let count = Self.lineFeeds(lines)
+    guard let block = compression(lines) else {
+      return losses.note(countedAs, count, ENOMEM, tellsStandardError: isOurs)
     }
-    if !isDone { putParts(lines, mayWait: mayWait, takesBack: false) }
+    block.withUnsafeBytes { put($0, .block(lines: count), mayWait: true) }
   }
 
-  private func putParts(_ lines: UnsafeRawBufferPointer, mayWait: Bool, takesBack: Bool) {
-    guard lines.count > 0, endTornLine() else { return lose(lines, from: 0, EAGAIN) }
+  /// A regular file of ours is written to by one thread at a time, so that what a full disk has cut can be taken back. The
+  /// kernel has them wait for each other anyway.
+  private func put(_ bytes: UnsafeRawBufferPointer, _ content: Content, mayWait: Bool) {
+    let isDone = turn.withLock { turn in
+      if turn.takesBack { putParts(bytes, content, mayWait: mayWait, takesBack: true) }
+      return turn.takesBack
+    }
+    if !isDone { putParts(bytes, content, mayWait: mayWait, takesBack: false) }
+  }
+
+  private func putParts(_ bytes: UnsafeRawBufferPointer, _ content: Content, mayWait: Bool, takesBack: Bool) {
+    guard bytes.count > 0, endTornLine() else { return lose(bytes, content, from: 0, EAGAIN) }
     var done = 0
-    while done < lines.count {
-      switch attempt(UnsafeRawBufferPointer(rebasing: lines[done...])) {
+    while done < bytes.count {
+      switch attempt(UnsafeRawBufferPointer(rebasing: bytes[done...])) {
       case .wrote(let count): done += count
       case .failed(EINTR): continue
       case .failed(EAGAIN) where mayWait:
         var wanted = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
         _ = poll(&wanted, 1, 1000)
-      case .failed(let code): return lose(lines, from: takesBack ? takeBack(lines[..<done]) : done, code)
+      case .failed(let code):
+        return lose(bytes, content, from: takesBack ? takeBack(bytes[..<done], content) : done, code)
       }
     }
     losses.noteSuccess(countedAs)
@@ -91,10 +115,11 @@ extension LogFile {
     return true
   }
 
-  /// Cuts the beginning of a line off the end of the file, because its reader takes each line for whole. Returns how many
-  /// bytes of the lines are left in the file.
-  private func takeBack(_ written: Slice<UnsafeRawBufferPointer>) -> Int {
-    let whole = written.lastIndex(of: 0x0A).map { $0 + 1 } ?? 0
+  /// Cuts the beginning of a line or block off the end of the file, because its reader takes each for whole. Returns how
+  /// many of the bytes are left in the file.
+  private func takeBack(_ written: Slice<UnsafeRawBufferPointer>, _ content: Content) -> Int {
+    var whole = 0
+    if case .lines = content, let end = written.lastIndex(of: 0x0A) { whole = end + 1 }
     let torn = off_t(written.count - whole)
     let end = lseek(descriptor, 0, SEEK_CUR)
     var status = stat()
@@ -105,11 +130,16 @@ extension LogFile {
     return whole
   }
 
-  private func lose(_ lines: UnsafeRawBufferPointer, from done: Int, _ code: Int32) {
-    guard lines.count > 0 else { return }
-    if done > 0, lines[done - 1] != 0x0A { isMidLine.store(true, ordering: .relaxed) }
-    losses.note(
-      countedAs, Self.lineFeeds(UnsafeRawBufferPointer(rebasing: lines[done...])), code, tellsStandardError: isOurs)
+  private func lose(_ bytes: UnsafeRawBufferPointer, _ content: Content, from done: Int, _ code: Int32) {
+    guard bytes.count > 0 else { return }
+    let count: UInt64
+    switch content {
+    case .lines:
+      if done > 0, bytes[done - 1] != 0x0A { isMidLine.store(true, ordering: .relaxed) }
+      count = Self.lineFeeds(UnsafeRawBufferPointer(rebasing: bytes[done...]))
+    case .block(let lines): count = lines
+    }
+    losses.note(countedAs, count, code, tellsStandardError: isOurs)
   }
 
   private enum Attempt {

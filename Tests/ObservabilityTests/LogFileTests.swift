@@ -179,6 +179,19 @@ import Testing
     #expect(text().hasSuffix("soon\n"))
   }
 
+  @Test func `a compressed log gets each buffer as one block, and refuses to be written without a compressor`() throws {
+    let folder = Folder()
+    let files = LogFiles(compressor: { lines, level in Array("\(level)<".utf8) + Array(lines) + Array(">".utf8) })
+    let path = LogDestination.file(path: "\(folder.path)/a.log")
+    let buffering = LogBuffering(capacity: 8, flush: nil, gzipLevel: 3)
+    let writer = try files.accessLog(for: path, buffering).makeWriter()
+    for line in ["one", "two", "three"] { write(line, to: writer) }
+    writer.flush()
+    files.drain(within: 5000)
+    #expect(folder.text("a.log") == "3<one\ntwo\n>3<three\n>")
+    #expect(throws: LogDestinationError.self) { try LogFiles().accessLog(for: path, buffering) }
+  }
+
   @Test(arguments: [65_534, 65_535, 65_536, 200_000])
   func `a line as long as the buffer, or longer, is written whole`(count: Int) throws {
     let folder = Folder(), files = LogFiles()

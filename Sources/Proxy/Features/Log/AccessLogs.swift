@@ -18,9 +18,10 @@ struct AccessLogs: LocationFeature {
     .list(
       "access_log", levels.union([.locationIf, .limitExcept]).union(.everyStream),
       .words(
-        1...Int.max, "FILE | stderr | syslog:… | journal [FORMAT] [buffer=SIZE [flush=TIME]] [if=CONDITION] | off"),
+        1...Int.max,
+        "FILE | stderr | syslog:… | journal [FORMAT] [buffer=SIZE [flush=TIME]] [gzip[=LEVEL]] [if=CONDITION] | off"),
       "off (nginx: logs/access.log combined)",
-      "Where sallyport logs requests. FILE can have variables after a fixed folder, which must exist (`/var/log/sites/$server_name.log`). A value with a slash or a control character, and a name that leaves the folder, gets no line there but one in the error log. No symbolic link below the folder is followed, and `buffer=` isn't allowed.",
+      "Where sallyport logs requests. FILE can have variables after a fixed folder, which must exist (`/var/log/sites/$server_name.log`). A value with a slash or a control character, and a name that leaves the folder, gets no line there but one in the error log. No symbolic link below the folder is followed, and `buffer=` isn't allowed. With `gzip`, each full buffer (64k) is compressed and appended: `zcat` reads the file.",
       example: "access_log /var/log/sallyport/access.log combined;", trust: .none),
     .value(
       "open_log_file_cache", levels.union(.everyStream),
@@ -134,6 +135,7 @@ extension SettingsBuilder {
     var condition: Template?
     var buffer: Int?
     var flush: (milliseconds: Int, word: Word)?
+    var gzipLevel: Int?
     for word in line.arguments.dropFirst() {
       if word.text.hasPrefix("if=") {
         condition = template(Word(String(word.text.dropFirst(3)), at: word.location))
@@ -144,7 +146,11 @@ extension SettingsBuilder {
         guard let time = flushTime(word) else { return nil }
         flush = (time, word)
       } else if word.text == "gzip" || word.text.hasPrefix("gzip=") {
-        error(word.location, "`access_log … gzip` is nginx's, but not supported here: compress when you rotate")
+        gzipLevel = word.text == "gzip" ? 1 : Quantity.number(String(word.text.dropFirst("gzip=".count)))
+        guard let level = gzipLevel, (1...9).contains(level) else {
+          error(word.location, "invalid compression level \"\(word.text)\"", hint: "gzip, or gzip=1 to gzip=9")
+          return nil
+        }
       } else if let named = formats[word.text] {
         format = named
       } else {
@@ -157,6 +163,7 @@ extension SettingsBuilder {
         return nil
       }
     }
+    if gzipLevel != nil { buffer = buffer ?? Self.compressedBuffer }
     if let flush, buffer == nil {
       error(
         flush.word.location, "\"\(flush.word.text)\" without a buffer",
@@ -173,7 +180,7 @@ extension SettingsBuilder {
       guard buffer == nil else {
         error(
           line.place(0), "buffered logs cannot have variables in name",
-          hint: "remove buffer= and flush=: lines are collected for at most one second anyway")
+          hint: "remove buffer=, flush= and gzip: lines are collected for at most one second anyway")
         return nil
       }
       return namedLog(line, cache).map { folder, name in
@@ -182,7 +189,7 @@ extension SettingsBuilder {
       }
     }
     guard let destination = logDestination(line) else { return nil }
-    let buffering = buffer.map { LogBuffering(capacity: $0, flush: flush?.milliseconds) }
+    let buffering = buffer.map { LogBuffering(capacity: $0, flush: flush?.milliseconds, gzipLevel: gzipLevel) }
     if let buffering, !admits(buffering, of: destination, line) { return nil }
     return AccessLogSettings(
       destination: .fixed(destination), format: format.text, escape: format.escape, condition: condition,
@@ -270,20 +277,22 @@ extension SettingsBuilder {
   }
 
   private static let largestLogBuffer = 16 << 20
+  /// The buffer of `gzip` without `buffer=`, as in nginx.
+  private static let compressedBuffer = 65_536
 
   /// Each log has one buffer in a worker, so all lines with `buffer=` must agree.
   private mutating func admits(_ buffering: LogBuffering, of destination: LogDestination, _ line: Directive) -> Bool {
     if case .syslog = destination {
-      error(line.place(0), "lines to syslog can't be buffered", hint: "remove buffer= and flush=")
+      error(line.place(0), "lines to syslog can't be buffered", hint: "remove buffer=, flush= and gzip")
       return false
     }
     if destination == .journal {
-      error(line.place(0), "lines to the journal can't be buffered", hint: "remove buffer= and flush=")
+      error(line.place(0), "lines to the journal can't be buffered", hint: "remove buffer=, flush= and gzip")
       return false
     }
     if let other = logBuffers[destination], other != buffering {
       error(
-        line.place(0), "\"access_log \(line.text(0))\" is already defined with another buffer= or flush=",
+        line.place(0), "\"access_log \(line.text(0))\" is already defined with another buffer=, flush= or gzip",
         hint: "give every line for this file the same ones")
       return false
     }

@@ -14,6 +14,8 @@ import Testing
     #expect(problems("access_log a.log combined buffer=32k flush=5s;") == [])
     #expect(problems("access_log a.log json buffer=32k; access_log b.log combined buffer=1m flush=100ms;") == [])
     #expect(problems("access_log a.log combined buffer=32k; access_log a.log json;") == [])
+    #expect(problems("access_log a.log combined gzip; access_log b.log json gzip=9 buffer=8k flush=1m;") == [])
+    #expect(problems("access_log a.log combined gzip flush=5s;") == [])
   }
 
   @Test(arguments: [
@@ -23,9 +25,13 @@ import Testing
     ("access_log a.log combined buffer=1x;", "invalid buffer size"),
     ("access_log a.log combined buffer=1m flush=0;", "invalid flush time"),
     ("access_log a.log combined buffer=1m flush=soon;", "invalid flush time"),
-    ("access_log a.log combined buffer=1m; access_log a.log json buffer=2m;", "with another buffer= or flush="),
+    ("access_log a.log combined buffer=1m; access_log a.log json buffer=2m;", "with another buffer=, flush= or gzip"),
     ("access_log syslog:server=unix:/dev/log combined buffer=1m;", "lines to syslog can't be buffered"),
-    ("access_log a.log combined gzip;", "compress when you rotate"),
+    ("access_log a.log combined gzip=0;", "invalid compression level \"gzip=0\""),
+    ("access_log a.log combined gzip=10;", "invalid compression level"),
+    ("access_log a.log combined gzip; access_log a.log json gzip=2;", "with another buffer=, flush= or gzip"),
+    ("access_log /l/$host.log combined gzip;", "buffered logs cannot have variables in name"),
+    ("access_log syslog:server=unix:/dev/log combined gzip;", "lines to syslog can't be buffered"),
   ])
   func `a buffer that can't be is refused with the reason`(line: String, reason: String) {
     let found = problems(line)
