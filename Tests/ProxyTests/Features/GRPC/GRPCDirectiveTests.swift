@@ -133,6 +133,17 @@ private func pass(_ lines: String, http: String = "") -> ProxyPassSettings? {
     #expect(!location("grpc_pass grpc://h:1; \(line)").errors.isEmpty)
   }
 
+  @Test func `variables name an address with a port, or a group`() throws {
+    let rig = try Rig(
+      "upstream g { server 127.0.0.1:9; } server { listen 1080; location / { grpc_pass grpc://$arg_to; } }")
+    for name in ["h", "127.0.0.1", "[::1]"] {
+      #expect(try rig.ask("GET /?to=\(name) HTTP/1.1", "Host: a").status == 500, "\(name)")
+    }
+    #expect(rig.upstreams.isEmpty)
+    for name in ["g", "127.0.0.1:9"] { _ = try rig.ask("GET /?to=\(name) HTTP/1.1", "Host: a") }
+    #expect(rig.upstreams.count == 2)
+  }
+
   @Test func `TLS towards the upstream is judged as for proxy_pass`() {
     let bare = location("grpc_pass grpcs://h:1;").errors, proxied = location("proxy_pass https://h:1;").errors
     #expect(bare.count == proxied.count && !bare.isEmpty)
