@@ -25,6 +25,7 @@ public final class RequestHead {
     @usableFromInline var acceptsTrailers = false
     @usableFromInline var isExtendedConnect = false
     @usableFromInline var refusedLine: ByteRange?
+    @usableFromInline var isVersionKnown = true
     /// Of a subrequest (`SubrequestHead`): the method of the main request.
     @usableFromInline var shownMethod: ByteRange?
   }
@@ -49,6 +50,8 @@ public final class RequestHead {
   /// The request line as far as it has come, without its end, of a head that was refused; empty over HTTP/2. nil: the head
   /// was not refused. Method, target, host and port of a refused head are those that could be read without a doubt.
   @inlinable public var refusedLine: ByteRange? { parsed.refusedLine }
+  /// False for a head whose request line was refused.
+  @inlinable public var isVersionKnown: Bool { parsed.isVersionKnown }
   /// The value of Upgrade, if Connection nominates that field.
   @inlinable public var upgrade: ByteRange? { parsed.upgrade }
   /// The host of the request, without port: from the target's authority, otherwise from Host. One trailing dot is cut.

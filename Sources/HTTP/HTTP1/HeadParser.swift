@@ -204,6 +204,7 @@ public struct HeadParser: Sendable {
     guard let start = bytes.baseAddress, skipped < bytes.count else {
       head.reset()
       head.parsed.refusedLine = .absent
+      head.parsed.isVersionKnown = false
       return
     }
     let base = start + skipped
@@ -213,6 +214,7 @@ public struct HeadParser: Sendable {
     let host = isLineRead ? head.knownHost(base) : nil
     head.reset()
     head.parsed.refusedLine = ByteRange(start: 0, count: lineEnd ?? line.count)
+    head.parsed.isVersionKnown = isLineRead
     head.storage.buffer.append(
       UnsafeRawBufferPointer(start: base, count: isLineRead ? lineStart : lineEnd ?? line.count))
     guard isLineRead else {

@@ -313,8 +313,9 @@ final class Exchange {
   // MARK: Internal redirects of error_page
 
   /// How the request goes on to an error page. What the failed handler knows stays for variables until another one starts.
-  func prepareRedirect(_ redirection: Redirection, isErrorPage: Bool = true) {
-    target.take(redirection, isHead: head.method == .head)
+  /// `keepsMethod`: no other path gets the request, since the page is a redirect of the client.
+  func prepareRedirect(_ redirection: Redirection, isErrorPage: Bool = true, keepsMethod: Bool = false) {
+    target.take(redirection, keepsMethod: keepsMethod || head.method == .head)
     if isErrorPage, location.object(LiveErrorPages.self)?.isRecursive != true { target.endsErrorPages = true }
     response.reset()
     if !redirection.keepsBody {

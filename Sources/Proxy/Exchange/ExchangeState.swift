@@ -151,9 +151,10 @@ struct ExchangeTarget: ~Copyable {
     hasAdmittedReadings = false
   }
 
-  mutating func take(_ redirection: Redirection, isHead: Bool) {
+  /// `keepsMethod`: the request stays what it was for variables and the log.
+  mutating func take(_ redirection: Redirection, keepsMethod: Bool) {
     self.redirection = redirection
-    if redirection == .path, !isHead { isShownAsGet = true }
+    if redirection == .path, !keepsMethod { isShownAsGet = true }
   }
 
   /// The target of a subrequest begins. Error pages don't apply. `isShownAsGet`: of the main request.

@@ -110,7 +110,7 @@ extension Exchange {
     case .host: appendHost(to: &output)
     case .request_port: if let port = head.port { output.append(decimal: UInt64(port)) }
     case .is_request_port: if head.port != nil { output.append(0x3A) }
-    case .server_protocol: output.append(head.version.text)
+    case .server_protocol: if head.isVersionKnown { output.append(head.version.text) }
     case .http2: if head.version == .http2 { output.append(facts.isTLS ? "h2" : "h2c") }
     case .content_length: if let field = head.first(.contentLength) { output.append(bytes[field.value]) }
     case .content_type: Self.contentType.withUTF8Buffer { appendRequestField(UnsafeRawBufferPointer($0), to: &output) }

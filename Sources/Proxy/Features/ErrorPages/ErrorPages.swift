@@ -159,7 +159,8 @@ extension Exchange {
     if case .redirect = target, text.first == 0x40 {
       target = .named(String(decoding: text.dropFirst(), as: UTF8.self))
     }
-    prepareRedirect(redirection(to: target, for: failure))
+    let sendsClient = if case .redirect = target { true } else { false }
+    prepareRedirect(redirection(to: target, for: failure), keepsMethod: sendsClient)
     switch target {
     case .path: redirect(toPath: text)
     case .named(let name):
