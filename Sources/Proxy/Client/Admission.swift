@@ -87,8 +87,12 @@ extension ClientSession {
       return failure
     case .inClear:
       // Counted with the handshakes, and folded as they are.
-      let writes = log.handshakes.note(.plainHTTP, of: exchange.clientAddress.host, now: worker.loop.now)
-      exchange.log(writes ? .info : .debug, "client sent plain HTTP request to HTTPS port")
+      let words = "client sent plain HTTP request to HTTPS port"
+      if log.handshakes.note(.plainHTTP, of: exchange.clientAddress.host, now: worker.loop.now) {
+        exchange.log(.info, words)
+      } else {
+        exchange.log(.debug, words)
+      }
       return .plainRequestOnTLSPort
     case .undecided:
       log.logRefusal(of: exchange, .misdirected, .notice, "the client's handshake chose no server")

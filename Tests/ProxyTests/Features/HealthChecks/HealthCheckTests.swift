@@ -94,7 +94,7 @@ private struct Missing: Error {}
     let lines = String(decoding: text.readable, as: UTF8.self).split(separator: "\r\n").map(String.init)
     #expect(
       lines.dropFirst() == [
-        "Host: u", "TE: trailers", "User-Agent: sallyport-health-check", "Content-Type: application/grpc",
+        "Host: u", "User-Agent: sallyport-health-check", "TE: trailers", "Content-Type: application/grpc",
         "Transfer-Encoding: chunked",
       ])
   }
