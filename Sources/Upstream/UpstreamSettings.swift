@@ -60,6 +60,25 @@ public struct KeepaliveSettings: Sendable, Hashable {
   public init() {}
 }
 
+/// A group's name with the block that has it: names of `http` mean nothing in `stream`, as in nginx, and two groups of one
+/// name have nothing in common.
+public struct GroupName: Sendable, Hashable, Comparable, CustomStringConvertible {
+  /// As after `upstream` or as in `proxy_pass`.
+  public let text: String
+  public let isOfStream: Bool
+
+  public init(_ text: String, isOfStream: Bool) {
+    self.text = text
+    self.isOfStream = isOfStream
+  }
+
+  public var description: String { isOfStream ? "\(text) (stream)" : text }
+
+  public static func < (one: Self, other: Self) -> Bool {
+    one.text == other.text ? !one.isOfStream && other.isOfStream : one.text < other.text
+  }
+}
+
 /// An `upstream` block, or the group of one server that a `proxy_pass` address makes.
 public struct UpstreamGroupSettings: Sendable, Hashable {
   /// As after `upstream` or as in `proxy_pass`; the default of $proxy_host and `proxy_ssl_name`.
@@ -80,6 +99,8 @@ public struct UpstreamGroupSettings: Sendable, Hashable {
   public var isStateDamaged = false
   /// Whether it is a group of `stream`, whose names `http` doesn't know.
   public var isOfStream = false
+  /// What tells the group from every other one of the configuration.
+  public var fullName: GroupName { GroupName(name, isOfStream: isOfStream) }
   /// How the names of servers with `resolve` are asked for.
   public var nameResolution: NameResolutionSettings?
   public var location: SourceLocation

@@ -59,6 +59,20 @@ private final class StreamKeeper: AttemptObserver {
     #expect(list.update(try name(), [])?.servers.count == 0)
   }
 
+  @Test func `is not that of a group of the same name in the other block`() throws {
+    let lists = GroupLists(), ofHTTP = try template()
+    var settings = ofHTTP.settings
+    settings.isOfStream = true
+    let ofStream = ResolvedGroup(settings: settings, servers: [])
+    let (one, other) = (
+      try #require(lists.list(for: ofHTTP, isChangeable: false)),
+      try #require(lists.list(for: ofStream, isChangeable: false))
+    )
+    #expect(one !== other && one === lists.list(for: ofHTTP, isChangeable: false))
+    _ = one.update(try name(), found(1))
+    #expect(other.current.group.servers.isEmpty)
+  }
+
   @Test func `has the addresses of before where a reload changes the port`() throws {
     let lists = GroupLists()
     let former = try #require(lists.list(for: try template(), isChangeable: false))

@@ -134,8 +134,8 @@ final class LiveGeneration {
     func dynamic(_ isOfStream: Bool) -> DynamicGroups {
       DynamicGroups(
         groups: groups.filter { $0.settings.isOfStream == isOfStream },
-        followed: followed.values.filter { $0.current.settings.isOfStream == isOfStream }, resolver: shared.resolver,
-        loop: loop, budget: budget)
+        followed: followed.values.filter { $0.current.settings.isOfStream == isOfStream }, isOfStream: isOfStream,
+        resolver: shared.resolver, loop: loop, budget: budget)
     }
     self.dynamicGroups = dynamic(false)
     self.streamGroups = dynamic(true)

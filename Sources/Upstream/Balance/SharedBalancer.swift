@@ -21,7 +21,7 @@ final class SharedBalancer: Sendable {
 public final class GroupZones: Sendable {
   private struct Identity: Hashable {
     let zone: String
-    let group: String
+    let group: GroupName
     let addresses: [SocketAddress]
     /// Without a check, nobody would take back what a former one has said.
     let isChecked: Bool
@@ -33,7 +33,7 @@ public final class GroupZones: Sendable {
 
   func balancer(zone: String, _ group: ResolvedGroup, isChecked: Bool, _ plan: Balancer.Plan) -> SharedBalancer {
     let identity = Identity(
-      zone: zone, group: group.settings.name, addresses: group.servers.map(\.address), isChecked: isChecked)
+      zone: zone, group: group.settings.fullName, addresses: group.servers.map(\.address), isChecked: isChecked)
     return known.zone(identity) { balancer in
       balancer.withLock { $0.replace(plan) }
     } make: { others in

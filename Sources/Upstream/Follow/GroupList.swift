@@ -206,7 +206,7 @@ extension UpstreamServerSettings {
 public final class GroupLists: Sendable {
   private struct Identity: Hashable {
     let zone: String
-    let group: String
+    let group: GroupName
     let names: [FollowedName]
   }
 
@@ -216,14 +216,14 @@ public final class GroupLists: Sendable {
 
   /// The words of the lines that the `state` of a group is to have; nil: no generation has the group.
   public func lines(of group: UpstreamGroupSettings) -> [[String]]? {
-    known.existing(Identity(zone: group.zone ?? "", group: group.name, names: []))?.lines
+    known.existing(Identity(zone: group.zone ?? "", group: group.fullName, names: []))?.lines
   }
 
   /// nil: no server of the group has `resolve`, and nobody adds or removes any (`isChangeable`).
   public func list(for group: ResolvedGroup, isChangeable: Bool) -> GroupList? {
     let names = group.settings.servers.compactMap(\.followed)
     guard !names.isEmpty || isChangeable else { return nil }
-    let identity = Identity(zone: group.settings.zone ?? "", group: group.settings.name, names: names)
+    let identity = Identity(zone: group.settings.zone ?? "", group: group.settings.fullName, names: names)
     return known.zone(identity) { list in
       list.adopt(group)
     } make: { others in

@@ -19,7 +19,7 @@ package struct HealthRecords: Sendable {
 
   /// What makes a check of a server the same one after a reload: all that it asks, and whom it trusts.
   private struct Key: Hashable {
-    var group: String
+    var group: GroupName
     var address: SocketAddress
     var check: HealthCheckSettings
     var scheme: UpstreamScheme
@@ -35,7 +35,7 @@ package struct HealthRecords: Sendable {
 
   /// A server as the metrics name it.
   struct Server: Hashable {
-    let group: String
+    let group: GroupName
     let address: SocketAddress
   }
 
@@ -76,10 +76,10 @@ package struct HealthRecords: Sendable {
         // A server that is `down` gets no requests, so there is nothing to find out.
         for (place, upstream) in group.servers.enumerated() where !upstream.settings.isDown {
           let key = Key(
-            group: group.settings.name, address: upstream.address, check: settings, scheme: scheme, tls: pass.tls,
+            group: group.settings.fullName, address: upstream.address, check: settings, scheme: scheme, tls: pass.tls,
             tlsName: pass.tlsName, version: pass.version, timeouts: pass.timeouts, fields: pass.setFields,
             serverName: server.primaryName, origin: pass.origin, opening: pass.tcp?.opening)
-          let named = Server(group: group.settings.name, address: upstream.address)
+          let named = Server(group: group.settings.fullName, address: upstream.address)
           let count = counts[named] ?? former?.counts[named] ?? HealthCounts()
           counts[named] = count
           let health =

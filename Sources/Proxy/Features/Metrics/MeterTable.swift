@@ -29,22 +29,24 @@ struct ServerSeries: Hashable, Comparable {
 
 /// A server of a group as the metrics name it.
 struct UpstreamSeries: Hashable, Comparable {
-  let upstream: String
+  let upstream: GroupName
   /// The address, or the name of a server with `resolve`: clients and DNS can't make further series.
   let server: String
 
   /// All targets of `proxy_pass` with variables that name no group, because a client may choose them.
-  static let variable = UpstreamSeries(upstream: "(variable)", server: "(variable)")
+  static func variable(isOfStream: Bool) -> UpstreamSeries {
+    UpstreamSeries(upstream: GroupName("(variable)", isOfStream: isOfStream), server: "(variable)")
+  }
 
   static func < (one: Self, other: Self) -> Bool { (one.upstream, one.server) < (other.upstream, other.server) }
 
-  init(upstream: String, server: String) {
+  init(upstream: GroupName, server: String) {
     self.upstream = upstream
     self.server = server
   }
 
   init(_ group: UpstreamGroupSettings, _ server: ResolvedGroup.Server) {
-    upstream = group.name
+    upstream = group.fullName
     self.server = server.settings.followed == nil ? server.address.description : server.settings.spelling
   }
 }
@@ -62,7 +64,7 @@ struct MeterTable: Sendable {
   var sessions: [ServerSeries: SessionMeter] = [:]
   var attempts: [UpstreamSeries: AttemptMeter] = [:]
   /// By group: requests for which no server could be tried.
-  var exhausted: [String: CountRow] = [:]
+  var exhausted: [GroupName: CountRow] = [:]
 
   /// Adds the meters of another table that this one lacks.
   mutating func add(_ other: MeterTable) {
@@ -99,7 +101,7 @@ final class GroupMeters {
   /// `former`: the same group before the API or DNS has changed its servers. The meters of those that are gone are put
   /// aside, so that the page doesn't grow with each server that was ever there, and no count falls if one comes back.
   func meter(of group: UpstreamGroup, after former: UpstreamGroup? = nil) -> GroupMeter {
-    let name = group.settings.name
+    let name = group.settings.fullName
     let aside = former == nil ? [:] : counters.withFormerMeters { $0.attempts }
     var gone = Set((former?.servers ?? []).map { UpstreamSeries(group.settings, $0) })
     let (meter, dropped) = counters.withMeters { table in
@@ -123,11 +125,12 @@ final class GroupMeters {
 
   /// For a group that a target with variables has made.
   func meter(ofMade group: UpstreamGroup) -> GroupMeter {
-    counters.withMeters { table in
-      let exhausted = table.exhausted[UpstreamSeries.variable.upstream] ?? CountRow(1)
-      table.exhausted[UpstreamSeries.variable.upstream] = exhausted
-      let meter = table.attempts[.variable] ?? AttemptMeter()
-      table.attempts[.variable] = meter
+    let series = UpstreamSeries.variable(isOfStream: group.settings.isOfStream)
+    return counters.withMeters { table in
+      let exhausted = table.exhausted[series.upstream] ?? CountRow(1)
+      table.exhausted[series.upstream] = exhausted
+      let meter = table.attempts[series] ?? AttemptMeter()
+      table.attempts[series] = meter
       return GroupMeter([AttemptMeter](repeating: meter, count: group.servers.count), exhausted: exhausted)
     }
   }
@@ -173,19 +176,21 @@ extension LiveGeneration {
     for group in followed.values { group.meters = meters }
     dynamicGroups.meters = meters
     streamGroups.meters = meters
-    let names = Set(generation.groups.map(\.settings.name)).union([UpstreamSeries.variable.upstream])
+    let variable = [false, true].map { UpstreamSeries.variable(isOfStream: $0) }
+    let names = Set(generation.groups.map(\.settings.fullName) + variable.map(\.upstream))
     let known = Set(
       generation.groups.flatMap { group in
         group.servers.map { UpstreamSeries(group.settings, $0) }
-          + group.settings.servers.map { UpstreamSeries(upstream: group.settings.name, server: $0.spelling) }
+          + group.settings.servers.map { UpstreamSeries(upstream: group.settings.fullName, server: $0.spelling) }
       }
         // Those that the API has added are in no line.
         + followed.values.flatMap { followed in
           followed.current.servers.map { UpstreamSeries(followed.current.settings, $0) }
-        })
+        }
+        + variable)
     counters.withMeters { table in
       table.exhausted = table.exhausted.filter { names.contains($0.key) }
-      table.attempts = table.attempts.filter { known.contains($0.key) || $0.key == .variable }
+      table.attempts = table.attempts.filter { known.contains($0.key) }
     }
   }
 

@@ -252,7 +252,7 @@ struct MetricsPage {
     page.family(
       "sallyport_upstream_exhausted_total", .counter, "Requests for which no server of the group could be tried.")
     for (upstream, count) in snapshot.exhausted {
-      page.sample("sallyport_upstream_exhausted_total", ["upstream": upstream], count)
+      page.sample("sallyport_upstream_exhausted_total", upstream.labels, count)
     }
   }
 
@@ -265,7 +265,7 @@ struct MetricsPage {
       for (place, result) in AttemptMeter.Result.allCases.enumerated() {
         page.sample(
           "sallyport_upstream_attempts_total",
-          ["upstream": server.series.upstream, "server": server.series.server, "result": result.rawValue],
+          server.series.labels(result: result.rawValue),
           server.totals.results[place])
       }
     }
@@ -276,7 +276,7 @@ struct MetricsPage {
       for (place, result) in AttemptMeter.trustFaults.enumerated() {
         page.sample(
           "sallyport_upstream_trust_faults_total",
-          ["upstream": server.series.upstream, "server": server.series.server, "result": result.rawValue],
+          server.series.labels(result: result.rawValue),
           server.totals.trustFaults[place])
       }
     }
@@ -287,7 +287,7 @@ struct MetricsPage {
     for server in servers {
       page.histogram(
         "sallyport_upstream_response_head_seconds",
-        ["upstream": server.series.upstream, "server": server.series.server], server.totals.times)
+        server.series.labels(), server.totals.times)
     }
     each(
       servers, "sallyport_upstream_truncated_responses_total", .counter,
@@ -318,27 +318,30 @@ struct MetricsPage {
     page.family(name, kind, help)
     for server in servers {
       page.sample(
-        name, ["upstream": server.series.upstream, "server": server.series.server], value(server.totals))
+        name, server.series.labels(), value(server.totals))
     }
   }
 
   /// Each checked server once, however many checks concern it; nothing without checks.
   private mutating func health(_ records: HealthRecords) {
-    let servers = records.byServer.map { (server: $0, checks: $1, address: $0.address.description) }
-      .sorted { ($0.server.group, $0.address) < ($1.server.group, $1.address) }
+    let servers = records.byServer.map { server, checks in
+      (
+        server: server, checks: checks,
+        series: UpstreamSeries(upstream: server.group, server: server.address.description)
+      )
+    }.sorted { $0.series < $1.series }
     guard !servers.isEmpty else { return }
     page.family("sallyport_upstream_server_up", .gauge, "Whether a server is up by its health checks.")
-    for (server, checks, address) in servers {
+    for (_, checks, series) in servers {
       page.sample(
-        "sallyport_upstream_server_up", ["upstream": server.group, "server": address],
-        Int64(checks.allSatisfy(\.isUp) ? 1 : 0))
+        "sallyport_upstream_server_up", series.labels(), Int64(checks.allSatisfy(\.isUp) ? 1 : 0))
     }
     page.family("sallyport_upstream_health_checks_total", .counter, "Health checks of a server, by their result.")
-    for (server, _, address) in servers {
+    for (server, _, series) in servers {
       for result in ServerHealth.Result.allCases {
         page.sample(
           "sallyport_upstream_health_checks_total",
-          ["upstream": server.group, "server": address, "result": result.rawValue],
+          series.labels(result: result.rawValue),
           records.count(result, of: server))
       }
     }
@@ -518,5 +521,26 @@ struct MetricsPage {
   ) {
     page.family(name, .counter, help)
     page.sample(name, labels, value)
+  }
+}
+
+extension GroupName {
+  /// A group of `http` has no `block`.
+  fileprivate var labels: KeyValuePairs<String, String> {
+    isOfStream ? ["upstream": text, "block": "stream"] : ["upstream": text]
+  }
+}
+
+extension UpstreamSeries {
+  fileprivate func labels() -> KeyValuePairs<String, String> {
+    upstream.isOfStream
+      ? ["upstream": upstream.text, "server": server, "block": "stream"]
+      : ["upstream": upstream.text, "server": server]
+  }
+
+  fileprivate func labels(result: String) -> KeyValuePairs<String, String> {
+    upstream.isOfStream
+      ? ["upstream": upstream.text, "server": server, "result": result, "block": "stream"]
+      : ["upstream": upstream.text, "server": server, "result": result]
   }
 }

@@ -41,7 +41,7 @@ struct MetricsSnapshot {
   var streams: [(series: ServerSeries, totals: SessionTotals)] = []
   var upstreams: [UpstreamServer] = []
   /// By group: requests for which no server could be tried.
-  var exhausted: [(upstream: String, count: UInt64)] = []
+  var exhausted: [(upstream: GroupName, count: UInt64)] = []
   /// The earliest end of those that have the same names. An end that can't be read is left out.
   var certificates: [(certificate: LoadedCertificate, begin: Int64, end: Int64)] = []
   /// The certificates that upstreams are shown although they are not for clients, by subject.

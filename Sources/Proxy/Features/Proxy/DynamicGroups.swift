@@ -69,15 +69,17 @@ final class DynamicGroups {
   /// nil if no location shows metrics.
   var meters: GroupMeters?
   private var entries = LRUTable<Key, Entry>()
+  private let isOfStream: Bool
   private let loop: EventLoop
   private let budget: ConnectionBudget
   private let resolver: Resolver
 
   /// `followed`: those of `groups` with `resolve`.
   init(
-    groups: [UpstreamGroup], followed: [FollowedGroup] = [], resolver: Resolver, loop: EventLoop,
-    budget: ConnectionBudget, lifetime: UInt64 = 30_000
+    groups: [UpstreamGroup], followed: [FollowedGroup] = [], isOfStream: Bool = false, resolver: Resolver,
+    loop: EventLoop, budget: ConnectionBudget, lifetime: UInt64 = 30_000
   ) {
+    self.isOfStream = isOfStream
     self.lifetime = lifetime
     self.named = Dictionary(
       groups.map { ($0.settings.name.lowercased(), $0) }, uniquingKeysWith: { first, _ in first })
@@ -222,6 +224,7 @@ final class DynamicGroups {
       servers: addresses.map { UpstreamServerSettings(address: name ?? .address($0), location: place) },
       location: place)
     settings.triesFailedServers = true
+    settings.isOfStream = isOfStream
     let resolved = ResolvedGroup(
       settings: settings,
       servers: zip(addresses, settings.servers).map { ResolvedGroup.Server(address: $0, settings: $1) })

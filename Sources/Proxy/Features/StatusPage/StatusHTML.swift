@@ -135,7 +135,7 @@ struct StatusHTML {
         let isDown = server.isUp == false
         return Row(
           [
-            server.series.upstream, server.series.server,
+            server.series.upstream.description, server.series.server,
             isDown ? "down" : totals.isUnavailable ? "failing" : server.isUp == true ? "up" : "in use",
             StatusWords.count(totals.attempts), StatusWords.count(totals.failures),
             StatusWords.count(totals.serverErrors), StatusWords.time(totals.times, share: 0.5),

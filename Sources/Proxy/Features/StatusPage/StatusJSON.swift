@@ -90,7 +90,8 @@ enum StatusJSON {
     json.array("upstreams", snapshot.upstreams) { server, json in
       let totals = server.totals
       json.object {
-        $0.member("upstream", server.series.upstream)
+        $0.member("upstream", server.series.upstream.text)
+        if server.series.upstream.isOfStream { $0.member("block", "stream") }
         $0.member("server", server.series.server)
         $0.member("health", server.isUp.map { $0 ? "up" : "down" })
         $0.member("available", !totals.isUnavailable)

@@ -34,14 +34,16 @@ private struct CheckedStream: Sendable {
 
   func until(_ server: String, isUp: Bool) async throws {
     try await TestSupport.until("\(server) to be \(isUp ? "up" : "down")") {
-      try await metric("sallyport_upstream_server_up", "upstream=\"app\",server=\"\(server)\"") == (isUp ? 1 : 0)
+      try await metric("sallyport_upstream_server_up", "upstream=\"app\",server=\"\(server)\",block=\"stream\"")
+        == (isUp ? 1 : 0)
     }
   }
 
   func until(_ server: String, _ result: String, times: Int) async throws {
     try await TestSupport.until("\(times) checks of \(server) that \(result)") {
       try await metric(
-        "sallyport_upstream_health_checks_total", "upstream=\"app\",server=\"\(server)\",result=\"\(result)\"") ?? 0
+        "sallyport_upstream_health_checks_total",
+        "upstream=\"app\",server=\"\(server)\",result=\"\(result)\",block=\"stream\"") ?? 0
         >= times
     }
   }

@@ -81,6 +81,52 @@ import Testing
     }
   }
 
+  /// As in nginx, http and stream have groups of their own, whatever they are called.
+  @Test func `a group of http and one of stream with the same name share neither counts nor places`() async throws {
+    let scene = try Scene.ofTest()
+    let upstream = try ScriptedUpstream(scene) { wire, _ in
+      guard try wire.readSome().starts(with: Array("GET".utf8)) else {
+        try wire.write("heard")
+        // The session lasts until its client ends it.
+        _ = try wire.readSome()
+        return
+      }
+      try wire.answer("ok", closing: true)
+    }
+    let port = try scene.port(), inside = try scene.port(), group = "upstream app { zone z 64k; server"
+    _ = try await Sallyport.start(
+      scene,
+      configuration(
+        """
+        \(group) 127.0.0.1:\(upstream.port) max_conns=1; }
+        server { listen 127.0.0.1:\(inside); \(Self.inside) location /api { api; }
+          location / { proxy_pass http://app; } }
+        """,
+        main: """
+          stream {
+            \(group) 127.0.0.1:\(upstream.port) max_conns=1; }
+            server { listen 127.0.0.1:\(port); proxy_pass app; }
+          }
+          """))
+    // Its session has the only place of stream's group.
+    let client = try Wire.dial(port: port)
+    defer { client.close() }
+    try client.write("hello")
+    #expect(try await offPool { try client.read(exactly: 5) } == Array("heard".utf8))
+    #expect(try await scene.curl(["http://127.0.0.1:\(inside)/"]).text == "ok")
+    let text = try await scene.curl(["http://127.0.0.1:\(inside)/metrics"]).text
+    let server = "upstream=\"app\",server=\"127.0.0.1:\(upstream.port)\""
+    for (labels, count) in [
+      ("result=\"2xx\"", 1), ("result=\"connected\",block=\"stream\"", 1), ("result=\"2xx\",block=\"stream\"", 0),
+    ] {
+      #expect(text.contains("sallyport_upstream_attempts_total{\(server),\(labels)} \(count)\n"), "\(labels)")
+    }
+    for (block, active) in [("http", 0), ("stream", 1)] {
+      let shown = try await scene.curl(["http://127.0.0.1:\(inside)/api/9/\(block)/upstreams/app"]).text
+      #expect(shown.contains("\"active\":\(active),") && shown.contains("\"requests\":1,"), "\(shown)")
+    }
+  }
+
   @Test func `each refusal has its word, on the page of status too`() async throws {
     let scene = try Scene.ofTest(), cast = try Cast(scene)
     let bob = try scene.identity("bob", cast.authority.client(commonName: "bob"))

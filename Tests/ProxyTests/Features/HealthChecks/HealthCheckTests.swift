@@ -209,7 +209,8 @@ private struct Missing: Error {}
   }
 
   @Test func `the counts of a server never fall, whatever a reload does to its checks`() throws {
-    let server = HealthRecords.Server(group: "u", address: .ipv4(address: 0x0A00_0001, port: 1))
+    let server = HealthRecords.Server(
+      group: GroupName("u", isOfStream: false), address: .ipv4(address: 0x0A00_0001, port: 1))
     let first = try records("health_check;")
     try fail(first)
     let other = try records("health_check uri=/x;", after: first)
