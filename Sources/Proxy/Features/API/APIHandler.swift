@@ -97,10 +97,9 @@ private final class APIHandler: ContentHandler {
 
   private func view(_ exchange: Exchange) -> APIView {
     let live = exchange.session.live
-    let snapshot = MetricsSnapshot(exchange.worker.metrics, live.generation)
     return APIView(
-      snapshot: snapshot, groups: live.zonedGroups, keyvals: live.keyvals, limits: limits(exchange),
-      now: exchange.worker.loop.now)
+      metrics: exchange.worker.metrics, generation: live.generation, groups: live.zonedGroups, keyvals: live.keyvals,
+      limits: limits(exchange), now: exchange.worker.loop.now)
   }
 
   private func limits(_ exchange: Exchange) -> APILimits {

@@ -8,8 +8,12 @@ import Transport
 import Upstream
 
 /// What the API shows, as nginx Plus names it. A member that sallyport doesn't count is left out.
+///
+/// Each answer reads what its path asks for, and no more: it is made on the event loop, where a whole `MetricsSnapshot` of a
+/// large configuration would hold the other clients up.
 struct APIView {
-  let snapshot: MetricsSnapshot
+  let metrics: Metrics
+  let generation: Generation
   let groups: [UpstreamGroup]
   let keyvals: [NamedKeyval]
   let limits: APILimits
@@ -36,14 +40,14 @@ struct APIView {
       json.object {
         $0.member("version", "\(Product.version)")
         $0.member("build", "\(Product.name)")
-        $0.member("generation", snapshot.generation.number)
-        $0.member("load_timestamp", AuthorityTime.rfc3339(snapshot.reloads.loadedAt))
-        $0.member("timestamp", AuthorityTime.rfc3339(snapshot.now))
+        $0.member("generation", generation.number)
+        $0.member("load_timestamp", AuthorityTime.rfc3339(metrics.process.reloads.loadedAt))
+        $0.member("timestamp", AuthorityTime.rfc3339(Int64(time(nil))))
         $0.member("pid", Int64(getpid()))
         $0.member("ppid", Int64(getppid()))
       }
     case .connections:
-      let traffic = snapshot.traffic
+      let traffic = metrics.traffic.totals
       json.object {
         $0.member("accepted", Int64(clamping: traffic.accepted))
         $0.member("dropped", Int64(clamping: traffic.accepted &- traffic.handled))
@@ -51,14 +55,15 @@ struct APIView {
         $0.member("idle", Int64(clamping: traffic.waiting))
       }
     case .requests:
+      let traffic = metrics.traffic.totals
       json.object {
-        $0.member("total", Int64(clamping: snapshot.traffic.requests))
-        $0.member("current", Int64(clamping: snapshot.traffic.writing))
+        $0.member("total", Int64(clamping: traffic.requests))
+        $0.member("current", Int64(clamping: traffic.writing))
       }
     case .ssl: ssl(&json)
     case .workers:
       var list = JSONText()
-      list.array(snapshot.workers) { worker, json in
+      list.array(metrics.all.sorted { $0.index < $1.index }) { worker, json in
         json.object {
           $0.member("id", worker.index)
           $0.member("pid", Int64(getpid()))
@@ -200,9 +205,12 @@ struct APIView {
     // A group with `state` has its changes in that file.
     let isKept = group.settings.stateFile != nil
     let changes = isKept ? (added: [], removed: []) : group.changedServers
+    let counted = metrics.all.map { worker in worker.withMeters { $0.attempts } }
     json.array("peers", group.members) { member, json in
       json.object { json in
-        peer(member, of: group, &json)
+        Self.peer(member, &json)
+        let series = UpstreamSeries(upstream: group.settings.fullName, server: "\(member.address)")
+        Self.counts(counted.compactMap { $0[series] }, &json)
         json.member("changed", member.isChanged && !isKept)
         json.member("added", changes.added.contains(member.address))
       }
@@ -214,7 +222,7 @@ struct APIView {
     if let zone = group.settings.zone { json.member("zone", zone) }
   }
 
-  private func peer(_ member: GroupMember, of group: UpstreamGroup, _ json: inout JSONText) {
+  private static func peer(_ member: GroupMember, _ json: inout JSONText) {
     let state =
       switch (member.isDown, member.isHealthy, member.hasFailed, member.isDraining) {
       case (true, _, _, _): "down"
@@ -231,19 +239,21 @@ struct APIView {
     json.member("state", state)
     json.member("active", member.active)
     json.member("max_conns", member.maxConnections)
-    let counted = snapshot.upstreams.first {
-      $0.series.upstream == group.settings.name && $0.series.server == "\(member.address)"
-    }
-    if let totals = counted?.totals {
-      json.member("requests", Int64(clamping: totals.attempts))
-      json.member("fails", Int64(clamping: totals.failures))
-      json.object("responses") { $0.member("5xx", Int64(clamping: totals.serverErrors)) }
-    }
+  }
+
+  /// `meters`: those of a server in the workers that have one.
+  private static func counts(_ meters: [AttemptMeter], _ json: inout JSONText) {
+    guard !meters.isEmpty else { return }
+    var totals = AttemptTotals()
+    for meter in meters { meter.add(to: &totals) }
+    json.member("requests", Int64(clamping: totals.attempts))
+    json.member("fails", Int64(clamping: totals.failures))
+    json.object("responses") { $0.member("5xx", Int64(clamping: totals.serverErrors)) }
   }
 
   private func ssl(_ json: inout JSONText) {
     var (whole, failed): (UInt64, UInt64) = (0, 0)
-    for worker in snapshot.workers {
+    for worker in metrics.all {
       for (place, outcome) in ClientOutcome.allCases.enumerated() {
         let count = worker.clients.all[place].count
         if outcome == .failed || outcome == .refused { failed &+= count } else { whole &+= count }
