@@ -1,6 +1,5 @@
 import Bytes
 import COpenSSL
-import Glibc
 
 /// The address of an OCSP responder: a parsed http URL.
 public struct StatusResponder: Sendable, Hashable, CustomStringConvertible {
@@ -12,8 +11,8 @@ public struct StatusResponder: Sendable, Hashable, CustomStringConvertible {
 
   /// The largest size of a response in octets.
   private static let sizeLimit = 64 * 1024
-  /// The seconds that a response may take.
-  package static let standardTimeLimit: Int32 = 10
+  /// The milliseconds that a response may take.
+  package static let standardTimeLimit: UInt64 = 10_000
   private static let mostAddresses = 4
   /// The largest length in octets of the URL of a GET request (RFC 5019 §5). A longer request goes in the body of a
   /// POST.
@@ -47,12 +46,12 @@ public struct StatusResponder: Sendable, Hashable, CustomStringConvertible {
 
   package var portNumber: UInt16? { UInt16(port) }
 
-  /// Sends the request and verifies the response. Blocks for up to `timeLimit` seconds, so never call it on an event
-  /// loop. `addresses`: the only ones to connect to, as IP addresses; nil: whatever the system says that the host has.
+  /// Sends the request and verifies the response. Blocks for up to `limit` milliseconds, so never call it on an
+  /// event loop. `addresses`: the only ones to connect to, as IP addresses; nil: whatever the system says that the host has.
   package func ask(
-    _ question: OCSPRequest, now: Int64, at addresses: [String]? = nil, timeLimit: Int32 = standardTimeLimit
+    _ question: OCSPRequest, now: Int64, at addresses: [String]? = nil, within limit: UInt64 = standardTimeLimit
   ) throws(OCSPError) -> (answer: StatusAnswer, der: [UInt8]) {
-    let response = try fetch(try question.request(), at: addresses, timeLimit)
+    let response = try fetch(try question.request(), at: addresses, limit)
     return (try question.judge(response, now: now), response)
   }
 
@@ -77,41 +76,40 @@ public struct StatusResponder: Sendable, Hashable, CustomStringConvertible {
     return "http://\(authority)\(path)".utf8.count <= Self.urlLimit ? path : nil
   }
 
-  /// Connects to the first of the addresses that takes a connection. The caller frees it.
+  /// Connects to the first of the addresses that takes a connection.
   ///
   /// `BIO_do_connect_retry`, and with it `OSSL_HTTP_transfer`, would repeat a connection that was refused until the time is
   /// over, and each client would wait for that.
-  private func connect(_ addresses: [String], _ timeLimit: Int32) throws(OCSPError) -> OpaquePointer {
-    var error = OpenSSLError.drain()
+  private func connect(_ addresses: [String], _ time: SharedTime) throws(OCSPError) -> TimedConnection {
     let tried = addresses.prefix(Self.mostAddresses)
-    for address in tried {
-      let share = max(1, timeLimit / Int32(clamping: tried.count))
-      let connection = BIO_new_connect("\(address.contains(":") ? "[\(address)]" : address):\(port)")
-      if let connection, Self.isConnected(connection, within: share) { return connection }
-      error = OpenSSLError.drain()
-      BIO_free_all(connection)
-    }
-    throw OCSPError("\(description): no answer: \(error)", isTimeout: error.isTimeout)
-  }
-
-  /// Waits until the connection is there. Leaves an error in the thread's queue otherwise. `seconds`: for this.
-  private static func isConnected(_ connection: OpaquePointer, within seconds: Int32) -> Bool {
-    let end = time(nil) + Int(seconds)
-    BIO_ctrl(connection, BIO_C_SET_NBIO, 1, nil)
-    while BIO_ctrl(connection, BIO_C_DO_STATE_MACHINE, 0, nil) != 1 {
-      guard BIO_test_flags(connection, BIO_FLAGS_SHOULD_RETRY) != 0, BIO_wait(connection, end, 100) == 1 else {
-        return false
+    var fault = OCSPError("\(description): no address")
+    for (index, address) in tried.enumerated() {
+      guard let share = time.share(of: tried.count - index) else { throw unanswered() }
+      guard let connection = TimedConnection(to: address, port: port, within: share) else {
+        fault = failed(OpenSSLError.drain())
+        continue
       }
+      if connection.connect() { return connection }
+      let error = OpenSSLError.drain()
+      fault = connection.isOver ? unanswered() : failed(error)
     }
-    return true
+    throw fault
   }
 
-  private func fetch(_ request: [UInt8], at addresses: [String]?, _ timeLimit: Int32) throws(OCSPError) -> [UInt8] {
-    let begin = time(nil)
-    let connection = try connect(addresses ?? [host], timeLimit)
-    defer { BIO_free_all(connection) }
-    // The clock may have been set back meanwhile.
-    let timeLeft = max(1, timeLimit - Int32(clamping: max(0, time(nil) - begin)))
+  private func failed(_ error: OpenSSLError) -> OCSPError {
+    // OpenSSL gives no reason for a redirect, which it would follow only if it were told to.
+    OCSPError(
+      "\(description): no answer: \(error.codes.isEmpty ? "it redirects, or it ended the connection" : "\(error)")")
+  }
+
+  private func unanswered() -> OCSPError { OCSPError("\(description): no answer in time", isTimeout: true) }
+
+  private func fetch(_ request: [UInt8], at addresses: [String]?, _ limit: UInt64) throws(OCSPError) -> [UInt8] {
+    let time = SharedTime(milliseconds: limit)
+    let connection = try connect(addresses ?? [host], time)
+    defer { withExtendedLifetime(connection) {} }
+    guard let left = time.share(of: 1) else { throw unanswered() }
+    connection.extend(to: left)
     let getPath = getPath(request)
     var body: OpaquePointer?
     if getPath == nil {
@@ -120,16 +118,23 @@ public struct StatusResponder: Sendable, Hashable, CustomStringConvertible {
     }
     defer { BIO_free(body) }
     // Over this connection OpenSSL ignores the environment's proxy: only the responder may see which client is asked about.
-    // Without a body OpenSSL sends a GET. A redirect is a fault.
-    let answer = OSSL_HTTP_transfer(
-      nil, host, port, getPath ?? path, 0, nil, nil, connection, nil, nil, nil, 0, nil,
-      body == nil ? nil : "application/ocsp-request", body, "application/ocsp-response", 1, Self.sizeLimit, timeLeft, 0
-    )
-    guard let answer else {
-      let error = OpenSSLError.drain()
-      throw OCSPError("\(description): no answer: \(error)", isTimeout: error.isTimeout)
+    let transfer = OSSL_HTTP_open(host, port, nil, nil, 0, connection.handle, connection.handle, nil, nil, 0, 0)
+    guard let transfer else { throw OCSPError("\(OpenSSLError.drain())") }
+    defer { OSSL_HTTP_REQ_CTX_free(transfer) }
+    // Without a body OpenSSL sends a GET.
+    let isSet = OSSL_HTTP_set1_request(
+      transfer, getPath ?? path, nil, body == nil ? nil : "application/ocsp-request", body,
+      "application/ocsp-response", 1, Self.sizeLimit, 0, 0)
+    guard isSet == 1 else { throw OCSPError("\(OpenSSLError.drain())") }
+    var state = OSSL_HTTP_REQ_CTX_nbio(transfer)
+    while state == -1 {
+      guard connection.wait() else {
+        OpenSSLError.discard()
+        throw unanswered()
+      }
+      state = OSSL_HTTP_REQ_CTX_nbio(transfer)
     }
-    defer { BIO_free(answer) }
+    guard state == 1, let answer = OSSL_HTTP_REQ_CTX_get0_mem_bio(transfer) else { throw failed(OpenSSLError.drain()) }
     var response: [UInt8] = []
     var buffer = [UInt8](repeating: 0, count: 4096)
     while response.count <= Self.sizeLimit {
@@ -139,14 +144,5 @@ public struct StatusResponder: Sendable, Hashable, CustomStringConvertible {
     }
     OpenSSLError.discard()
     return response
-  }
-}
-
-extension OpenSSLError {
-  /// Whether a cause is that a connection or a transfer timed out.
-  fileprivate var isTimeout: Bool {
-    codes.contains { code in
-      [BIO_R_CONNECT_TIMEOUT, BIO_R_TRANSFER_TIMEOUT].contains(copenssl_err_reason(code, ERR_LIB_BIO))
-    }
   }
 }

@@ -85,12 +85,14 @@ final class StapleRefresh {
       log.error("OCSP for \(subject): no http responder is named")
       return latest
     }
+    let time = SharedTime(milliseconds: StatusResponder.standardTimeLimit)
     for (index, responder) in responders.enumerated() {
+      guard let share = time.share(of: responders.count - index) else { break }
       do throws(OCSPError) {
         let addresses =
           try staple.responder == nil
           ? responder.addressesForCertificate(elseBy: "name the responder in ssl_stapling_responder") : nil
-        let (answer, der) = try responder.ask(staple.question, now: now, at: addresses)
+        let (answer, der) = try responder.ask(staple.question, now: now, at: addresses, within: share)
         guard answer.status == .good else {
           staple.fail("the responder says \(answer.status)")
           log.error("OCSP for \(subject): the responder says \(answer.status): not stapled")

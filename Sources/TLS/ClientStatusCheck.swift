@@ -127,16 +127,20 @@ final class ClientStatusCheck: Sendable {
       return asked[question] == nil
     }
     guard isFirst else { return }
-    ask(responders[...], question)
+    ask(responders[...], question, within: SharedTime(milliseconds: client.timeLimit))
   }
 
-  /// Asks the responders one after the other, until one has an answer.
-  private func ask(_ responders: ArraySlice<StatusResponder>, _ question: OCSPRequest) {
+  /// Asks the responders one after the other, until one has an answer or the time is over.
+  private func ask(_ responders: ArraySlice<StatusResponder>, _ question: OCSPRequest, within time: SharedTime) {
     var rest = responders
     guard let responder = rest.popFirst() else { return }
     let others = rest
-    client.ask(responder, question, isNamed: settings.responder == nil) { [self] outcome in
-      if case .failure = outcome, !others.isEmpty { return ask(others, question) }
+    client.ask(
+      responder, question, isNamed: settings.responder == nil, within: time, others: others.count
+    ) { [self] outcome in
+      if case .failure = outcome, !others.isEmpty, time.share(of: others.count) != nil {
+        return ask(others, question, within: time)
+      }
       answer(question, outcome)
     }
   }

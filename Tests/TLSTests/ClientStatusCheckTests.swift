@@ -28,7 +28,7 @@ import Transport
     let silent = try ScriptedUpstream(scene) { _, _ in over.wait() }
     let ended = Mutex(0)
     // The silent one is given up long after the other has answered, on a machine that is busy, too.
-    let patient = OCSPClient(pool: BlockingPool(), timeLimit: 300)
+    let patient = OCSPClient(pool: BlockingPool(), timeLimit: 300_000)
     let silentCheck = try check("http://127.0.0.1:\(silent.port)/", asking: patient)
     // More than there are lanes of any kind; one question each.
     for index in 0..<24 {
@@ -73,6 +73,47 @@ import Transport
       let reason = await reason(check, chain)
       #expect(reason.contains("no answer: ") && !reason.contains("timeout"), "\(reason)")
     }
+  }
+
+  @Test(arguments: ["", "HTTP/1.0 200 OK\r\n", "HTTP/1.0 200 OK\r\nContent-Type: application/ocsp-response\r\n\r\n0"])
+  func `one that says nothing more is given up when its time is over`(begin: String) throws {
+    let scene = try Scene()
+    defer { scene.end() }
+    let over = Flag()
+    defer { over.raise() }
+    let silent = try ScriptedUpstream(scene) { wire, _ in
+      _ = try wire.readSome()
+      try wire.write(begin)
+      over.wait()
+    }
+    let authority = try TestAuthority()
+    let question = OCSPRequest(of: try authority.client().certificate, issuedBy: authority.root.certificate)
+    let responder = try #require(StatusResponder("http://127.0.0.1:\(silent.port)/"))
+    let fault = #expect(throws: OCSPError.self) { try responder.ask(question, now: Int64(time(nil)), within: 100) }
+    #expect(fault?.isTimeout == true, "\(fault?.description ?? "")")
+  }
+
+  @Test func `a redirect is no answer`() throws {
+    let scene = try Scene()
+    defer { scene.end() }
+    let upstream = try ScriptedUpstream(scene) { wire, _ in
+      _ = try wire.readSome()
+      try wire.write("HTTP/1.0 302 Found\r\nLocation: http://127.0.0.1:1/\r\n\r\n")
+    }
+    let authority = try TestAuthority()
+    let question = OCSPRequest(of: try authority.client().certificate, issuedBy: authority.root.certificate)
+    let responder = try #require(StatusResponder("http://127.0.0.1:\(upstream.port)/"))
+    let fault = #expect(throws: OCSPError.self) { try responder.ask(question, now: Int64(time(nil))) }
+    #expect(fault?.isTimeout == false && upstream.connections == 1)
+  }
+
+  /// Ten seconds for each of four would be forty for a client.
+  @Test func `several share the time, and one that answers soon leaves its rest to the others`() {
+    let time = SharedTime(milliseconds: 10_000, now: 5)
+    #expect(time.share(of: 4, now: 5) == 2500 && time.share(of: 3, now: 2505) == 2500)
+    #expect(time.share(of: 3, now: 6) == 3333 && time.share(of: 1, now: 6) == 9999)
+    #expect(time.share(of: 4, now: 10_004) == 1 && time.share(of: 1, now: 10_005) == nil)
+    #expect(time.share(of: 0, now: 5) == 10_000 && time.share(of: 1, now: .max) == nil)
   }
 
   @Test func `each that a certificate names is asked in its turn, but for ldap and https`() async throws {
