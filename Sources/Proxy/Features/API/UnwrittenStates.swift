@@ -20,29 +20,36 @@ package final class UnwrittenStates: Sendable {
   private static let first: UInt64 = 4000
   private static let longest: UInt64 = 60_000
 
-  private let waiting = Mutex<[String: Entry]>([:])
+  private struct State: Sendable {
+    var waiting: [String: Entry] = [:]
+    /// The files of the configuration; nil: not known yet.
+    var paths: Set<String>?
+  }
+
+  private let state = Mutex(State())
   private let faults: OngoingFaults
 
   init(_ faults: OngoingFaults) { self.faults = faults }
 
-  /// Notes how a write ended. `fault`: why the file could not be written; nil: it was.
+  /// Notes how a write ended. `fault`: why the file could not be written; nil: it was. A file that the configuration has no
+  /// more is not written again.
   func note(_ path: String, _ fault: String?, _ write: @escaping Write, now: UInt64 = MonotonicClock.milliseconds) {
-    waiting.withLock { waiting in
-      guard fault != nil else {
-        waiting[path] = nil
+    state.withLock { state in
+      guard fault != nil, state.paths?.contains(path) ?? true else {
+        state.waiting[path] = nil
         return
       }
-      let wait = min(waiting[path].map { $0.wait &* 2 } ?? Self.first, Self.longest)
-      waiting[path] = Entry(write: write, wait: wait, dueAt: now &+ wait)
+      let wait = min(state.waiting[path].map { $0.wait &* 2 } ?? Self.first, Self.longest)
+      state.waiting[path] = Entry(write: write, wait: wait, dueAt: now &+ wait)
     }
     faults.note(.state, path, fault.map { "\"\(path)\" could not be written, so a restart forgets changes: \($0)" })
   }
 
   /// Writes again what is due, on threads of the pool. Call it every few seconds.
   package func retry(_ pool: BlockingPool, _ log: ErrorLog, now: UInt64 = MonotonicClock.milliseconds) {
-    let due = waiting.withLock { waiting in
-      let due = waiting.filter { !$0.value.isUnderWay && $0.value.dueAt <= now }
-      for path in due.keys { waiting[path]?.isUnderWay = true }
+    let due = state.withLock { state in
+      let due = state.waiting.filter { !$0.value.isUnderWay && $0.value.dueAt <= now }
+      for path in due.keys { state.waiting[path]?.isUnderWay = true }
       return due
     }
     for (path, entry) in due {
@@ -51,7 +58,7 @@ package final class UnwrittenStates: Sendable {
         note(path, fault, entry.write)
         if fault == nil { log.notice("api: \"\(path)\" is written again") }
       }
-      if !outcome.isTaken { waiting.withLock { $0[path]?.isUnderWay = false } }
+      if !outcome.isTaken { state.withLock { $0.waiting[path]?.isUnderWay = false } }
     }
   }
 
@@ -63,7 +70,10 @@ package final class UnwrittenStates: Sendable {
   }
 
   func keep(only paths: Set<String>) {
-    waiting.withLock { waiting in waiting = waiting.filter { paths.contains($0.key) } }
+    state.withLock { state in
+      state.paths = paths
+      state.waiting = state.waiting.filter { paths.contains($0.key) }
+    }
     faults.keep(.state, only: paths)
   }
 }

@@ -27,32 +27,43 @@ package final class OngoingFaults: Sendable {
     package let words: String
   }
 
-  private let all = Mutex<[Kind: [String: String]]>([:])
+  private struct State: Sendable {
+    var words: [Kind: [String: String]] = [:]
+    /// By kind: the names that the configuration has. A kind without them takes every name.
+    var names: [Kind: Set<String>] = [:]
+  }
+
+  private let all = Mutex(State())
 
   package init() {}
 
   /// `words`: what is wrong, as a whole sentence without its end; nil: nothing any more. Returns whether there was no such
-  /// fault before.
+  /// fault before. A name that the configuration has no more is not taken: work on it may end after the reload that removed
+  /// it.
   @discardableResult
   package func note(_ kind: Kind, _ name: String, _ words: String?) -> Bool {
     all.withLock { all in
-      let former = all[kind]?[name]
-      all[kind, default: [:]][name] = words
+      guard all.names[kind]?.contains(name) ?? true else { return false }
+      let former = all.words[kind]?[name]
+      all.words[kind, default: [:]][name] = words
       return former == nil && words != nil
     }
   }
 
   /// Replaces all faults of a kind. `faults`: by name.
-  package func set(_ kind: Kind, _ faults: [String: String]) { all.withLock { $0[kind] = faults } }
+  package func set(_ kind: Kind, _ faults: [String: String]) { all.withLock { $0.words[kind] = faults } }
 
-  /// Forgets the faults of a kind whose names the configuration has no more.
+  /// From now on, a kind has faults of these names only, which are those of the configuration.
   package func keep(_ kind: Kind, only names: Set<String>) {
-    all.withLock { all in all[kind] = all[kind]?.filter { names.contains($0.key) } }
+    all.withLock { all in
+      all.names[kind] = names
+      all.words[kind] = all.words[kind]?.filter { names.contains($0.key) }
+    }
   }
 
   /// In the order of kinds and names.
   package var current: [Fault] {
-    let all = all.withLock { $0 }
+    let all = all.withLock { $0.words }
     return Kind.allCases.flatMap { kind in
       (all[kind] ?? [:]).sorted { $0.key < $1.key }.map { Fault(kind: kind, name: $0.key, words: $0.value) }
     }

@@ -55,6 +55,21 @@ import Transport
     states.keep(only: [])
     states.retry(pool, log, now: .max)
     #expect(ongoing.current.isEmpty && disk.count == 0)
+    // A write that was under way ends after the reload that removed the file.
+    states.note("/s", "full", { disk.write() }, now: 0)
+    states.retry(pool, log, now: .max)
+    #expect(ongoing.current.isEmpty && disk.count == 0)
+    states.keep(only: ["/s"])
+    states.note("/s", "full", { disk.write() }, now: 0)
+    #expect(ongoing.current.count == 1)
+  }
+
+  @Test func `a fault of what the configuration has no more is not taken`() {
+    let faults = OngoingFaults()
+    #expect(faults.note(.register, "a", "one") && faults.note(.upkeep, "a", "two"))
+    faults.keep(.register, only: ["b"])
+    #expect(!faults.note(.register, "a", "three") && faults.note(.register, "b", "four"))
+    #expect(faults.current.map(\.words) == ["four", "two"])
   }
 }
 
