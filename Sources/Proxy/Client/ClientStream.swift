@@ -42,6 +42,8 @@ class ClientStream: EventTarget {
     case reading
   }
   final let role: Role
+  /// Whether `sallyport health` asked, and no client: it leaves no line in an access log.
+  var isHealthQuestion: Bool { false }
   /// Whether the stream is no client's.
   final var isSubrequest: Bool { role != .client }
 

@@ -1,4 +1,5 @@
 import Bytes
+import TLS
 import Transport
 
 /// The bytes of a client's connection in `stream`: what the client sends goes to the handler as it comes, and what the
@@ -32,6 +33,8 @@ final class TCPStream: ClientStream {
   }
 
   override var carriesRequests: Bool { false }
+  /// Whoever knows the mark and sends something has used the session.
+  override var isHealthQuestion: Bool { receivedBytes == 0 && session.tls?.isHealthCheck == true }
   override var hasClientLeft: Bool { hasEnded || transport.isClosed }
 
   /// The rules of the server let the client in, as far as its address tells.

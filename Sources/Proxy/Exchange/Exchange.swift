@@ -502,7 +502,8 @@ final class Exchange {
     }
     let isLogged = streamRef._withUnsafeGuaranteedRef { stream in
       // As in nginx, a connection that has passed to another listener has only the lines of that one.
-      (!stream.isSubrequest || stream.subrequestWillEnd(self, reason)) && stream.sessionResult != .passed
+      stream.isSubrequest
+        ? stream.subrequestWillEnd(self, reason) : stream.sessionResult != .passed && !stream.isHealthQuestion
     }
     RequestCount.end(self, streamRef)
     if isLogged, location.hasAccessLogs { AccessRecord.write(self) }

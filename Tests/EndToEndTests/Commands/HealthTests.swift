@@ -91,10 +91,13 @@ import Testing
   }
 
   /// Otherwise each question would be a line of the log, and a handshake that failed.
-  @Test func `a listener that demands a certificate counts the question as nobody's failed handshake`() async throws {
+  @Test func `a listener that demands a certificate counts the question as nobody's failed handshake, and no session`()
+    async throws
+  {
     let scene = try Scene.ofTest(), cast = try Cast(scene)
     let upstream = try ScriptedUpstream.echo(scene)
     let (plain, secure, strict, refusing) = try (scene.port(), scene.port(), scene.port(), scene.port())
+    let open = try scene.port()
     let daemon = try await Sallyport.start(
       scene,
       configuration(
@@ -103,7 +106,11 @@ import Testing
         server { listen 127.0.0.1:\(strict) ssl; \(Cast.tls) ssl_verify_reject handshake; return 204; }
         server { listen 127.0.0.1:\(refusing) ssl; ssl_reject_handshake on; }
         """)
-        + "stream { server { listen 127.0.0.1:\(secure) ssl; \(Cast.tls) proxy_pass 127.0.0.1:\(upstream.port); } }")
+          + """
+          stream { log_format short $status; access_log stream.log short;
+            server { listen 127.0.0.1:\(secure) ssl; \(Cast.tls) proxy_pass 127.0.0.1:\(upstream.port); }
+            server { listen 127.0.0.1:\(open) ssl; \(Cast.tls(verify: "off")) proxy_pass 127.0.0.1:\(upstream.port); } }
+          """)
     func failures() async throws -> Double {
       let page = try PrometheusPage(try await scene.curl(["http://127.0.0.1:\(plain)/metrics"]).text)
       return page.samples.filter { $0.name == "sallyport_client_handshake_failures_total" }.reduce(0) { $0 + $1.value }
@@ -119,6 +126,10 @@ import Testing
     }
     try await until("the strangers' handshakes to be counted") { try await failures() >= 2 }
     #expect(try await failures() == 2)
+    // In `stream` each session has a line, which is nobody's here.
+    daemon.signal(SIGQUIT)
+    _ = try await daemon.process.ended()
+    #expect(scene.text("stream.log").split(separator: "\n").count == 1, "\(scene.text("stream.log"))")
     #expect(daemon.errorLog.ranges(of: "while SSL handshaking").count <= 2, "\(daemon.errorLog)")
   }
 
