@@ -225,7 +225,7 @@ final class KeyvalZone: Sendable {
     /// Those of the zone when the filling began.
     fileprivate let changes: UInt64
     private let size: Int
-    /// A pair did not fit.
+    /// A pair did not fit. A smaller one may still.
     private(set) var isFull = false
 
     fileprivate init(_ state: State, since changes: UInt64, size: Int) {

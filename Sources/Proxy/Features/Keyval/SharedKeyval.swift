@@ -102,7 +102,8 @@ final class SharedKeyval {
           return
         }
         for pair in part.pairs { filling?.add(pair, now: loop.now) }
-        guard let next = part.next, filling?.isFull == false else { return take(count) }
+        // A pair that doesn't fit keeps no smaller one out.
+        guard let next = part.next else { return take(count) }
         guard parts < Self.mostParts else {
           filling = nil
           return tell(.error, "keyval_zone \"\(name)\": the store does not end its list of pairs")

@@ -209,6 +209,34 @@ struct `State that machines share` {
     #expect(!both.daemons[0].errorLog.contains("is reached again"), "no connection was lost")
   }
 
+  @Test func `a pair for which a zone has no room keeps no smaller one out`() async throws {
+    let scene = try Scene.ofTest(), store = try await StoreServer(scene)
+    let both = try await TwoMachines(
+      scene,
+      """
+      shared_store main redis://127.0.0.1:\(store.port);
+      keyval_zone zone=names:64k store=main; keyval $arg_k $name zone=names;
+      server { listen PORT; \(Self.metrics)
+        location / { return 200 "$name"; }
+        location /api/ { auth_basic api; auth_basic_user_file users; api write=on; } }
+      """, users: "me:{PLAIN}x\n")
+    try await both.untilConnected()
+    let first = try await both.get(
+      0, "/api/9/http/keyvals/names", ["-u", "me:x", "-d", #"{"first":"one"}"#])
+    #expect(first.status == 201)
+    let hash = try #require(try await store.ask("keys", "sallyport:keyval:*").split(separator: "\n").first)
+    // The zone has room for seven of the long ones at most, and then for all of the short ones.
+    try await store.ask(
+      "eval",
+      """
+      for i=1,20 do redis.call('HSET',KEYS[1],'long'..i,'0:'..string.rep('x',8000)) end
+      for i=1,30 do redis.call('HSET',KEYS[1],'k'..i,'0:v'..i) end
+      return redis.call('HINCRBY',KEYS[1],'',1)
+      """, "1", String(hash))
+    try await both.daemons[0].logged("keyval_zone \"names\" can't take all the pairs that the store has")
+    for index in 1...30 { #expect(try await both.get(0, "/?k=k\(index)").text == "v\(index)") }
+  }
+
   @Test func `over TLS, with an ACL of few rights, a password and a certificate; a wrong pin reaches nothing`()
     async throws
   {
