@@ -299,6 +299,7 @@ public final class Worker {
   public func drain(_ drained: @escaping @Sendable () -> Void) {
     guard !isDraining else { return }
     isDraining = true
+    (presentEnded, present) = (nil, [])
     self.drained = drained
     listeners?.stop()
     stopHealthChecks()
@@ -348,6 +349,7 @@ public final class Worker {
   /// Cuts every connection (TERM, or the end of `worker_shutdown_timeout`).
   public func stopAtOnce() {
     isDraining = true
+    (presentEnded, present) = (nil, [])
     listeners?.stop()
     stopHealthChecks()
     for session in Array(sessions.values) { session.cut() }
