@@ -40,8 +40,7 @@ package struct SocketHolder: Sendable, Hashable {
       guard let bound = BoundAddress(listener), bound.address.port != nil, !ours.contains(where: { $0.overlaps(bound) })
       else { continue }
       do throws(SocketError) {
-        close(
-          try Sockets.listen(on: bound.address, backlog: 1, reuseport: false, ipv6only: listener.options.ipv6only))
+        try Sockets.tryBinding(to: bound.address, ipv6only: listener.options.ipv6only)
       } catch {
         if error.code == EADDRINUSE { found[listener.address] = find(bound)?.words }
       }

@@ -7,6 +7,24 @@ public enum Sockets {
   public static func listen(
     on address: SocketAddress, backlog: Int, reuseport: Bool, ipv6only: Bool
   ) throws(SocketError) -> Int32 {
+    let descriptor = try bound(to: address, reuseport: reuseport, ipv6only: ipv6only)
+    if Glibc.listen(descriptor, Int32(truncatingIfNeeded: backlog)) != 0 {
+      let code = errno
+      Glibc.close(descriptor)
+      throw SocketError("listen", code)
+    }
+    return descriptor
+  }
+
+  /// Throws why no socket could listen on the address now. The socket that finds out is bound, and doesn't listen: a client
+  /// that came at that moment would be lost with it.
+  public static func tryBinding(to address: SocketAddress, ipv6only: Bool) throws(SocketError) {
+    Glibc.close(try bound(to: address, reuseport: false, ipv6only: ipv6only))
+  }
+
+  private static func bound(
+    to address: SocketAddress, reuseport: Bool, ipv6only: Bool
+  ) throws(SocketError) -> Int32 {
     let descriptor = linux_socket_stream(address.family)
     guard descriptor >= 0 else { throw SocketError("socket", errno) }
     set(descriptor, SOL_SOCKET, SO_REUSEADDR, 1)
@@ -16,11 +34,6 @@ public enum Sockets {
       let code = errno
       Glibc.close(descriptor)
       throw SocketError("bind", code)
-    }
-    if Glibc.listen(descriptor, Int32(truncatingIfNeeded: backlog)) != 0 {
-      let code = errno
-      Glibc.close(descriptor)
-      throw SocketError("listen", code)
     }
     return descriptor
   }

@@ -149,7 +149,7 @@ struct ProxyCommand: ParsableCommand {
   /// Whether a socket can listen on all IPv6 addresses of this machine.
   static var hasIPv6: Bool {
     do throws(SocketError) {
-      close(try Sockets.listen(on: .ipv6(high: 0, low: 0, port: 0), backlog: 1, reuseport: false, ipv6only: true))
+      try Sockets.tryBinding(to: .ipv6(high: 0, low: 0, port: 0), ipv6only: true)
       return true
     } catch {
       return false

@@ -77,6 +77,8 @@ import Testing
     #expect(throws: SocketError("bind", EADDRINUSE)) {
       try Sockets.listen(on: bound, backlog: 4, reuseport: false, ipv6only: true)
     }
+    #expect(throws: SocketError("bind", EADDRINUSE)) { try Sockets.tryBinding(to: bound, ipv6only: true) }
+    try Sockets.tryBinding(to: loopback, ipv6only: true)
   }
 
   @Test func `an error reads as nginx's do`() {

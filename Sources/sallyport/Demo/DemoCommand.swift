@@ -99,7 +99,7 @@ struct DemoServeCommand: ParsableCommand {
     try free(.ipv4(address: INADDR_LOOPBACK, port: port), "127.0.0.1")
     guard let address = SocketAddress(literal: "::1", port: port) else { return false }
     do throws(SocketError) {
-      close(try Sockets.listen(on: address, backlog: 1, reuseport: false, ipv6only: true))
+      try Sockets.tryBinding(to: address, ipv6only: true)
       return true
     } catch {
       if error.code != EADDRINUSE { return false }
@@ -109,7 +109,7 @@ struct DemoServeCommand: ParsableCommand {
 
   private func free(_ address: SocketAddress, _ name: String) throws(DemoFailure) {
     do throws(SocketError) {
-      close(try Sockets.listen(on: address, backlog: 1, reuseport: false, ipv6only: true))
+      try Sockets.tryBinding(to: address, ipv6only: true)
     } catch {
       throw DemoFailure(
         text: error.code == EADDRINUSE
