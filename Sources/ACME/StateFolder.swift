@@ -68,7 +68,9 @@ package struct StateFolder: Sendable {
       return (key, try key.pem)
     }
     if let fault {
-      guard rename(place, "\(place).damaged") == 0 else { throw Self.failed("rename", place) }
+      do throws(NewFile.Failure) { _ = try NewFile.setAside(place) } catch {
+        throw Self.failed(error.call, error.path, error.code)
+      }
       damaged(fault)
     }
     try write(text, as: Self.accountKey)

@@ -74,6 +74,37 @@ package enum NewFile {
     try sync(folder(of: path))
   }
 
+  /// The seconds after which no process is still writing a draft.
+  private static let longestWrite = 60
+
+  /// Removes the drafts of a file that is replaced with `isShared`, which a process has left that ended while it wrote them. A
+  /// young one may be that of a process beside this one, and one of another user isn't ours. `now`: seconds since 1970.
+  package static func removeDrafts(of path: String, now: Int = time(nil)) {
+    let folder = folder(of: path)
+    let start = (path.lastIndex(of: "/").map { String(path[path.index(after: $0)...]) } ?? path) + ".", end = ".new"
+    for name in (try? namesInDirectory(folder)) ?? []
+    where name.hasPrefix(start) && name.hasSuffix(end) && name.utf8.count > start.utf8.count + end.utf8.count {
+      let mark = name.dropFirst(start.count).dropLast(end.count), draft = "\(folder)/\(name)"
+      var state = stat()
+      guard mark.utf8.count <= 10, mark.allSatisfy(\.isHexDigit), lstat(draft, &state) == 0,
+        state.st_mode & S_IFMT == S_IFREG, state.st_uid == geteuid(), state.st_mtim.tv_sec < now &- longestWrite
+      else { continue }
+      unlink(draft)
+    }
+  }
+
+  private static let mostSetAside = 99
+
+  /// Gives a damaged file another name, `….damaged` or `….damaged.2` and so on, so that what takes its place doesn't replace
+  /// it. Returns that name. With 99 of them, the last one is replaced.
+  package static func setAside(_ path: String) throws(Failure) -> String {
+    let names = ["\(path).damaged"] + (2...mostSetAside).map { "\(path).damaged.\($0)" }
+    let name = names.first { access($0, F_OK) != 0 } ?? "\(path).damaged.\(mostSetAside)"
+    guard rename(path, name) == 0 else { throw Failure("rename", path) }
+    try sync(folder(of: path))
+    return name
+  }
+
   /// Syncs a directory's entries to the disk.
   package static func sync(_ folder: String) throws(Failure) {
     let descriptor = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)

@@ -122,6 +122,17 @@ package struct Preparation: Sendable {
       storePasswords: material.storePasswords, keptKeyvals: material.keptKeyvals)
   }
 
+  /// Removes what former processes that ended while they wrote have left beside the files that this process writes. Call this
+  /// as the user that serves.
+  func removeDrafts() {
+    let http = settings.http
+    let states = http.groups.compactMap(\.stateFile) + http.keyvalZones.compactMap(\.stateFile)
+    let denials = DenialState.folder.map { DenialState(folder: $0).path }
+    for path in Set(states + material.fetched.map(\.path)).union(denials.map { [$0] } ?? []) {
+      NewFile.removeDrafts(of: path)
+    }
+  }
+
   /// Keeps damaged files of states under other names. The servers that this process knows are written anew.
   private static func setAside(
     _ http: HTTPSettings, damagedKeyvals: [String], _ shared: SharedState
@@ -129,7 +140,7 @@ package struct Preparation: Sendable {
     let groups = http.groups.filter(\.isStateDamaged)
     var found = (damagedKeyvals + groups.compactMap(\.stateFile)).map { path in
       do throws(NewFile.Failure) {
-        let name = try DamagedState.setAside(path)
+        let name = try NewFile.setAside(path)
         return Diagnostic(.warning, at: nil, "\"\(path)\" is damaged, and is kept as \"\(name)\"")
       } catch {
         return Diagnostic(

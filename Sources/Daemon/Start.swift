@@ -81,6 +81,7 @@ struct Start: Sendable {
     }
     do throws(Refusal) {
       let ignored = try Privileges.drop(settings.main)
+      preparation.removeDrafts()
       preparation.markForbidden()
       AuthState.takeOver(preparation.generation, shared)
       let unreadable = ServingAccess.warnings(settings, configuration: source, sharing: shared) { request in

@@ -183,6 +183,11 @@ private let unreadable = "/sys/class/net/lo/speed"
     #expect(try Data(contentsOf: URL(fileURLWithPath: folder.path + "/account.key.damaged")) == Data(text.utf8))
     #expect(try JSONWebKey(folder.accountKey(.ecdsa256) { told.append($0) }).thumbprint == key.thumbprint)
     #expect(told.count == 1)
+    // The first one stays where a second one is damaged.
+    try Data("again".utf8).write(to: URL(fileURLWithPath: folder.path + "/account.key"))
+    _ = try folder.accountKey(.ecdsa256) { told.append($0) }
+    #expect(try Data(contentsOf: URL(fileURLWithPath: folder.path + "/account.key.damaged")) == Data(text.utf8))
+    #expect(try Data(contentsOf: URL(fileURLWithPath: folder.path + "/account.key.damaged.2")) == Data("again".utf8))
   }
 
   /// A moment without descriptors, or a fault of the disk, must not cost the account.

@@ -21,4 +21,19 @@ import Testing
     }
     #expect(try FileManager.default.contentsOfDirectory(atPath: folder) == ["state"])
   }
+
+  @Test func `drafts of a process that was killed are removed, and nothing else`() throws {
+    let scene = try Scene()
+    defer { scene.end() }
+    let folder = try scene.makeFolder("folder"), path = "\(folder)/state"
+    let drafts = ["state.1a2b3c.new", "state.4711.new"]
+    let others = [
+      "state", "state.new", "state.old.new", "state.4711.new.pem", "other.4711.new", "state.123456789012.new",
+    ]
+    for name in drafts + others { try scene.write("folder/\(name)", text: "") }
+    NewFile.removeDrafts(of: path)
+    #expect(try FileManager.default.contentsOfDirectory(atPath: folder).count == 8, "they are young")
+    NewFile.removeDrafts(of: path, now: time(nil) + 3600)
+    #expect(try FileManager.default.contentsOfDirectory(atPath: folder).sorted() == others.sorted())
+  }
 }

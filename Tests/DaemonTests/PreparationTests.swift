@@ -1,4 +1,5 @@
 import Configuration
+import Crypto
 import Foundation
 import Observability
 import Proxy
@@ -88,7 +89,7 @@ import Upstream
     try withScene { scene in
       for (name, text) in [("pairs.damaged", "one"), ("pairs.damaged.2", "two")] {
         let path = try scene.write("pairs", text: text)
-        #expect(try DamagedState.setAside(path) == scene.path(name) && scene.text(name) == text)
+        #expect(try NewFile.setAside(path) == scene.path(name) && scene.text(name) == text)
         #expect(!FileManager.default.fileExists(atPath: path))
       }
     }

@@ -100,7 +100,7 @@ import Testing
   private static let datingFiles: Set<String> = [
     "ACME/IssuanceRun.swift", "Proxy/Features/OpenTelemetry/SpanRecord.swift", "Daemon/CertificateRenewer.swift",
     "Crypto/CertificateBuilder.swift", "Crypto/RevocationChoice.swift", "Crypto/RevocationListSigning.swift",
-    "Crypto/StatusResponder.swift",
+    "Crypto/NewFile.swift", "Proxy/Features/API/APIView.swift",
     "Daemon/Health/HealthQuestion.swift",
     "Daemon/Health/SupervisorHealth.swift", "Daemon/MaterialLoader.swift", "Daemon/RevocationLoading.swift",
     "Daemon/RevocationNotice.swift", "Daemon/Workload/WorkloadClient.swift", "Daemon/Workload/WorkloadFollower.swift",

@@ -116,25 +116,14 @@ final class RevocationRefresh {
         if source.held.contains(where: { $0.sha256 == entry.list.sha256 }), entry.tag == source.tag {
           return .unchanged(freshFor: freshFor)
         }
-        do throws(NewFile.Failure) { try write(entry, to: source.path) } catch { return .failed("\(error)") }
+        do throws(NewFile.Failure) {
+          try NewFile.replace(source.path, SecretBytes(Array(entry.text.utf8)), mode: 0o600, isShared: true)
+        } catch { return .failed("\(error)") }
         return .taken(entry.list, tag: entry.tag, freshFor: freshFor)
       }
     } catch {
       return .failed("\(error)")
     }
-  }
-
-  /// Replaces the file as a whole. Two processes, of which one replaces the other, write drafts of their own.
-  private nonisolated static func write(_ entry: FetchedList, to path: String) throws(NewFile.Failure) {
-    let draft = "\(path).\(getpid()).new"
-    unlink(draft)
-    try NewFile.write(SecretBytes(Array(entry.text.utf8)), to: draft, mode: 0o600)
-    guard rename(draft, path) == 0 else {
-      let failure = NewFile.Failure("rename", path)
-      unlink(draft)
-      throw failure
-    }
-    try NewFile.sync(NewFile.folder(of: path))
   }
 
   private func ended(_ path: String, _ source: FetchedSource, _ outcome: Outcome) {
