@@ -609,11 +609,19 @@ final class Supervisor {
     }
   }
 
-  /// Names what the API has changed and nothing keeps: the next process begins without it.
+  /// Names what the API has changed, and certificates that could not be written: the next process begins without them.
+  ///
+  /// A certificate isn't handed over with its key: while the disk takes nothing, the next process orders none, and then one
+  /// order too many is told here.
   private func tellForgotten() {
     guard !hasToldForgotten else { return }
     hasToldForgotten = true
     let log = errorLog
+    for path in shared.unkeptCertificates.paths {
+      log.warn(
+        "forgotten with this process, no state keeps it: the certificate that could not be written to \"\(path)\";"
+          + " the next process orders another one")
+    }
     fleet.each { index, worker in
       guard index == 0 else { return }
       for line in worker.forgottenChanges { log.warn("forgotten with this process, no state keeps it: \(line)") }

@@ -11,6 +11,9 @@ package final class UnkeptCertificates: Sendable {
   /// `path`: of the file that should have it.
   package func certificate(at path: String) -> IssuedCertificate? { issued.withLock { $0[path] } }
 
+  /// The files that should have one, in order.
+  package var paths: [String] { issued.withLock { $0.keys.sorted() } }
+
   package func keep(_ certificate: IssuedCertificate, at path: String) { issued.withLock { $0[path] = certificate } }
 
   package func drop(at path: String) { issued.withLock { $0[path] = nil } }
