@@ -50,10 +50,11 @@ enum PendingWork {
       if exchange.stream?.hasClientLeft == true { exchange.clientDidLeave() } else { exchange.noticeClientEnd() }
       return true
     case .partyIsFull:
-      exchange.tellOfRepeated(.error, "too many \(work) of one address are waiting to be checked")
+      let whose = place == nil ? "of one address" : "for one file"
+      exchange.tellOfRepeated(.error, "too many \(work.things) \(whose) are waiting for their turn")
       exchange.refuse(429, retryAfter: 1)
     case .full:
-      exchange.tellOfRepeated(.error, "too many \(work) are waiting to be checked")
+      exchange.tellOfRepeated(.error, "too many \(work.things) are waiting for their turn")
       exchange.refuse(503, retryAfter: 1)
     }
     return false
@@ -62,4 +63,24 @@ enum PendingWork {
   /// The party whose passwords count and wait together: an IPv4 address, or the /64 network of an IPv6 address, because
   /// one household usually has a /64 network.
   static func party(_ peer: SocketAddress) -> String { peer.party }
+}
+
+extension BlockingWork {
+  /// What waits, for the log.
+  fileprivate var things: String {
+    switch self {
+    case .passwords: "passwords"
+    case .enrolments, .registers: "enrolments"
+    case .fileTests: "questions about files"
+    case .files: "files"
+    case .bodies: "request bodies"
+    case .requestNames, .reloadNames: "names"
+    case .identities, .certificates: "certificates"
+    case .stateFiles: "state files"
+    case .pages: "pages"
+    case .clientStatus, .staples: "questions to responders"
+    case .revocationLists: "revocation lists"
+    case .reload, .authorities, .orders, .spans, .memory: "jobs"
+    }
+  }
 }
