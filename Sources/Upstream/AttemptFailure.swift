@@ -39,6 +39,17 @@ public enum AttemptFailure: Error, Sendable {
     }
   }
 
+  /// The status of the response after an attempt that repeats one which the upstream has refused unprocessed
+  /// (`repeatsRefusal`). nginx repeats none, and answers for the refusal: a connection that can't be made for the repetition
+  /// changes nothing of that.
+  public func status(repeatsRefusal: Bool) -> Int {
+    guard repeatsRefusal else { return status }
+    return switch self {
+    case .noServer, .noRoom, .connect, .connectTimeout, .tls: AttemptFailure.refusedStream.status
+    default: status
+    }
+  }
+
   /// The condition of `proxy_next_upstream` that the failure meets.
   public var condition: RetryConditions {
     switch self {

@@ -1,3 +1,4 @@
+import Glibc
 import HTTP
 import Testing
 import Transport
@@ -88,6 +89,13 @@ import Transport
     for (failure, condition, status) in failures {
       #expect(failure.condition == condition && failure.status == status)
     }
+    // nginx doesn't repeat what an upstream has refused, and its answer is 502.
+    let ours = SocketError("connect", EADDRNOTAVAIL)
+    for failure in [AttemptFailure.connect(ours), .connect(refused), .connectTimeout, .noRoom, .noServer, .tls("x")] {
+      #expect(failure.status(repeatsRefusal: true) == 502, "\(failure)")
+      #expect(failure.status(repeatsRefusal: false) == failure.status)
+    }
+    #expect(AttemptFailure.readTimeout.status(repeatsRefusal: true) == 504)
     #expect(
       AttemptFailure.broken("SSL_read() failed (SSL: x)").description
         == "SSL_read() failed (SSL: x) while reading response header from upstream")

@@ -283,7 +283,7 @@ final class ProxyHandler: UpstreamHandler {
     switch decision {
     case .sameServer: tryNext(again: attempt.lastServer)
     case .nextServer: tryNext()
-    case .giveUp: exchange.fail(ErrorResponse(failure.status))
+    case .giveUp: exchange.fail(ErrorResponse(failure.status(repeatsRefusal: attempt.repeatsRefusal)))
     }
   }
 

@@ -30,6 +30,8 @@ final class UpstreamAttempt: AttemptObserver {
   private(set) var trailers: Trailers?
   /// Whether the upstream said of the last attempt that it has not processed the request.
   private var wasRefused = false
+  /// Whether the attempt repeats one that the same upstream has refused so.
+  private(set) var repeatsRefusal = false
   /// The number of kept sessions that this exchange found closed.
   @exclusivity(unchecked) private(set) var deadConnections = 0
   /// `$upstream_ssl_spki` of the last upstream that sallyport refused.
@@ -97,6 +99,7 @@ final class UpstreamAttempt: AttemptObserver {
   /// Tries the next server, or with `again` the same server over a new connection. The attempt reports the outcome to
   /// the handler, perhaps before this method returns.
   func begin(_ group: UpstreamGroup, _ trust: UpstreamTrust, _ settings: AttemptSettings, again: Int?) {
+    repeatsRefusal = again != nil && (wasRefused || repeatsRefusal)
     if group.asksRequest, records.isEmpty, let exchange = handler?._withUnsafeGuaranteedRef({ $0.exchange }) {
       GroupChoice.fill(&selection, for: exchange, group)
     }
