@@ -129,4 +129,15 @@ extension RevocationList {
     var entry: OpaquePointer?
     return X509_CRL_get0_by_cert(handle, &entry, certificate.handle) == 1
   }
+
+  /// Whether this CRL lists a certificate of a chain, the leaf first, whether or not the CRL has expired. A CRL of another
+  /// key of the issuer's name is not the issuer's.
+  package func revokes(anyOf chain: [Certificate]) -> Bool {
+    chain.indices.contains { index in
+      guard revokes(chain[index]) else { return false }
+      let issuer = chain.indices.contains(index + 1) ? chain[index + 1] : chain[index]
+      // A chain that ends at a pinned certificate has no issuer for it: then the name is enough.
+      return !issuer.issued(chain[index]) || isSigned(by: issuer)
+    }
+  }
 }

@@ -87,17 +87,9 @@ public final class TrustAnchors: @unchecked Sendable {
   }
 
   /// Whether an expired CRL lists a certificate of this chain, the leaf first. OpenSSL uses the valid CRL, but a certificate
-  /// that its issuer once revoked stays revoked. A CRL of another key of that name is not its issuer's.
+  /// that its issuer once revoked stays revoked.
   package func endedListRevokes(_ chain: [Certificate], now: Int64) -> Bool {
-    revocations.contains { list in
-      list.isExpired(at: now)
-        && chain.indices.contains { index in
-          guard list.revokes(chain[index]) else { return false }
-          let issuer = chain.indices.contains(index + 1) ? chain[index + 1] : chain[index]
-          // A chain that ends at a pinned certificate has no issuer for it: then the name is enough.
-          return !issuer.issued(chain[index]) || list.isSigned(by: issuer)
-        }
-    }
+    revocations.contains { $0.isExpired(at: now) && $0.revokes(anyOf: chain) }
   }
 
   private static func digest(

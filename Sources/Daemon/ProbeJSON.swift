@@ -101,7 +101,7 @@ extension ProbeReport.Acceptance {
     case .notAsked: "not-asked"
     case .accepted: "accepted"
     case .refused: "refused"
-    case .unknown: "unknown"
+    case .undecided, .unknown: "unknown"
     }
   }
 
@@ -109,6 +109,7 @@ extension ProbeReport.Acceptance {
     switch self {
     case .notAsked, .accepted: nil
     case .refused(let reason), .unknown(let reason): reason
+    case .undecided(let status): ProbeReport.reason(ofUndecided: status)
     }
   }
 
@@ -116,6 +117,7 @@ extension ProbeReport.Acceptance {
     switch self {
     case .notAsked(let status): status
     case .accepted(let status): status
+    case .undecided(let status): status
     case .refused, .unknown: nil
     }
   }

@@ -117,6 +117,7 @@ package struct ProbeText {
         report.presented == nil && report.negotiated == .postgres ? " so far: its rules for a user may demand one" : ""
       add(question, .good, shown, unknown + (status.map { ", and answered \($0)" } ?? ""))
     case .refused(let reason): add(question, .bad, "no", ": \(reason)")
+    case .undecided(let status): add(question, .bad, "unknown", ": \(ProbeReport.reason(ofUndecided: status))")
     case .unknown(let reason): add(question, .bad, "unknown", ": \(report.fault?.words ?? reason)")
     }
     if let advice = report.advice { add("What to do: \(advice)") }
@@ -142,8 +143,14 @@ extension ProbeReport {
     case .unverified:
       return
         "name the CA that its certificate must come from: `proxy_ssl_trusted_certificate FILE; proxy_ssl_verify on;`.\(pinAdvice)"
-    case .trusted, .reportOnly, .unknown: return nil
+    case .trusted, .reportOnly, .unknown:
+      guard case .undecided = acceptance else { return nil }
+      return "give the path of something that every client may read, as https://HOST/PATH"
     }
+  }
+
+  static func reason(ofUndecided status: Int) -> String {
+    "it answered \(status), which may be for the certificate or for the request"
   }
 
   private var anchorAdvice: String? {

@@ -1,4 +1,5 @@
 import Glibc
+import Observability
 
 /// How the reloads of the configuration went, in the file `reload` of the service's runtime directory.
 ///
@@ -34,7 +35,7 @@ package struct ReloadResult: Sendable, Hashable {
   }
 
   package var line: String {
-    "\(number) \(state.rawValue) \(String(words.map { $0.isNewline ? " " : $0 }))\n"
+    "\(number) \(state.rawValue) \(words.onOneLine)\n"
   }
 
   /// The file; nil without RuntimeDirectory=.

@@ -78,6 +78,16 @@ public struct Diagnostic: Sendable, Hashable, CustomStringConvertible {
   }
 }
 
+extension String {
+  /// The lines of a text as parts of one line, for a place that has only one: `error: …; hint: …`.
+  package var onOneLine: String {
+    guard contains(where: \.isNewline) else { return self }
+    let blank: Set<Character> = [" ", "\t"]
+    return split(whereSeparator: \.isNewline).map { $0.drop { blank.contains($0) } }.filter { !$0.isEmpty }
+      .joined(separator: "; ")
+  }
+}
+
 extension [Diagnostic] {
   /// One notice that names the directives without effect, each once; nil if there are none.
   package var ofIdleDirectives: Diagnostic? {

@@ -1,5 +1,6 @@
 import CSystemd
 import Glibc
+import Observability
 import Synchronization
 
 /// A service's notifications to systemd (sd_notify(3)).
@@ -11,7 +12,7 @@ package enum Notification: Sendable, Hashable {
   /// A reload begins at this CLOCK_MONOTONIC time, in microseconds.
   case reloading(monotonicMicroseconds: UInt64)
   case stopping
-  /// One line for `systemctl status`; a line feed becomes a space.
+  /// One line for `systemctl status`; several become one.
   case status(String)
   case mainProcess(Int32)
   /// systemd closes the sockets that it has stored under this name.
@@ -35,7 +36,7 @@ package enum Notification: Sendable, Hashable {
     case .ready: "READY=1"
     case .reloading(let instant): "RELOADING=1\nMONOTONIC_USEC=\(instant)"
     case .stopping: "STOPPING=1"
-    case .status(let line): "STATUS=" + String(line.map { $0.isNewline ? " " : $0 })
+    case .status(let line): "STATUS=" + line.onOneLine
     case .mainProcess(let number): "MAINPID=\(number)"
     case .forget(let name): "FDSTOREREMOVE=1\nFDNAME=\(name)"
     case .watchdog: "WATCHDOG=1"

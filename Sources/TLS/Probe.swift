@@ -285,19 +285,30 @@ package struct Probe: Sendable {
     return speaksHTTP2 ? Self.judgeFrames(answer, isAsked: isAsked) : Self.judge(answer, isAsked: isAsked)
   }
 
-  /// The words of nginx and sallyport, which answer over HTTP even when they refuse a client's certificate.
-  private static func refusal(in text: String) -> String? {
-    ["No required SSL certificate was sent", "The SSL certificate error"].first { text.contains($0) }
+  /// Judges an answer over HTTP. nginx and sallyport answer so even when they refuse a client's certificate: with 400 and
+  /// one of two sentences, or with the status of their `error_page`. Of another 4xx nobody knows whether it is for the
+  /// certificate or for the request. `status`: nil if the server answered with one that the probe can't read.
+  private static func judge(status: Int?, _ text: String, isAsked: Bool) -> ProbeReport.Acceptance {
+    if let refusal = ["No required SSL certificate was sent", "The SSL certificate error"]
+      .first(where: { text.contains($0) })
+    {
+      return .refused("HTTP \(status ?? 400): \(refusal)")
+    }
+    guard isAsked else { return .notAsked(status: status) }
+    switch status {
+    case 495?: return .refused("HTTP 495: the certificate did not verify")
+    case 496?: return .refused("HTTP 496: it wants a certificate")
+    case let status? where (400...499).contains(status): return .undecided(status: status)
+    default: return .accepted(status: status)
+    }
   }
 
   /// Judges the frames of a server of HTTP/2.
   static func judgeFrames(_ answer: [UInt8], isAsked: Bool) -> ProbeReport.Acceptance {
     let found = ProbeHTTP2.Answer(answer)
-    if let refusal = refusal(in: String(decoding: answer, as: UTF8.self)) {
-      return .refused("HTTP \(found.status ?? 400): \(refusal)")
+    if found.isAnswered || !isAsked {
+      return judge(status: found.status, String(decoding: answer, as: UTF8.self), isAsked: isAsked)
     }
-    if !isAsked { return .notAsked(status: found.status) }
-    if found.isAnswered { return .accepted(status: found.status) }
     return .unknown(
       found.farewell.map { "the server ended HTTP/2 with error \($0)" } ?? "the connection ended without an answer")
   }
@@ -309,7 +320,6 @@ package struct Probe: Sendable {
       if !isAsked { return .notAsked(status: nil) }
       return .unknown(answer.isEmpty ? "the connection ended without an answer" : "the answer is not HTTP/1")
     }
-    if let refusal = refusal(in: text) { return .refused("HTTP \(status): \(refusal)") }
-    return isAsked ? .accepted(status: status) : .notAsked(status: status)
+    return judge(status: status, text, isAsked: isAsked)
   }
 }

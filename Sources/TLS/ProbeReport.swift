@@ -34,6 +34,9 @@ package struct ProbeReport: Sendable {
     /// status that the probe can't read.
     case accepted(status: Int?)
     case refused(String)
+    /// The server requested a certificate, and answered with this status of 400 to 499, which may be for the certificate
+    /// or for the request.
+    case undecided(status: Int)
     case unknown(String)
   }
 
@@ -108,7 +111,7 @@ package struct ProbeReport: Sendable {
   package var isAccepted: Bool {
     switch acceptance {
     case .notAsked, .accepted: true
-    case .refused, .unknown: false
+    case .refused, .undecided, .unknown: false
     }
   }
 }

@@ -81,4 +81,16 @@ public enum ClientVerdict: Sendable {
       self = .refused(leaf, code: code, reason: reason)
     }
   }
+
+  /// The verdict on a client whose chain was verified without these CRLs, if one of them revokes a certificate of the chain;
+  /// nil if none does. A CRL that has expired still tells what its issuer has revoked, and one from the future doesn't count
+  /// yet. `now`: seconds since 1970.
+  package func revoked(by lists: [RevocationList], at now: Int64) -> ClientVerdict? {
+    guard case .verified(let chain) = self,
+      lists.contains(where: { $0.thisUpdate <= now && $0.revokes(anyOf: [chain.leaf] + chain.others) })
+    else { return nil }
+    let code = X509_V_ERR_CERT_REVOKED
+    return .refused(
+      chain.leaf, code: Int(code), reason: String(cString: X509_verify_cert_error_string(Int(code))))
+  }
 }

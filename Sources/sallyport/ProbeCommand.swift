@@ -19,8 +19,9 @@ struct ProbeCommand: ParsableCommand {
       without a user, QUIT, LOGOUT, or "Who am I?". To tls://HOST:PORT it sends nothing, because it knows no protocol.
 
       Exit status: 0 if both answers are yes; 1 if we do not trust the server; 2 if the server does not accept our \
-      certificate; 3 if there was no complete handshake; 4 if the policy verifies nothing. For several servers (an \
-      upstream group), it is the first status other than 0.
+      certificate; 3 if there was no complete handshake; 4 if the policy verifies nothing; 5 if the server's answer does \
+      not say whether it accepts our certificate: a status of 400 to 499, or none. For several servers (an upstream \
+      group), it is the first status other than 0.
       """)
 
   @Argument(
@@ -137,6 +138,7 @@ struct ProbeCommand: ParsableCommand {
     case refused = 2
     case noHandshake = 3
     case noPolicy = 4
+    case undecided = 5
     var code: ExitCode { ExitCode(rawValue) }
 
     /// Returns nil when both answers are yes.
@@ -146,8 +148,11 @@ struct ProbeCommand: ParsableCommand {
       case .refused: self = .untrusted
       case .unverified: self = .noPolicy
       case .trusted, .reportOnly:
-        if report.isAccepted { return nil }
-        self = .refused
+        switch report.acceptance {
+        case .notAsked, .accepted: return nil
+        case .refused: self = .refused
+        case .undecided, .unknown: self = .undecided
+        }
       }
     }
   }

@@ -60,6 +60,15 @@ import Transport
     #expect(HealthAnswer(text: answer.text)?.listeners.count == HealthAnswer.maximumListeners)
   }
 
+  @Test func `a hint stands behind its message, on the same line`() throws {
+    var answer = Self.full
+    answer.refusedReload =
+      Diagnostic(.error, at: nil, "unknown directive \"lisen\"", hint: "did you mean \"listen\"?").description
+    let words = "error: unknown directive \"lisen\"; hint: did you mean \"listen\"?"
+    #expect(HealthAnswer(text: answer.text)?.refusedReload == words)
+    #expect(ReloadResult(number: 1, state: .refused, words: answer.refusedReload ?? "").line == "1 refused \(words)\n")
+  }
+
   @Test func `no process writes to the terminal of who asks`() throws {
     let text = HealthAnswer().text.replacing("version -", with: "version \u{1B}[2J\u{9B}31m")
     let report = HealthReport(try #require(HealthAnswer(text: text)), process: 1, user: 2)

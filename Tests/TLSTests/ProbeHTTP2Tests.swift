@@ -52,6 +52,22 @@ import Testing
     #expect(Probe.judgeFrames([], isAsked: true) == .unknown("the connection ended without an answer"))
   }
 
+  /// In place of nginx's page, an `error_page` or an application behind it may respond.
+  @Test func `a status of 495 or 496 is a refusal, and another 4xx says nothing of the certificate`() {
+    func judge(_ status: Int, isAsked: Bool = true) -> ProbeReport.Acceptance {
+      Probe.judge(Array("HTTP/1.1 \(status) Words\r\nContent-Length: 0\r\n\r\n".utf8), isAsked: isAsked)
+    }
+    #expect(judge(495) == .refused("HTTP 495: the certificate did not verify"))
+    #expect(judge(496) == .refused("HTTP 496: it wants a certificate"))
+    for status in [400, 401, 403, 404, 421, 499] { #expect(judge(status) == .undecided(status: status)) }
+    for status in [200, 204, 302, 500, 503] { #expect(judge(status) == .accepted(status: status)) }
+    #expect(judge(404, isAsked: false) == .notAsked(status: 404))
+    #expect(Probe.judgeFrames(frame(1, 5, [0x8D]), isAsked: true) == .undecided(status: 404))
+    #expect(Probe.judgeFrames(frame(1, 5, [0x8D]), isAsked: false) == .notAsked(status: 404))
+    let fields: [UInt8] = [0x08, 3] + Array("496".utf8)
+    #expect(Probe.judgeFrames(frame(1, 5, fields), isAsked: true) == .refused("HTTP 496: it wants a certificate"))
+  }
+
   @Test func `the request has the length of a long path`() {
     let path = "/" + String(repeating: "a", count: 300)
     let bytes = ProbeHTTP2.request(host: "a.test", path: path)

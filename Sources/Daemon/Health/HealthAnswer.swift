@@ -2,6 +2,7 @@ import Bytes
 package import Crypto
 import Glibc
 package import Negotiation
+import Observability
 package import TLS
 
 /// What a process tells `sallyport health` about itself, and the text that carries it: one fact on each line, the last
@@ -291,7 +292,8 @@ package struct HealthAnswer: Sendable, Hashable {
 
   /// Keeps a value on its line.
   private static func field(_ text: String) -> String {
-    let scalars = text.unicodeScalars.prefix(maximumField).map { $0.value < 0x20 || $0.value == 0x7F ? "?" : $0 }
+    let scalars = text.onOneLine.unicodeScalars.prefix(maximumField)
+      .map { $0.value < 0x20 || $0.value == 0x7F ? "?" : $0 }
     var kept = String.UnicodeScalarView()
     kept.append(contentsOf: scalars)
     return kept.isEmpty ? "-" : String(kept)

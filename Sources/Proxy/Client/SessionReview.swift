@@ -57,7 +57,7 @@ enum SessionReview {
       return
     }
     let servers = session.servers.judge(of: tls, since: session.live, in: fresh)
-    switch Self.judge(tls, by: servers, session.firstServer.context, later) {
+    switch Self.judge(tls, by: servers, session.firstServer.context, fresh, later) {
     case .refused(let refusal): self = .refused(refusal)
     case .admitted(let context, let verdict):
       let client = ClientRules.Client(verdict)
@@ -74,13 +74,20 @@ enum SessionReview {
   }
 
   /// Judges the client of a handshake by the server block that its name selects now. `former`: the block that the
-  /// connection belongs to.
+  /// connection belongs to. `fresh`: the generation that serves.
   private static func judge(
-    _ tls: TLSStream, by servers: VirtualServers, _ former: ServerTLSContext?, _ later: @escaping (Refusal?) -> Void
+    _ tls: TLSStream, by servers: VirtualServers, _ former: ServerTLSContext?, _ fresh: LiveGeneration,
+    _ later: @escaping (Refusal?) -> Void
   ) -> Finding {
     func refusal(_ reason: String, _ context: ServerTLSContext?, _ verdict: ClientVerdict? = nil) -> Refusal {
       Refusal(
         cause: .certificate, reason: reason, mode: context?.settings.revokedConnections ?? .close, verdict: verdict)
+    }
+    func finding(_ verdict: ClientVerdict, _ judge: ServerTLSContext) -> Finding {
+      guard let revoked = revocation(of: verdict, judgedBy: servers, in: fresh),
+        case .refused(_, let reason) = Admission(of: revoked, by: judge)
+      else { return .admitted(judge, verdict) }
+      return .refused(refusal(reason, judge, revoked))
     }
     let review = tls.review(
       by: servers,
@@ -89,15 +96,27 @@ enum SessionReview {
       })
     switch review {
     case .refused(let reason): return .refused(refusal(reason, former))
-    case .unchanged(let same): return .admitted(same, tls.clientVerdict)
+    case .unchanged(let same): return finding(tls.clientVerdict, same)
     case .denied(let reason, let judge):
       return .refused(Refusal(cause: .rule, reason: reason, mode: judge.settings.revokedConnections))
     case .judged(let anew, let judge):
       if case .refused(_, let reason) = Admission(of: anew, by: judge) {
         return .refused(refusal(reason, judge, anew))
       }
-      return .admitted(judge, anew)
+      return finding(anew, judge)
     }
+  }
+
+  /// The verdict on a client that a listener of an earlier generation has verified by the CRLs of its last load, if a CRL of
+  /// the generation that serves revokes a certificate of its chain; nil if none does, or the listener is of that generation.
+  ///
+  /// Nobody reads files for a listener that was removed. But a CA tells in each of its CRLs whom it has revoked, whichever
+  /// server block has read the CRL.
+  private static func revocation(
+    of verdict: ClientVerdict, judgedBy servers: VirtualServers, in fresh: LiveGeneration
+  ) -> ClientVerdict? {
+    if fresh.listeners.contains(where: { $0 === servers }) { return nil }
+    return verdict.revoked(by: fresh.revocations, at: Int64(time(nil)))
   }
 
   /// Why a client may not go on that came in by a listener of `stream` with TLS, which has passed its connection on
@@ -107,7 +126,7 @@ enum SessionReview {
   ) -> Refusal? {
     let former = passed.tls.serverContext
     let servers = passed.listener.judge(of: passed.tls, since: session.live, in: fresh)
-    switch judge(passed.tls, by: servers, former, later) {
+    switch judge(passed.tls, by: servers, former, fresh, later) {
     case .refused(let refusal): return refusal
     case .admitted(let context, let verdict):
       guard let server = servers.server(of: context) else {
@@ -200,7 +219,8 @@ enum SessionReview {
     guard search.believes(relayed.source, session) else {
       return refusal(.rule, "its server block does not take this front's word any more", server)
     }
-    let now = Int64(time(nil)), verdict = context.judge(relayed.certificates, at: now)
+    let now = Int64(time(nil)), judged = context.judge(relayed.certificates, at: now)
+    let verdict = revocation(of: judged, judgedBy: servers, in: fresh) ?? judged
     exchange.facts.relayedEnd = context.judgementEnd(of: verdict, sent: relayed.certificates, at: now)
     if case .refused(_, let reason) = Admission(of: verdict, by: context) {
       return refusal(.certificate, reason, server)
@@ -212,7 +232,8 @@ enum SessionReview {
 extension VirtualServers {
   /// The listener that decides on clients of this one in another generation: the one with this address.
   ///
-  /// Without one, this listener was removed, and what it carries drains as in nginx: it goes on deciding by what it knows.
+  /// Without one, this listener was removed, and what it carries drains as in nginx: it goes on deciding by what it knows,
+  /// and by what `SessionReview.revocation` finds.
   /// But if it has verified the client, and the client's server block has only moved to another address, that block
   /// decides with the lists and rules of now. `since`: the generation of the client's session. A listener that led to
   /// another block of the name in that generation is not this one's successor. A client whose handshake had no name is

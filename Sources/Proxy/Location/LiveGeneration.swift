@@ -1,3 +1,4 @@
+import Crypto
 import Observability
 import TLS
 import Transport
@@ -56,6 +57,11 @@ final class LiveGeneration {
   private let shared: SharedState
   /// By slot; nil for variables that are set.
   let variables: [LiveVariable?]
+  /// The CRLs by which its server blocks judge clients, each once.
+  private(set) lazy var revocations: [RevocationList] = {
+    var known: Set<[UInt8]> = []
+    return generation.serverContexts.flatMap { $0?.revocations ?? [] }.filter { known.insert($0.sha256).inserted }
+  }()
   /// Connections of clients that it serves.
   var clients = 0
   /// Cuts those that are left of a previous generation; nil without `worker_shutdown_timeout`.

@@ -78,6 +78,30 @@ import Testing
     _ = cast
   }
 
+  @Test func `an error_page of nginx that refuses is a refusal, and a 403 tells nothing`() async throws {
+    let scene = try Scene.ofTest(), cast = try Cast(scene)
+    let revoked = try scene.identity("revoked", TestAuthority("Other").client())
+    let port = try scene.port()
+    _ = try await NginxUpstream.start(
+      scene, name: "nginx", ports: [port],
+      """
+      server { listen 127.0.0.1:\(port) ssl; ssl_certificate \(scene.path("server.pem"));
+      ssl_certificate_key \(scene.path("server.key"));
+      ssl_client_certificate \(scene.path("ca.pem")); ssl_verify_client on;
+      error_page 495 =495 /own; error_page 496 =496 /own; location /own { return 200 own; }
+      location / { return 403; } location = /open { return 200; } }
+      """)
+    for (identity, path, acceptance, exit) in [
+      (nil, "/", "refused", 2), (revoked, "/", "refused", 2), (cast.alice, "/", "unknown", 5),
+      (cast.alice, "/open", "accepted", 0),
+    ] as [(IdentityFiles?, String, String, Int32)] {
+      let shown = identity.map { ["--cert", $0.certificate, "--key", $0.key] } ?? []
+      let (report, status) = try await probe(
+        scene, ["--cafile", scene.path("ca.pem")] + shown + ["https://localhost:\(port)\(path)"])
+      #expect(report.acceptance == acceptance && status == exit, "\(path) \(report)")
+    }
+  }
+
   @Test func `pins of keys and of certificates are judged as proxy_ssl_pin has them`() async throws {
     let scene = try Scene.ofTest(), cast = try Cast(scene)
     let port = try await server(scene, tls: Cast.tls(verify: "off"))

@@ -36,12 +36,17 @@ import Testing
         try wire.write("GET /\(kind.rawValue) HTTP/1.1\r\nHost: \(name)\r\n\r\n")
         guard try wire.read(through: "first") != nil else { throw WireError.silent }
       case .upload:
-        try wire.write("POST /upload HTTP/1.1\r\nHost: \(name)\r\nContent-Length: 1000\r\n\r\nsome")
+        try wire.write(
+          "POST /upload HTTP/1.1\r\nHost: \(name)\r\nContent-Length: 1000\r\nExpect: 100-continue\r\n\r\n")
+        // A listener that goes waits for no request that nobody has read yet.
+        guard try wire.read(through: "HTTP/1.1 100 Continue\r\n\r\n") != nil else { throw WireError.silent }
+        try wire.write("some")
       case .http2Events, .http2Upload:
         let client = FrameClient(wire)
         try client.begin()
         client.send(kind == .http2Events ? .get(1, "/events") : .post(1, "/upload"))
         while kind == .http2Events, let frame = try client.next(), frame.kind != .data {}
+        if kind == .http2Upload { _ = try client.settle() }
       case .grpc:
         let client = FrameClient(wire)
         try client.begin()
@@ -142,19 +147,24 @@ import Testing
       rename(path, scene.path("crl.pem"))
     }
 
+    func server(
+      _ rules: String = "", mode: String = "", listen: UInt16? = nil, name: String = "localhost",
+      list: String = "crl.pem"
+    ) -> String {
+      """
+      server { listen 127.0.0.1:\(listen ?? port) ssl; http2 on; server_name \(name); \(Cast.tls) ssl_crl \(list);
+        proxy_buffering off; \(mode)
+        location /other { deny all; }
+        location / { \(rules) proxy_pass http://127.0.0.1:\(upstream.port); \(Upgrades.upgrading) }
+        location /calls. { \(rules) grpc_pass grpc://127.0.0.1:\(calls.port); }
+        location = /metrics { metrics; } }
+      """
+    }
+
     func text(
       _ rules: String = "", mode: String = "", listen: UInt16? = nil, name: String = "localhost", turn: Int = 0
     ) -> String {
-      configuration(
-        """
-        # \(turn)
-        server { listen 127.0.0.1:\(listen ?? port) ssl; http2 on; server_name \(name); \(Cast.tls) ssl_crl crl.pem;
-          proxy_buffering off; \(mode)
-          location /other { deny all; }
-          location / { \(rules) proxy_pass http://127.0.0.1:\(upstream.port); \(Upgrades.upgrading) }
-          location /calls. { \(rules) grpc_pass grpc://127.0.0.1:\(calls.port); }
-          location = /metrics { metrics; } }
-        """)
+      configuration("# \(turn)\n" + server(rules, mode: mode, listen: listen, name: name))
     }
 
     func reload(_ daemon: Sallyport, to text: String, generation: Int) async throws {
@@ -294,6 +304,42 @@ import Testing
       #expect(goesOn, "\(client.kind)")
     }
     #expect(!daemon.errorLog.contains("was cut"))
+  }
+
+  /// Nobody reads the files of its own server block any more.
+  @Test(arguments: ["close", "drain 100ms"])
+  func `a client of a removed listener is judged by the revocation lists that other server blocks have`(mode: String)
+    async throws
+  {
+    let scene = try Scene.ofTest(), front = try Front(scene), gone = try scene.port()
+    try front.list(revoking: [], number: 1)
+    try scene.write("gone.pem", text: scene.text("crl.pem"))
+    let removed = front.server(
+      mode: "ssl_revoked_connections \(mode);", listen: gone, name: "gone.test", list: "gone.pem")
+    let daemon = try await Sallyport.start(scene, configuration(removed + "\n" + front.server()))
+    let clients = try await offPool {
+      try Kind.allCases.map { kind in
+        (
+          kept: try Client(kind, scene, gone, front.cast.alice, name: "gone.test"),
+          lost: try Client(kind, scene, gone, front.bob, name: "gone.test")
+        )
+      }
+    }
+    try await front.reload(daemon, to: front.text(), generation: 2)
+    let goesOn = try await offPool { try (clients[0].kept.goesOn(), clients[0].lost.goesOn()) }
+    #expect(goesOn.0 && goesOn.1)
+    try front.list(revoking: [front.bob], number: 2)
+    daemon.signal(SIGHUP)
+    for (_, lost) in clients {
+      let isCut = try await offPool { try lost.isCut() }
+      #expect(isCut, "\(lost.kind)")
+    }
+    front.more.raise()
+    for (kept, _) in clients {
+      let goesOn = try await offPool { try kept.goesOn() }
+      #expect(goesOn, "\(kept.kind)")
+    }
+    try await daemon.logged("the tunnel was cut after a reload", "certificate revoked")
   }
 
   /// Another listener that has a server block of the name since before the reload is no successor of the removed one.
