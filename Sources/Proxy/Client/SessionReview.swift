@@ -84,10 +84,11 @@ enum SessionReview {
         cause: .certificate, reason: reason, mode: context?.settings.revokedConnections ?? .close, verdict: verdict)
     }
     func finding(_ verdict: ClientVerdict, _ judge: ServerTLSContext) -> Finding {
-      guard let revoked = revocation(of: verdict, judgedBy: servers, in: fresh),
-        case .refused(_, let reason) = Admission(of: revoked, by: judge)
-      else { return .admitted(judge, verdict) }
-      return .refused(refusal(reason, judge, revoked))
+      let verdict = revocation(of: verdict, judgedBy: servers, in: fresh) ?? verdict
+      if case .refused(_, let reason) = Admission(of: verdict, by: judge) {
+        return .refused(refusal(reason, judge, verdict))
+      }
+      return .admitted(judge, verdict)
     }
     let review = tls.review(
       by: servers,
@@ -96,14 +97,13 @@ enum SessionReview {
       })
     switch review {
     case .refused(let reason): return .refused(refusal(reason, former))
-    case .unchanged(let same): return finding(tls.clientVerdict, same)
+    case .unchanged(let same):
+      if case .absent = tls.clientVerdict { return .admitted(same, .absent) }
+      // The verdict may be that of an earlier review, whose refusal has given the requests a grace.
+      return finding(tls.clientVerdict, same)
     case .denied(let reason, let judge):
       return .refused(Refusal(cause: .rule, reason: reason, mode: judge.settings.revokedConnections))
-    case .judged(let anew, let judge):
-      if case .refused(_, let reason) = Admission(of: anew, by: judge) {
-        return .refused(refusal(reason, judge, anew))
-      }
-      return finding(anew, judge)
+    case .judged(let anew, let judge): return finding(anew, judge)
     }
   }
 
