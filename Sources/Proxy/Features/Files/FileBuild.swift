@@ -1,3 +1,4 @@
+import Glibc
 import HTTP
 import Observability
 import Language
@@ -99,6 +100,8 @@ extension SettingsBuilder {
     }
     var parts = whole.parts
     guard case .literal(var path)? = parts.first else { return nil }
+    // The configuration was named relative to the current folder. The process may leave that folder.
+    if path.first != 0x2F { path = Self.currentFolder + path }
     if parts.count == 1 {
       if kind == .root { while path.count > 1, path.last == 0x2F { path.removeLast() } }
       parts = []
@@ -116,6 +119,14 @@ extension SettingsBuilder {
       return nil
     }
     return FileRoot(kind: kind, folder: path, rest: Template(parts))
+  }
+
+  /// The current folder with a slash at its end; empty if the kernel doesn't say.
+  private static var currentFolder: [UInt8] {
+    guard let folder = getcwd(nil, 0) else { return [] }
+    defer { free(folder) }
+    let path = String(cString: folder)
+    return Array((path.hasSuffix("/") ? path : "\(path)/").utf8)
   }
 
   // MARK: try_files

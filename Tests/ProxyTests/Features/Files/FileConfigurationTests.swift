@@ -57,6 +57,18 @@ import Testing
     #expect(error("root /a/$document_root;").contains("names itself"))
   }
 
+  @Test(arguments: ["x.conf", "config/x.conf", "./config/x.conf"])
+  func `a folder is found beside a configuration that is named relative to the current folder`(file: String) throws {
+    let here = FileManager.default.currentDirectoryPath
+    let text = "events {} http { server { listen 80; root site; location /i/ { alias icons/; } } }"
+    let (settings, found) = Configuration.load(text: text, fileName: file)
+    let roots = try #require(settings, "\(found)").http.everyLocation.compactMap {
+      $0.settings[FileSettings.self]?.root
+    }
+    let folder = "\(here)/\(file.dropLast("x.conf".count))"
+    #expect(Set(roots.map { String(decoding: $0.folder, as: UTF8.self) }) == [folder + "site", folder + "icons/"])
+  }
+
   @Test func `an alias whose slashes don't fit the location's is told`() {
     #expect(error("location /i/ { alias /data/images; }").contains("paths would join its name"))
     #expect(server("location /i { alias /data/images/; }").problems.contains { $0.contains("it also matches \"/i…\"") })
