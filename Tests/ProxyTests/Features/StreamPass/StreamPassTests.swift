@@ -17,7 +17,7 @@ import Testing
     client.say(PrereadHello(name: "a.test").bytes)
     #expect(client.heard() == "second a.test\n" && client.hasEnd && client.session.isClosed)
     // As in nginx, the listener that passed it on has no line of it.
-    #expect(rig.accessLines(scene) == ["200 1"])
+    #expect(rig.accessLines(scene) == ["200 -"])
   }
 
   @Test(arguments: [("127.0.0.1:3", "c"), ("[::1]:4", "d"), ("unix:/run/x.sock", "e")])
