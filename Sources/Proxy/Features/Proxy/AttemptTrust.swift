@@ -7,9 +7,8 @@ extension UpstreamHandler {
   /// Begins an attempt where the request has a say in group, trust, user or origin.
   func connect(_ exchange: Exchange, _ pass: LiveProxyPass, again: Int?) {
     guard let group else { return }
-    guard let origin = pass.origin.make(for: exchange), let protocols = pass.protocols(exchange) else {
-      return exchange.fail(ErrorResponse(500))
-    }
+    guard let origin = pass.origin.make(for: exchange) else { return exchange.fail(ErrorResponse(500)) }
+    let protocols = pass.protocols(exchange)
     let context = dynamic.map(\.security.context) ?? pass.context
     if let identity = pass.identity, let context {
       // The request names the certificate to present. Without that certificate, no request goes to an upstream.

@@ -236,12 +236,12 @@ extension LiveProxyPass {
 }
 
 extension LiveProxyPass {
-  /// What ALPN offers for an exchange; empty: what the TLS context offers. nil: a value is no name, which the log has.
-  func protocols(_ exchange: Exchange) -> OfferedProtocols? {
+  /// What ALPN offers for an exchange; empty: what the TLS context offers. As in nginx, a value that is no name of ALPN is
+  /// left out.
+  func protocols(_ exchange: Exchange) -> OfferedProtocols {
     let names = offeredProtocols.map { $0.bytes(exchange) }
-    if let name = names.first(where: { $0.count > 255 }) {
-      exchange.log(.error, "a protocol of \(name.count) bytes in \"proxy_ssl_alpn\", which takes 255 at most")
-      return nil
+    for name in names where name.count > 255 {
+      exchange.log(.info, "a protocol of \(name.count) bytes in \"proxy_ssl_alpn\" isn't offered: 255 are the most")
     }
     return OfferedProtocols(names)
   }
