@@ -84,7 +84,7 @@ package struct AuthorityFolder: Sendable {
   }
 
   /// Returns nil when the file does not exist.
-  func read(_ name: String) throws(AuthorityError) -> [UInt8]? {
+  package func read(_ name: String) throws(AuthorityError) -> [UInt8]? {
     guard let descriptor = try opened(name) else { return nil }
     defer { close(descriptor) }
     var status = stat()

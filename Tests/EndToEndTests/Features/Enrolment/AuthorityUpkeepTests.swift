@@ -96,4 +96,43 @@ struct `sallyport ca upkeep` {
     let failed = try await upkeep(scene, days: 29)
     #expect(failed.status == 1 && failed.errors.contains("ca.key"), "\(failed.everything)")
   }
+
+  @Test func `copies the list for a server that does not see the key, and only when it has changed`() async throws {
+    let scene = try Scene.ofTest(), cast = try await AuthorityCast(scene)
+    try scene.makeFolder("tls")
+    let first = try await upkeep(scene, days: 0, "--crl", scene.path("tls/crl.pem"))
+    #expect(first.status == 0 && first.text.contains("tls/crl.pem: the list is written"), "\(first.everything)")
+    #expect(scene.text("tls/crl.pem") == scene.text("ca/crl.pem") && scene.text("tls/crl.pem").contains("X509 CRL"))
+    let second = try await upkeep(scene, days: 0, "--crl", scene.path("tls/crl.pem"))
+    #expect(second.status == 0 && !second.text.contains("is written"), "\(second.everything)")
+    _ = try await cast.ca("issue", "--client", "alice", "--out", scene.folder)
+    _ = try await cast.ca("revoke", "alice")
+    let third = try await upkeep(scene, days: 0, "--crl", scene.path("tls/crl.pem"))
+    #expect(third.text.contains("is written") && scene.text("tls/crl.pem") == scene.text("ca/crl.pem"))
+    let lost = try await upkeep(scene, days: 0, "--crl", scene.path("none/crl.pem"))
+    #expect(lost.status == 1 && lost.errors.contains("there is no folder"), "\(lost.everything)")
+  }
+
+  @Test func `stays with --every, says only what changes, and ends by TERM`() async throws {
+    let scene = try Scene.ofTest()
+    _ = try await AuthorityCast(scene)
+    let words = try await scene.run(
+      "sh",
+      [
+        "-c",
+        """
+        "$0" ca upkeep ca --every 1s --crl copy.pem >out 2>&1 & process=$!
+        turn() { while ! [ -e copy.pem ]; do sleep 0.1; done; cmp copy.pem ca/crl.pem; rm copy.pem; }
+        turn && turn; kill -TERM $process; wait $process; echo "status $?"
+        """, Sallyport.binary(),
+      ], environment: [:])
+    #expect(words.text.hasSuffix("status 0\n"), "\(words.everything)")
+    let lines = Set(scene.text("out").split(separator: "\n"))
+    #expect(lines == ["copy.pem: the list is written"], "\(lines)")
+    for wrong in ["0s", "11d", "x", "-1s"] {
+      let refused = try await scene.run(Sallyport.binary(), ["ca", "upkeep", scene.path("ca"), "--every=\(wrong)"])
+      #expect(refused.status == 64, "\(refused.everything)")
+      #expect(refused.errors.contains("expected a time from 1s to 10d"), "\(refused.everything)")
+    }
+  }
 }
