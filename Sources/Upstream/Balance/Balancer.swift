@@ -118,7 +118,10 @@ struct Balancer: Sendable {
 
   func members(now: UInt64) -> [GroupMember] {
     peers.compactMap { peer in
-      GroupMember(peer, isChanged: peer.terms.address.map { patches[$0] != nil } ?? false, now: now)
+      let address = peer.terms.address
+      let isChanged = address.map { patches[$0] != nil } ?? false
+      return GroupMember(
+        peer, changedFrom: isChanged ? basis.peers.first(where: { $0.address == address }) : nil, now: now)
     }
   }
 

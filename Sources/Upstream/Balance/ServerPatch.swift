@@ -39,7 +39,27 @@ public struct ServerPatch: Sendable, Hashable {
       isDraining: isDraining ?? peer.isDraining,
       identifier: peer.identifier, address: peer.address)
   }
+}
 
+/// What a patch says of a server otherwise than its line.
+public struct ServerOverride: Sendable, Hashable {
+  /// The word of its line: `weight`, `drain`.
+  public let name: String
+  /// A number, seconds, or 1 for yes and 0 for no.
+  public let value: Int64
+
+  static func all(of peer: Balancer.Peer, insteadOf line: Balancer.Peer) -> [ServerOverride] {
+    func seconds(_ milliseconds: UInt64) -> Int64 { Int64(clamping: milliseconds / 1000) }
+    let pairs: [(name: String, now: Int64, line: Int64)] = [
+      ("drain", peer.isDraining ? 1 : 0, line.isDraining ? 1 : 0), ("down", peer.isDown ? 1 : 0, line.isDown ? 1 : 0),
+      ("weight", Int64(peer.weight), Int64(line.weight)),
+      ("max_conns", Int64(peer.maxConnections), Int64(line.maxConnections)),
+      ("max_fails", Int64(peer.maxFails), Int64(line.maxFails)),
+      ("fail_timeout", seconds(peer.failTimeout), seconds(line.failTimeout)),
+      ("slow_start", seconds(peer.slowStart), seconds(line.slowStart)),
+    ]
+    return pairs.filter { $0.now != $0.line }.map { ServerOverride(name: $0.name, value: $0.now) }
+  }
 }
 
 /// A server of a group as it is now: what its line says, what was changed since, and how it stands.
@@ -63,8 +83,11 @@ public struct GroupMember: Sendable {
   public let active: Int
   /// Something was changed since the configuration was loaded.
   public let isChanged: Bool
+  /// What is other now than its line says.
+  public let overrides: [ServerOverride]
 
-  init?(_ peer: PeerState, isChanged: Bool, now: UInt64) {
+  /// `line`: the server as its line has it, if something was changed.
+  init?(_ peer: PeerState, changedFrom line: Balancer.Peer?, now: UInt64) {
     let terms = peer.terms
     guard let address = terms.address else { return nil }
     id = peer.serial &- 1
@@ -75,7 +98,8 @@ public struct GroupMember: Sendable {
     isHealthy = peer.isHealthy
     hasFailed = peer.hasFailed(now: now)
     active = peer.active
-    self.isChanged = isChanged
+    isChanged = line != nil
+    overrides = line.map { ServerOverride.all(of: terms, insteadOf: $0) } ?? []
   }
 }
 

@@ -40,8 +40,9 @@ private final class MetricsHandler: ContentHandler {
       return exchange.fail(ErrorResponse(405))
     }
     let metrics = exchange.worker.metrics, generation = exchange.session.live.generation
+    let overrides = RuntimeOverrides(exchange)
     PendingWork.run(.pages, for: exchange) {
-      Array(MetricsPage.text(MetricsSnapshot(metrics, generation)).utf8)
+      Array(MetricsPage.text(MetricsSnapshot(metrics, generation, overrides)).utf8)
     } _: { exchange, page in
       page.withUnsafeBytes {
         exchange.answer(status: 200, type: "text/plain; version=0.0.4; charset=utf-8", body: $0)

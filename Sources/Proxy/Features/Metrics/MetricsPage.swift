@@ -23,6 +23,7 @@ struct MetricsPage {
     page.upstreams(snapshot)
     page.attempts(snapshot.upstreams)
     page.health(snapshot.generation.health)
+    page.overrides(snapshot.overrides)
     page.certificates(snapshot)
     page.warnings(snapshot)
     page.notices(snapshot.notices)
@@ -320,6 +321,21 @@ struct MetricsPage {
       page.sample(
         name, server.series.labels(), value(server.totals))
     }
+  }
+
+  /// A group has a bounded number of servers. The certificates that are denied have no series of their own.
+  private mutating func overrides(_ overrides: RuntimeOverrides) {
+    page.family(
+      "sallyport_upstream_server_override", .gauge,
+      "What requests to the API have set of a server: a number, seconds, or 1 for yes and 0 for no.")
+    for server in overrides.servers {
+      page.sample(
+        "sallyport_upstream_server_override",
+        ["upstream": server.upstream, "server": server.server, "setting": server.change], server.value)
+    }
+    gauge(
+      "sallyport_client_denials", "Clients' certificates that the API denies for a time.", [:],
+      Int64(overrides.denials.count))
   }
 
   /// Each checked server once, however many checks concern it; nothing without checks.

@@ -68,13 +68,16 @@ struct MetricsSnapshot {
   var stores: [(store: String, address: String, counts: StoreRecord.Counts)] = []
   /// By log: all that are in use, and those that have lost lines.
   var lostLines: [(log: String, count: UInt64)] = []
+  /// What requests to the API have changed.
+  var overrides = RuntimeOverrides()
   /// nil: the configuration takes nothing from a SPIFFE agent.
   var workload: WorkloadIdentity.State?
 }
 
 extension MetricsSnapshot {
-  init(_ metrics: Metrics, _ generation: Generation) {
+  init(_ metrics: Metrics, _ generation: Generation, _ overrides: RuntimeOverrides = RuntimeOverrides()) {
     self.generation = generation
+    self.overrides = overrides
     workers = metrics.all.sorted { $0.index < $1.index }
     traffic = metrics.traffic.totals
     reloads = metrics.process.reloads

@@ -28,6 +28,7 @@ struct StatusHTML {
     page.servers(snapshot)
     page.streams(snapshot)
     page.upstreams(snapshot)
+    page.overrides(snapshot.overrides)
     page.handshakes(snapshot)
     page.certificates(snapshot)
     page.workers(snapshot)
@@ -143,6 +144,19 @@ struct StatusHTML {
             StatusWords.count(totals.open > totals.idle ? totals.open - totals.idle : 0),
           ], isBad: isDown || totals.isUnavailable)
       })
+  }
+
+  /// The most certificates that the table names.
+  private static let shownDenials = 100
+
+  private mutating func overrides(_ overrides: RuntimeOverrides) {
+    var rows = overrides.servers.map { Row(["upstream \($0.upstream)", $0.server, $0.words]) }
+    rows += overrides.denials.prefix(Self.shownDenials).map { denial in
+      Row(["client", denial.fingerprint, "denied for \(StatusWords.span(Int64(clamping: denial.seconds)))"])
+    }
+    let others = overrides.denials.count - Self.shownDenials
+    if others > 0 { rows.append(Row(["clients", "\(others) more certificates", "denied"])) }
+    table("Changed by the API", ["What", "Server or certificate", "Change"], names: 3, rows)
   }
 
   private mutating func handshakes(_ snapshot: MetricsSnapshot) {

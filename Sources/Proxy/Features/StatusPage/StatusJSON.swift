@@ -21,6 +21,7 @@ enum StatusJSON {
       servers(snapshot, &json)
       streams(snapshot, &json)
       upstreams(snapshot, &json)
+      overrides(snapshot.overrides, &json)
       handshakes(snapshot.workers, &json)
       ages(snapshot, &json)
       json.array("workers", snapshot.workers) { worker, json in
@@ -105,6 +106,23 @@ enum StatusJSON {
         $0.member("opened", Int64(clamping: totals.opened))
         $0.member("kept", Int64(clamping: totals.idle))
         $0.member("in_use", Int64(clamping: totals.open > totals.idle ? totals.open - totals.idle : 0))
+      }
+    }
+  }
+
+  private static func overrides(_ overrides: RuntimeOverrides, _ json: inout JSONText) {
+    json.array("overrides", overrides.servers) { server, json in
+      json.object {
+        $0.member("upstream", server.upstream)
+        $0.member("server", server.server)
+        $0.member("setting", server.change)
+        $0.member("value", server.value)
+      }
+    }
+    json.array("denials", overrides.denials) { denial, json in
+      json.object {
+        $0.member("fingerprint", denial.fingerprint)
+        $0.member("seconds", Int64(clamping: denial.seconds))
       }
     }
   }

@@ -42,6 +42,7 @@ private final class StatusPageHandler: ContentHandler {
       return exchange.fail(ErrorResponse(405))
     }
     let metrics = exchange.worker.metrics, generation = exchange.session.live.generation
+    let overrides = RuntimeOverrides(exchange)
     let isJSON = exchange.arguments.split(separator: 0x26).contains { Array($0) == Self.asked }
     exchange.setOwnFields(
       FieldBlock([
@@ -51,7 +52,7 @@ private final class StatusPageHandler: ContentHandler {
         (Array("Content-Security-Policy".utf8), Array(StatusHTML.policy.utf8)),
       ]))
     PendingWork.run(.pages, for: exchange) {
-      let snapshot = MetricsSnapshot(metrics, generation)
+      let snapshot = MetricsSnapshot(metrics, generation, overrides)
       return Array((isJSON ? StatusJSON.text(snapshot) : StatusHTML.page(snapshot)).utf8)
     } _: { exchange, body in
       body.withUnsafeBytes {

@@ -122,6 +122,42 @@ private enum StreamlessUpstream {
     try await api.daemon.logged("api: server 127.0.0.1:\(api.servers[0].port) of upstream \"app\" is changed: weight 7")
   }
 
+  @Test func `the status page and the metrics show what was changed while it served`() async throws {
+    let api = try await APIScene(
+      Scene.ofTest(), server: "location = /status { status; } location = /metrics { metrics; }")
+    let first = "127.0.0.1:\(api.servers[0].port)", second = "127.0.0.1:\(api.servers[1].port)"
+    func series() async throws -> [String] {
+      try await api.api("/metrics").text.split(separator: "\n").map(String.init)
+        .filter { $0.hasPrefix("sallyport_upstream_server_override{") || $0.hasPrefix("sallyport_client_denials ") }
+    }
+    func name(_ server: String, _ setting: String) -> String {
+      "sallyport_upstream_server_override{upstream=\"app\",server=\"\(server)\",setting=\"\(setting)\"}"
+    }
+    #expect(try await series() == ["sallyport_client_denials 0"])
+    #expect(try await !api.api("/status").text.contains("Changed by the API"))
+    let path = "/api/9/http/upstreams/app/servers/\(try await api.id(0))"
+    _ = try await api.api(path, "-X", "PATCH", "-d", #"{"drain":true,"weight":3,"fail_timeout":"20s"}"#)
+    let fingerprint = String(repeating: "ab", count: 32)
+    #expect(try await api.ctl("deny", fingerprint, "1h").status == 0)
+    let all = [
+      "\(name(first, "drain")) 1", "\(name(first, "fail_timeout")) 20", "\(name(first, "weight")) 3",
+      "sallyport_client_denials 1",
+    ]
+    #expect(try await series() == all)
+    let page = try await api.api("/status").text
+    for words in ["Changed by the API", ">drain<", ">weight 3<", ">fail_timeout 20s<", fingerprint, "denied for "] {
+      #expect(page.contains(words), "\(words)")
+    }
+    let json = try await api.api("/status?format=json").text
+    let drained = #""overrides":[{"upstream":"app","server":"\#(first)","setting":"drain","value":1}"#
+    #expect(json.contains(drained), "\(json)")
+    #expect(json.contains(#""denials":[{"fingerprint":"\#(fingerprint)","seconds":"#))
+    // What is as the line says again is none, and a server that is removed is one.
+    _ = try await api.api(path, "-X", "PATCH", "-d", #"{"drain":false,"weight":1,"fail_timeout":"10s"}"#)
+    _ = try await api.api("/api/9/http/upstreams/app/servers/\(try await api.id(1))", "-X", "DELETE")
+    #expect(try await series() == ["\(name(second, "removed")) 1", "sallyport_client_denials 1"])
+  }
+
   @Test func `what may not be is refused, and changes nothing`() async throws {
     let api = try await APIScene(Scene.ofTest())
     let id = try await api.id(0), path = "/api/9/http/upstreams/app/servers/\(id)"
