@@ -40,6 +40,7 @@ package struct ProxyText: Sendable {
   private mutating func passRequests(_ plan: ProxyPlan) {
     add("http {")
     add("    access_log stderr;")
+    add("    server_tokens off;")
     add("    map $http_upgrade $connection_upgrade { default upgrade; \"\" \"\"; }")
     add("    upstream upstream {")
     for (target, value) in plan.targets { add("        server", [target.server], value) }

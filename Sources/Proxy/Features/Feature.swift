@@ -32,6 +32,9 @@ extension Feature {
 protocol LocationFeature: Feature, Sendable {
   /// Reads the directives in effect at a level. nil: the feature does nothing there. Errors go to the builder.
   static func read(_ level: Level, _ builder: inout SettingsBuilder) -> Self?
+  /// Warns of directives at a level that are valid, mean what they mean in nginx, and let in or tell somebody whom their
+  /// author hardly meant. Called for a level without the feature, too.
+  static func judge(_ level: Level, _ builder: inout SettingsBuilder)
   /// Adds what the requests of the location run. Called once in each worker.
   func compile(_ parts: inout LocationParts, _ makers: LiveMakers)
   /// The locations that requests reach only by way of this one.
@@ -49,6 +52,7 @@ protocol LocationFeature: Feature, Sendable {
 }
 
 extension LocationFeature {
+  static func judge(_ level: Level, _ builder: inout SettingsBuilder) {}
   func compile(_ parts: inout LocationParts, _ makers: LiveMakers) {}
   var conditional: [LocationSettings] { [] }
   static func guardingLine(_ scope: Scope) -> GuardingLine? { nil }
@@ -146,6 +150,11 @@ enum Features {
   /// What a level says, for each feature that it says something of.
   static func read(_ level: Level, _ builder: inout SettingsBuilder) -> [any LocationFeature] {
     (level.isOfStream ? ofStreamServer : ofHTTPLocation).compactMap { read($0, level, &builder) }
+  }
+
+  /// Each feature's warnings of a level.
+  static func judge(_ level: Level, _ builder: inout SettingsBuilder) {
+    for feature in level.isOfStream ? ofStreamServer : ofHTTPLocation { feature.judge(level, &builder) }
   }
 
   private static func read<F: LocationFeature>(

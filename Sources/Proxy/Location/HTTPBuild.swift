@@ -57,6 +57,7 @@ extension SettingsBuilder {
     let ofSchemes = TargetSchemeRule.diagnostics(
       root, self, scheme: isTLS && alsoPlain ? nil : isTLS ? "https" : "http")
     diagnostics += ofSchemes
+    if let diagnostic = LocationRule.escapesBySlashes(scope, root) { diagnostics.append(diagnostic) }
     if isTLS, let diagnostic = Gzip.sparesIdentities(scope, root) { diagnostics.append(diagnostic) }
     if root.locations.isEmpty, root[FileSettings.self] == nil, !root.hasContent, root[Rewrite.self]?.mayRespond != true,
       tls?.rejectsHandshake != true || alsoPlain

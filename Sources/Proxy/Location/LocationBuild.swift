@@ -49,6 +49,7 @@ extension SettingsBuilder {
   mutating func location(_ level: Level, at place: SourceLocation) -> LocationSettings {
     let scope = level.scope
     let features = Features.read(level, &self)
+    Features.judge(level, &self)
     if case .location = level, !features.contains(where: { $0 is FileSettings }),
       let diagnostic = LocationRule.doesNothing(scope, at: place)
     {
@@ -63,7 +64,7 @@ extension SettingsBuilder {
     if !level.isOfStream { diagnostics += LocationRule.returnsBeforeAccess(scope) }
     return LocationSettings(
       match: level.match, locations: innerLocations(level), limits: limits(scope), redirects: redirects(scope),
-      isInternal: !scope.own("internal").isEmpty, location: place, features: features,
+      isInternal: scope.isInternal, location: place, features: features,
       bodyFiles: bodyFiles(scope), types: types(scope))
   }
 
@@ -166,6 +167,11 @@ extension SettingsBuilder {
     redirects.serverTokens = scope.flag("server_tokens") ?? true
     return redirects
   }
+}
+
+extension Scope {
+  /// Whether only sallyport itself leads requests to the level (`internal`).
+  var isInternal: Bool { !own("internal").isEmpty }
 }
 
 extension LocationMatch {

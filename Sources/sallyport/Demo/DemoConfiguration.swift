@@ -25,6 +25,7 @@ struct DemoConfiguration {
 
     http {
         access_log off;
+        server_tokens off;
 
     \(DemoRefusal.maps)
 

@@ -41,6 +41,10 @@ struct API: ContentFeature {
 
   static func line(in scope: Scope) -> Directive? { scope.own(name).first }
 
+  static func judge(_ level: Level, _ builder: inout SettingsBuilder) {
+    OpenPageRule.judge(line(in: level.scope), what: "the API", level, &builder)
+  }
+
   static func read(_ level: Level, _ builder: inout SettingsBuilder) -> API? {
     guard let line = line(in: level.scope) else { return nil }
     builder.refuseSecondContent(at: line, level.scope)

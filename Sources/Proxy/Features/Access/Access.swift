@@ -49,6 +49,23 @@ package struct Access: LocationFeature {
     return source
   }
 
+  /// Without a `deny`, nobody is kept out. With `satisfy any` and a password, an address that no line names still needs the
+  /// password.
+  static func judge(_ level: Level, _ builder: inout SettingsBuilder) {
+    let scope = level.scope, lines = scope.list(allow, deny)
+    guard let last = lines.last, scope.own(allow).contains(where: { $0.location == last.location }),
+      lines.allSatisfy({ $0.name == allow && $0.text(0) != "all" })
+    else { return }
+    let others = Features.ofHTTPLocation.compactMap { $0.guardingLine(scope) }
+    if SatisfyAny.read(level, &builder) != nil, !others.isEmpty { return }
+    builder.warning(
+      last.location, "\"allow\" without \"deny\" keeps nobody out: every other address gets in, too",
+      hint: "write \"deny all;\" after it")
+  }
+
+  /// Whether addresses decide who gets in at a level.
+  static func decides(_ scope: Scope) -> Bool { !scope.list(allow, deny).isEmpty }
+
   /// Whether the level itself denies addresses.
   static func denies(_ scope: Scope) -> Bool { !scope.own(deny).isEmpty }
 
@@ -57,7 +74,10 @@ package struct Access: LocationFeature {
   func compile(_ parts: inout LocationParts, _ makers: LiveMakers) { parts.steps.access.append(AddressAccess(rules)) }
 
   static func guardingLine(_ scope: Scope) -> GuardingLine? {
-    scope.list(allow, deny).first { $0.name == deny }.map {
+    let lines = scope.list(allow, deny)
+    // What stands behind `allow all` never counts.
+    let counting = lines.prefix { $0.text(0) != "all" } + lines.filter { $0.text(0) == "all" }.prefix(1)
+    return counting.first { $0.name == deny }.map {
       GuardingLine($0, act: "is judged", remedy: "allow all;")
     }
   }

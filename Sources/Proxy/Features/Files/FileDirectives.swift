@@ -78,6 +78,8 @@ extension FileSettings: LocationFeature {
 
   static func read(_ level: Level, _ builder: inout SettingsBuilder) -> FileSettings? { builder.files(level) }
 
+  static func judge(_ level: Level, _ builder: inout SettingsBuilder) { ServedFolderRule.judge(level, &builder) }
+
   func compile(_ parts: inout LocationParts, _ makers: LiveMakers) {
     parts.files = LiveFiles(self, real: makers.generation.realFolders[root.folder])
     if let tryFiles { parts.steps.precontent.append(TryFilesStep(tryFiles)) }

@@ -30,6 +30,30 @@ struct AddHeader: LocationFeature {
     return fields.isEmpty ? nil : AddHeader(fields: fields)
   }
 
+  /// The fields by which a site protects the users of its pages. A level with lines of its own has none of the outer ones.
+  private static let protecting: Set<String> = [
+    "strict-transport-security", "content-security-policy", "x-frame-options", "x-content-type-options",
+    "referrer-policy", "permissions-policy", "cross-origin-opener-policy", "cross-origin-embedder-policy",
+    "cross-origin-resource-policy",
+  ]
+
+  static func judge(_ level: Level, _ builder: inout SettingsBuilder) {
+    let scope = level.scope
+    guard !level.isConditional, let own = scope.own("add_header").first, scope.text("add_header_inherit") == nil else {
+      return
+    }
+    let kept = Set(scope.own("add_header").map { $0.text(0).lowercased() })
+    let lost = (scope.outer?.inheritingList("add_header") ?? []).filter {
+      let name = $0.text(0).lowercased()
+      return protecting.contains(name) && !kept.contains(name)
+    }
+    guard let first = lost.first else { return }
+    builder.warning(
+      own.location,
+      "\"add_header\" replaces the lines around it: the responses here lack \(lost.map { $0.text(0) }.joined(separator: ", "))",
+      hint: "write \"add_header_inherit merge;\" here, or repeat the lines; they are at \(first.location)")
+  }
+
   // MARK: Effect
 
   func compile(_ parts: inout LocationParts, _ makers: LiveMakers) { parts.headFilters.append(AddedFields(fields)) }

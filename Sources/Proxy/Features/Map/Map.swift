@@ -58,6 +58,7 @@ enum Map: Feature {
         standard = value
       } else if line.name.hasPrefix("~") {
         guard let pattern = builder.variables.pattern(at: line.nameWord) else { continue }
+        OpenPatternRule.judge(pattern.pattern, at: line.nameWord, on: map.subject, &builder)
         map.patterns.append((pattern, builder.variables.namedCaptures(of: pattern), value))
       } else {
         let key = line.name.hasPrefix("\\") ? String(line.name.dropFirst()) : line.name

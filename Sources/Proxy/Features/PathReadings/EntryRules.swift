@@ -112,7 +112,8 @@ package final class WatchedPaths: Sendable {
 }
 
 extension LocationMatch {
-  fileprivate var prefixText: String? {
+  /// The path that paths of the location begin with; nil for the other kinds.
+  var prefixText: String? {
     switch self {
     case .prefix(let path), .prefixNoRegex(let path): String(decoding: path, as: UTF8.self)
     case .exact, .regex, .named: nil

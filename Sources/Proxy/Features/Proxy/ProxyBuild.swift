@@ -327,6 +327,8 @@ extension Scope {
 
   /// The `proxy_set_header` lines in effect.
   var setFieldLines: [Directive] { list("proxy_set_header") }
+  /// Those of the level itself.
+  var ownSetFieldLines: [Directive] { own("proxy_set_header") }
 
   /// `proxy_request_buffering off`: a body goes to the upstream before it is whole.
   var streamingLine: Directive? { flag("proxy_request_buffering") == false ? value("proxy_request_buffering") : nil }

@@ -248,6 +248,11 @@ extension ProxyPassSettings: ContentFeature {
 
   static let kinds: Set<TrafficKind> = [.http, .stream]
 
+  static func judge(_ level: Level, _ builder: inout SettingsBuilder) {
+    LostFieldsRule.judge(level, &builder)
+    ChosenTargetRule.judge(level, &builder)
+  }
+
   static func read(_ level: Level, _ builder: inout SettingsBuilder) -> ProxyPassSettings? {
     if level.isOfStream { return ownLine(in: level.scope).flatMap { builder.streamPass($0, level) } }
     if let line = GRPC.line(in: level.scope), let settings = builder.grpcPass(line, level) { return settings }

@@ -87,6 +87,14 @@ package struct RealIP: LocationFeature {
     return settings
   }
 
+  static func judge(_ level: Level, _ builder: inout SettingsBuilder) {
+    guard Access.decides(level.scope), let line = level.scope.list(from).first(where: { $0.text(0).hasSuffix("/0") })
+    else { return }
+    builder.warning(
+      line.place(0), "everybody's word about the client's address is taken, and \"allow\" or \"deny\" judges by it",
+      hint: "name the addresses of your own proxies: a client can claim any address here")
+  }
+
   private static func source(_ name: String?) -> Source {
     guard let name else { return .field(Array("x-real-ip".utf8)) }
     if name == "proxy_protocol" { return .proxyProtocol }

@@ -26,7 +26,7 @@ struct Referers: LocationFeature {
       "valid_referers", [.server, .location],
       .words(1...Int.max, "none | blocked | server_names | NAME[PATH] | ~REGEX …"), "",
       "The Referer values for which `$invalid_referer` is empty.",
-      example: "valid_referers none server_names *.example.com;"),
+      example: "valid_referers server_names *.example.com;"),
     .inert("referer_hash_bucket_size", [.server, .location], because: "the tables grow as needed"),
     .inert("referer_hash_max_size", [.server, .location], because: "the tables grow as needed"),
   ]
@@ -82,6 +82,14 @@ struct Referers: LocationFeature {
         hint: "name a host: valid_referers none blocked server_names;")
     }
     return referers
+  }
+
+  static func judge(_ level: Level, _ builder: inout SettingsBuilder) {
+    let words = level.scope.own("valid_referers").flatMap(\.arguments)
+    guard let none = words.first(where: { $0.text == "none" }) else { return }
+    builder.warning(
+      none.location, "\"valid_referers none\" admits every request without Referer, and any client can leave it out",
+      hint: "leave out \"none\", and keep nobody out by Referer alone: a client can also invent one")
   }
 
   // MARK: Effect

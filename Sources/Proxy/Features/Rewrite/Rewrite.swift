@@ -88,6 +88,9 @@ struct Rewrite: LocationFeature {
     !["return", "rewrite", "if"].allSatisfy { scope.own($0).isEmpty }
   }
 
+  /// Whether a regular expression of the level itself may set the captures anew.
+  static func mayCapture(_ scope: Scope) -> Bool { !["rewrite", "if"].allSatisfy { scope.own($0).isEmpty } }
+
   /// The first `return` of the level itself.
   static func response(_ scope: Scope) -> Directive? { scope.own("return").first }
 

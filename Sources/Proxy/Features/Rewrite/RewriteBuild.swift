@@ -1,4 +1,5 @@
 import Observability
+import Patterns
 import Language
 
 /// Builds the directives of nginx's rewrite module.
@@ -49,6 +50,7 @@ extension SettingsBuilder {
     case .equals(let word, let other, let isNegated): return made(.equals(variable(word), template(other)), isNegated)
     case .matches(let word, let pattern, _, let isNegated):
       guard let compiled = variables.pattern(at: pattern) else { return nil }
+      OpenPatternRule.judge(compiled.pattern, at: pattern, on: variable(word), &self)
       return made(.matches(variable(word), compiled, variables.namedCaptures(of: compiled)), isNegated)
     case .file(let test, let path, let isNegated):
       let isRelative = !path.text.hasPrefix("/") && !path.text.hasPrefix("$")

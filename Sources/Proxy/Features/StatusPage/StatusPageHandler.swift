@@ -16,6 +16,10 @@ struct StatusLocation: ContentFeature {
 
   static func line(in scope: Scope) -> Directive? { scope.own("status").first }
 
+  static func judge(_ level: Level, _ builder: inout SettingsBuilder) {
+    OpenPageRule.judge(line(in: level.scope), what: "the status page", level, &builder)
+  }
+
   static func read(_ level: Level, _ builder: inout SettingsBuilder) -> StatusLocation? {
     guard let line = line(in: level.scope) else { return nil }
     builder.refuseSecondContent(at: line, level.scope)

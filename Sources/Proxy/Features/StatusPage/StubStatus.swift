@@ -14,6 +14,10 @@ struct StubStatus: ContentFeature {
 
   static func line(in scope: Scope) -> Directive? { scope.own("stub_status").first }
 
+  static func judge(_ level: Level, _ builder: inout SettingsBuilder) {
+    OpenPageRule.judge(line(in: level.scope), what: "the counts of stub_status", level, &builder)
+  }
+
   static func read(_ level: Level, _ builder: inout SettingsBuilder) -> StubStatus? {
     guard let line = line(in: level.scope) else { return nil }
     builder.refuseSecondContent(at: line, level.scope)

@@ -197,4 +197,7 @@ extension Scope {
 extension Scope {
   /// Whether no client comes in without a certificate that verifies.
   var demandsCertificate: Bool { text("ssl_verify_client") == "on" }
+
+  /// The keys of the certificates that a server presents, as the configuration names them.
+  var presentedKeys: [String] { list("ssl_certificate_key").flatMap(\.arguments).map(\.text) }
 }

@@ -1,0 +1,134 @@
+import Language
+import Observability
+import Patterns
+
+/// Warns of a `proxy_pass` whose server a request chooses: any client could reach whatever the proxy can reach
+/// (server-side request forgery).
+struct ChosenTargetRule {
+  private let level: Level
+  private let origins: VariableOrigins
+  /// Of the variables that the configuration defines, by slot.
+  private let names: [Int: String]
+  /// The slots that were looked at: some variables need each other.
+  private var seen: Set<Int> = []
+
+  static func judge(_ level: Level, _ builder: inout SettingsBuilder) {
+    // Only sallyport itself leads requests to an internal location.
+    guard !level.isOfStream, !level.scope.isInternal, let line = ProxyPassSettings.line(in: level.scope),
+      let word = line.arguments.first, word.text.contains("$")
+    else { return }
+    let authority = Self.authority(of: builder.template(word).parts)
+    var rule = ChosenTargetRule(
+      level: level, origins: VariableOrigins(at: level.scope, &builder), names: builder.variables.slotNames)
+    guard let part = rule.firstChosen(in: authority) else { return }
+    let name = Template([part]).text(builder.variables.slotNames)
+    builder.warning(
+      word.location, "a request chooses the server: \"\(line.name)\" takes it from \(name)",
+      hint: "choose it from a list, as map \(name) $upstream { … }, so that a client reaches only what you name")
+  }
+
+  private init(level: Level, origins: VariableOrigins, names: [Int: String]) {
+    self.level = level
+    self.origins = origins
+    self.names = names
+  }
+
+  /// The parts of an URL up to its path, without the scheme.
+  private static func authority(of parts: [Template.Part]) -> [Template.Part] {
+    let mark = Array("://".utf8)
+    var parts = parts
+    for (index, part) in parts.prefix(2).enumerated() {
+      guard case .literal(let bytes) = part, let scheme = bytes.firstRange(of: mark) else { continue }
+      parts = [.literal(Array(bytes[scheme.upperBound...]))] + parts[(index + 1)...]
+      break
+    }
+    var found: [Template.Part] = []
+    for part in parts {
+      guard case .literal(let bytes) = part else {
+        found.append(part)
+        continue
+      }
+      let end = bytes.firstIndex { $0 == UInt8(ascii: "/") || $0 == UInt8(ascii: "?") }
+      found.append(.literal(Array(bytes[..<(end ?? bytes.endIndex)])))
+      if end != nil { break }
+    }
+    return found
+  }
+
+  private mutating func firstChosen(in parts: [Template.Part]) -> Template.Part? {
+    for (index, part) in parts.enumerated() {
+      guard case .variable(let variable) = part else { continue }
+      // A domain behind it is one that only a path can cut off.
+      var hasDomain = false
+      if index + 1 < parts.count, case .literal(let bytes) = parts[index + 1] {
+        hasDomain = bytes.first == UInt8(ascii: ".")
+      }
+      if isChosen(variable, hasDomain: hasDomain) { return part }
+    }
+    return nil
+  }
+
+  /// Whether any client can give the variable any value.
+  private mutating func isChosen(_ variable: Variable, hasDomain: Bool) -> Bool {
+    switch variable {
+    case .argument, .cookie, .requestField: return true
+    case .simple(.uri), .simple(.document_uri), .simple(.request_uri), .simple(.args), .simple(.query_string):
+      return true
+    // A server without a name takes requests for any.
+    case .simple(.host), .simple(.ssl_server_name):
+      return ServerNames.words(level.scope).allSatisfy { ["", "_"].contains($0.text) }
+    case .capture, .escapedCapture: return isOpenCapture(variable, hasDomain: hasDomain)
+    case .slot(let slot): return isChosen(slot: slot) || isOpenCapture(variable, hasDomain: hasDomain)
+    case .settable(let slot, let own): return isChosen(slot: slot) || isChosen(own, hasDomain: hasDomain)
+    default: return false
+    }
+  }
+
+  private mutating func isChosen(slot: Int) -> Bool {
+    guard seen.insert(slot).inserted else { return false }
+    for text in origins.assigned[slot] ?? [] where firstChosen(in: Self.authority(of: text.parts)) != nil {
+      return true
+    }
+    guard case .map(let map)? = origins.computed[slot]?.source else { return false }
+    for value in map.values where value.parts.contains(where: { $0.isCapture }) == false {
+      if firstChosen(in: Self.authority(of: value.parts)) != nil { return true }
+    }
+    // The subject is of a request, or the map had no use.
+    return map.patterns.contains { entry in
+      let text = PatternText(entry.pattern.pattern)
+      return Self.authority(of: entry.value.parts).contains { part in
+        guard case .variable(let variable) = part else { return false }
+        return group(of: variable, in: text)?.isOpen(to: ".") ?? false
+      }
+    }
+  }
+
+  /// Whether a capture can have the name of any server: a capture of the path, or of the name that a client asked for.
+  private func isOpenCapture(_ variable: Variable, hasDomain: Bool) -> Bool {
+    if case .regex(let pattern, _) = level.match, let group = group(of: variable, in: PatternText(pattern.pattern)) {
+      return !Rewrite.mayCapture(level.scope) && group.isOpen(to: hasDomain ? "/?#@:" : ".")
+    }
+    guard !hasDomain, case .slot = variable else { return false }
+    return ServerNames.words(level.scope).contains { word in
+      word.text.hasPrefix("~")
+        && group(of: variable, in: PatternText(String(word.text.dropFirst())))?.isOpen(to: ".") ?? false
+    }
+  }
+
+  private func group(of variable: Variable, in pattern: PatternText) -> PatternText? {
+    switch variable {
+    case .capture(let number), .escapedCapture(let number): pattern.group(number)
+    case .slot(let slot): names[slot].flatMap { pattern.group(named: $0) }
+    default: nil
+    }
+  }
+}
+
+extension Template.Part {
+  fileprivate var isCapture: Bool {
+    switch self {
+    case .variable(.capture), .variable(.escapedCapture): true
+    default: false
+    }
+  }
+}

@@ -1,0 +1,56 @@
+import Language
+import Observability
+
+/// Warns of a level whose own `proxy_set_header` lines replace those around it, so that the upstream is no longer told who
+/// the client is.
+enum LostFieldsRule {
+  /// The longest list of names in a message.
+  private static let maximumNames = 8
+
+  static func judge(_ level: Level, _ builder: inout SettingsBuilder) {
+    if GRPC.line(in: level.scope) != nil { return judge(level.inProxyNames.scope, &builder) }
+    if ProxyPassSettings.forwards(level.scope) { judge(level.scope, &builder) }
+  }
+
+  private static func judge(_ scope: Scope, _ builder: inout SettingsBuilder) {
+    let lines = scope.setFieldLines
+    guard let first = lines.first else { return }
+    var level: Scope? = scope
+    while let next = level, next.ownSetFieldLines.isEmpty { level = next.outer }
+    guard let outer = level?.outer else { return }
+    let kept = Set(lines.map { $0.text(0).lowercased() })
+    let lost = outer.setFieldLines.filter { !kept.contains($0.text(0).lowercased()) }
+    guard !lost.isEmpty else { return }
+    let origins = VariableOrigins(at: outer, &builder)
+    let told = lost.map { line in
+      (line: line, weight: origins.variables(decidingOn: builder.template(line, 1)).map(weight).max() ?? 0)
+    }
+    guard told.contains(where: { $0.weight > 0 }), let place = lost.first?.location else { return }
+    // What comes from the certificate stands first.
+    var names: [String] = []
+    for weight in [2, 1, 0] {
+      for entry in told where entry.weight == weight && !names.contains(entry.line.text(0)) {
+        names.append(entry.line.text(0))
+      }
+    }
+    let rest = names.count > maximumNames ? " and \(names.count - maximumNames) more" : ""
+    let list = names.prefix(maximumNames).joined(separator: ", ") + rest
+    builder.warning(
+      first.location,
+      "\"\(first.name)\" replaces the lines around it, so the upstream isn't told who the client is: \(list)",
+      hint: "repeat the lines here, or set all of them outside; they are at \(place)")
+  }
+
+  /// 2: from the client's certificate. 1: otherwise of who the client is.
+  private static func weight(_ variable: Variable) -> Int {
+    switch variable {
+    case .simple(let variable) where variable.rawValue.hasPrefix("ssl_client_"): 2
+    case .simple(.remote_addr), .simple(.realip_remote_addr), .simple(.proxy_add_x_forwarded_for),
+      .simple(.proxy_protocol_addr), .simple(.remote_user):
+      1
+    case .feature(let variable): variable.saysClient ? 2 : 0
+    case .settable(_, let own): weight(own)
+    default: 0
+    }
+  }
+}

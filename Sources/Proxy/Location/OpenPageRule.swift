@@ -1,0 +1,33 @@
+import Language
+import Observability
+
+/// Warns of pages about the process that anybody may read: nothing keeps clients out, and the server is not only for its own
+/// machine.
+enum OpenPageRule {
+  /// `what`: what the line serves.
+  static func judge(_ line: Directive?, what: String, _ level: Level, _ builder: inout SettingsBuilder) {
+    guard let line, !isGuarded(level.scope), !isOfThisMachine(level.scope) else { return }
+    builder.warning(
+      line.location, "anybody may read \(what): nothing here keeps clients out",
+      hint: "allow 127.0.0.1; deny all; or auth_basic, ssl_verify_client on, or a server that listens on 127.0.0.1")
+  }
+
+  /// `if` may refuse whom it wants.
+  private static func isGuarded(_ scope: Scope) -> Bool {
+    if scope.demandsCertificate || scope.isInternal { return true }
+    if !ClientAccess.allowing(scope).all.isEmpty { return true }
+    if Features.ofHTTPLocation.contains(where: { $0.guardingLine(scope) != nil }) { return true }
+    var level: Scope? = scope
+    while let next = level {
+      if !next.own("if").isEmpty { return true }
+      level = next.outer
+    }
+    return false
+  }
+
+  private static func isOfThisMachine(_ scope: Scope) -> Bool {
+    let listens = scope.list("listen").map { $0.text(0).lowercased() }
+    return !listens.isEmpty
+      && listens.allSatisfy { text in ["unix:", "127.", "localhost", "[::1]"].contains { text.hasPrefix($0) } }
+  }
+}
