@@ -73,7 +73,7 @@ package enum ConfigurationPage {
   private static func listWithoutEffect(_ page: inout RoffText) {
     page.section("Accepted without effect")
     for entry in DirectiveTable.families.flatMap(\.entries) {
-      if case .withoutEffect(let reason) = entry.status { page.item("`\(entry.name)`", [reason]) }
+      if case .withoutEffect(let reason) = entry.status { page.item("`\(entry.accepted)`", [reason]) }
     }
   }
 

@@ -25,9 +25,10 @@ package enum DirectiveManual {
         text += " | \(entry.help.cell) | \(example) |\n"
       }
     }
-    text += "\n## Accepted without effect\n\n| directive | why |\n| --- | --- |\n"
+    text +=
+      "\n## Accepted without effect\n\nWhere a row names a value, sallyport refuses every other one.\n\n| directive | why |\n| --- | --- |\n"
     for entry in DirectiveTable.families.flatMap(\.entries) {
-      if case .withoutEffect(let reason) = entry.status { text += "| `\(entry.name)` | \(reason.cell) |\n" }
+      if case .withoutEffect(let reason) = entry.status { text += "| `\(entry.accepted.cell)` | \(reason.cell) |\n" }
     }
     text += "\n## Answers that differ from nginx's by intent\n\n| difference | reason |\n| --- | --- |\n"
     for (difference, reason) in meantDifferences { text += "| \(difference.cell) | \(reason.cell) |\n" }
@@ -66,6 +67,11 @@ package enum DirectiveManual {
     }
     return rows.map { "| \($0.names.map { "`\($0)`" }.joined(separator: " ")) | \($0.advice.cell) |\n" }.joined()
   }
+}
+
+extension DirectiveEntry {
+  /// The name of a directive without effect, with the values that it is accepted with if others are refused.
+  var accepted: String { if case .oneOf = form { "\(name) \(form.usage)" } else { name } }
 }
 
 extension String {
