@@ -86,6 +86,7 @@ private final class ExplainedHandler: ContentHandler {
     HTTP1Encoder.request(outgoing, .http11, to: &text)
     let lines = text.readable.text.split(separator: "\r\n", omittingEmptySubsequences: true)
     for (index, line) in lines.enumerated() { trace.add(index == 0 ? "sends" : "  field", String(line)) }
+    if let words = Self.words(dropped: pass.settings.droppedFields) { trace.add("note", words) }
     if pass.authentication != nil { trace.add("note", "a 401 of the upstream is answered (proxy_auth)") }
     trace.add("response", "that of the upstream; of a 200:")
     exchange.answer(status: 200, type: "", body: UnsafeRawBufferPointer(start: nil, count: 0))
@@ -129,10 +130,20 @@ private final class ExplainedHandler: ContentHandler {
       }
       return "\(value): \(Self.words(group.servers))"
     }
-    let servers = pass.group?.servers ?? []
-    if isOfStream, servers.count == 1 { return servers[0].address.description }
-    if servers.isEmpty { return "\(scheme)\(pass.settings.host): its servers are those of DNS" }
-    return "\(scheme)\(pass.settings.host): \(Self.words(servers))"
+    guard let group = pass.group ?? pass.followed?.current else { return "\(scheme)\(pass.settings.host)" }
+    let asksDNS = group.settings.servers.contains { $0.followed != nil }
+    if isOfStream, !asksDNS, group.servers.count == 1 { return group.servers[0].address.description }
+    let place = "\(scheme)\(pass.settings.host): "
+    if group.servers.isEmpty { return place + (asksDNS ? "its servers are those of DNS" : "it has no servers") }
+    return place + Self.words(group.servers) + (asksDNS ? ", and those of DNS" : "")
+  }
+
+  /// Names the outer `proxy_set_header` lines without effect here; nil if there are none.
+  private static func words(dropped fields: [DroppedField]) -> String? {
+    guard !fields.isEmpty else { return nil }
+    let names = fields.map { "\(String(decoding: $0.name, as: UTF8.self)) (\($0.location))" }
+    return "the location's own proxy_set_header lines replace the outer ones, of which these have no effect here: "
+      + names.joined(separator: ", ")
   }
 
   private static func words(_ servers: [ResolvedGroup.Server]) -> String {

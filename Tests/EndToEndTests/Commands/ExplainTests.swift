@@ -197,6 +197,50 @@ import Testing
     }
   }
 
+  @Test func `names the servers of a group with a zone, and says which of them DNS gives`() async throws {
+    let scene = try Scene.ofTest()
+    let conf = try scene.write(
+      "x.conf",
+      text: """
+        events {} http { resolver 127.0.0.1:9;
+          upstream fixed { zone a 64k; server 127.0.0.1:1; server 127.0.0.1:2 backup; }
+          upstream mixed { zone b 64k; server 127.0.0.1:3; server up.test:4 resolve; }
+          upstream named { zone c 64k; server up.test:5 resolve; }
+          server { listen 127.0.0.1:8099; location /fixed { proxy_pass http://fixed; }
+            location /mixed { proxy_pass http://mixed; } location /named { proxy_pass http://named; } } }
+        """)
+    for (name, servers) in [
+      ("fixed", "one of 127.0.0.1:1, 127.0.0.1:2 backup"), ("mixed", "one of 127.0.0.1:3, and those of DNS"),
+      ("named", "its servers are those of DNS"),
+    ] {
+      let words = ["check", "--config", conf, "--explain", "http://127.0.0.1:8099/\(name)"]
+      let told = try await scene.run(Sallyport.binary(), words).text
+      #expect(told.contains("http://\(name): \(servers)\n"), "\(told)")
+    }
+  }
+
+  @Test func `names the outer fields that a location's own proxy_set_header keeps from the upstream`() async throws {
+    let scene = try Scene.ofTest()
+    let conf = try scene.write(
+      "x.conf",
+      text: """
+        events {} http { server { listen 127.0.0.1:8099;
+        proxy_set_header X-Client $ssl_client_s_dn;
+        proxy_set_header x-own outer;
+        location /own { proxy_set_header X-Own $host; proxy_pass http://127.0.0.1:9; }
+        location /outer { proxy_pass http://127.0.0.1:9; } } }
+        """)
+    func explain(_ path: String) async throws -> String {
+      try await scene.run(
+        Sallyport.binary(), ["check", "--config", conf, "--explain", "http://127.0.0.1:8099/\(path)"]
+      ).text
+    }
+    let own = try await explain("own")
+    #expect(own.contains("of which these have no effect here: X-Client (\(conf):2:1)\n"), "\(own)")
+    let outer = try await explain("outer")
+    #expect(!outer.contains("no effect here") && outer.contains("X-Client"), "\(outer)")
+  }
+
   @Test(arguments: [
     (["GET https://a.test:1/"], "no listener has port 1:"),
     (["GET https://a.test:8099/"], "no listener has port 8099 with TLS"),

@@ -83,7 +83,7 @@ extension SettingsBuilder {
       cookies: cookieRewrites(scope), ignoredHeaders: ignoredHeaders(scope),
       body: outgoingBody(scope), origin: origin(scope),
       readRate: isBuffered ? rateSize(scope.value("proxy_limit_rate")) : nil, signing: Signatures.signing(scope, &self),
-      nameResolution: nameResolution(scope), passesTrailers: scope.passesTrailers)
+      nameResolution: nameResolution(scope), passesTrailers: scope.passesTrailers, droppedFields: scope.droppedFields)
   }
 
   private mutating func passedURL(_ directive: Directive, _ level: Level) -> PassedURL? {
@@ -329,6 +329,20 @@ extension Scope {
   var setFieldLines: [Directive] { list("proxy_set_header") }
   /// Those of the level itself.
   var ownSetFieldLines: [Directive] { own("proxy_set_header") }
+
+  /// The outer `proxy_set_header` lines that the level's own replace, of fields that these do not name. Each field once: the
+  /// nearest line.
+  var droppedFields: [DroppedField] {
+    guard let outer else { return [] }
+    let own = own("proxy_set_header")
+    if own.isEmpty { return outer.droppedFields }
+    var seen = Set(own.map { $0.text(0).lowercased() })
+    return
+      (outer.setFieldLines.compactMap { line in
+        seen.insert(line.text(0).lowercased()).inserted
+          ? DroppedField(name: Array(line.text(0).utf8), location: line.location) : nil
+      })
+  }
 
   /// `proxy_request_buffering off`: a body goes to the upstream before it is whole.
   var streamingLine: Directive? { flag("proxy_request_buffering") == false ? value("proxy_request_buffering") : nil }

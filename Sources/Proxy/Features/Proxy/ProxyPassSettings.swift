@@ -40,6 +40,12 @@ public struct SetField: Sendable, Hashable {
   }
 }
 
+/// A `proxy_set_header` of an outer level that is not in effect, because the location has lines of its own.
+public struct DroppedField: Sendable, Hashable {
+  public let name: [UInt8]
+  public let location: SourceLocation
+}
+
 /// `proxy_ssl_certificate` and `_key` with variables: what they name is loaded when a request needs it.
 public struct PresentedIdentitySettings: Sendable, Hashable {
   public var certificate: Template
@@ -119,6 +125,8 @@ public final class ProxyPassSettings: Sendable {
   public let version: UpstreamVersion
   /// `proxy_set_header` in order, nginx's defaults (Host $proxy_host, Connection close) where not redefined.
   public let setFields: [SetField]
+  /// The fields that outer `proxy_set_header` lines set and that no line in effect says.
+  public let droppedFields: [DroppedField]
   /// How the upstream is told who the client is (`client_identity`).
   public let clientIdentity: IdentityFieldForm
   public let method: Template?
@@ -175,8 +183,10 @@ public final class ProxyPassSettings: Sendable {
     cookies: CookieRewriteSettings = CookieRewriteSettings(domains: [], paths: [], flags: []),
     ignoredHeaders: IgnoredResponseFields = [], body: Template? = nil, origin: OriginSettings = OriginSettings(),
     readRate: Template? = nil, signing: SignatureSettings? = nil,
-    nameResolution: NameResolutionSettings? = nil, passesTrailers: Bool = true, tcp: TCPPassSettings? = nil
+    nameResolution: NameResolutionSettings? = nil, passesTrailers: Bool = true, tcp: TCPPassSettings? = nil,
+    droppedFields: [DroppedField] = []
   ) {
+    self.droppedFields = droppedFields
     self.tcp = tcp
     self.passesTrailers = passesTrailers
     self.nameResolution = nameResolution
