@@ -83,7 +83,8 @@ public enum Configuration {
     // A word that could not be parsed may cause the other errors, so such errors come first.
     let causes = sorted(language.filter { $0.severity == .error }, mainFile: mainFile)
     let known = Set(causes)
-    let diagnostics = causes + sorted(found.filter { !known.contains($0) }, mainFile: mainFile)
+    let all = causes + sorted(found.filter { !known.contains($0) }, mainFile: mainFile)
+    let diagnostics = UnrenderedTemplate(tree).advising(all)
     let isRefused = diagnostics.contains { $0.severity == .error }
     return (isRefused ? nil : draft, draft, diagnostics)
   }

@@ -28,6 +28,11 @@ public final class CertifiedKey: Sendable {
     onlyRegular: Bool = false
   ) throws(MaterialError) -> CertifiedKey {
     let contents = try certificate.contents(expecting: .certificate, onlyRegular: onlyRegular)
+    if let key, contents.isKeyAlone, let other = try? key.contents(expecting: .privateKey), other.isCertificateAlone {
+      throw MaterialError(
+        certificate, "holds a private key, and \(key.shown) holds a certificate: the two files are swapped",
+        hint: "name the certificate where the key is named, and the key where the certificate is")
+    }
     let certificates = try certificate.parsing(.certificate) { () throws(CryptoError) in
       try contents.presented(passwords: passwords)
     }

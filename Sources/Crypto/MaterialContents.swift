@@ -95,6 +95,24 @@ enum MaterialContents {
     try file.withUnsafeBytes { (der) throws(CryptoError) in try PKCS12(der: der, passwords: passwords) }
   }
 
+  /// Whether the file has a private key, and no certificate.
+  var isKeyAlone: Bool {
+    switch self {
+    case .pem(let blocks): blocks.contains(where: \.holdsPrivateKey) && !blocks.contains(where: \.holdsCertificate)
+    case .privateKey, .encryptedPrivateKey: true
+    case .certificate, .publicKey, .pkcs12: false
+    }
+  }
+
+  /// Whether the file has a certificate, and no private key.
+  var isCertificateAlone: Bool {
+    switch self {
+    case .pem(let blocks): blocks.contains(where: \.holdsCertificate) && !blocks.contains(where: \.holdsPrivateKey)
+    case .certificate: true
+    case .publicKey, .privateKey, .encryptedPrivateKey, .pkcs12: false
+    }
+  }
+
   /// Describes the content, for messages about what was expected.
   var contentNames: String {
     switch self {

@@ -79,5 +79,6 @@ struct PEMBlock {
   }
 
   var holdsPrivateKey: Bool { label.hasSuffix("PRIVATE KEY") }
+  var holdsCertificate: Bool { label.hasSuffix("CERTIFICATE") }
   var holdsPublicKey: Bool { label == "PUBLIC KEY" }
 }

@@ -49,11 +49,12 @@ enum ServingAccess {
     let closed = settings.http.reloadedFiles.subtracting(missing).filter { path in
       access(path, R_OK) != 0 && !(errno == ENOENT && awaited.contains(path))
     }
+    let places = closed.isEmpty ? [:] : places(of: settings.http.materialReferences)
     let material = closed.sorted().compactMap { path -> Diagnostic? in
       guard let refused = refusal(OpenerRequest(.read, path)) else { return nil }
       let facts = AccessDenial(of: path, EACCES).map { ": \($0.facts)" } ?? ""
       return Diagnostic(
-        .warning, at: nil,
+        .warning, at: places[path],
         "\"\(path)\" can't be read as the user that serves, \(user): a change of it has no effect until a restart\(facts)\(because(refused))",
         hint: hint)
     }
@@ -67,6 +68,14 @@ enum ServingAccess {
           + "\(fault.message)\(because(refused))",
         hint: hint)
     ] + material
+  }
+
+  /// Where the configuration first names each file.
+  private static func places(of references: [MaterialReference]) -> [String: SourceLocation] {
+    references.reduce(into: [:]) { places, reference in
+      guard let path = try? reference.resolvedPath(expecting: .certificate), places[path] == nil else { return }
+      places[path] = reference.location
+    }
   }
 
   private static func hint(_ main: MainSettings) -> String {

@@ -33,6 +33,11 @@ package struct DirectiveContexts: OptionSet, Sendable, Hashable {
   /// The blocks `upstream` of both.
   package static let everyUpstream: DirectiveContexts = [.upstream, .streamUpstream]
 
+  /// Whether any of them is of `stream`.
+  package var isOfStream: Bool {
+    !isDisjoint(with: [.stream, .streamServer, .streamUpstream, .streamMatch])
+  }
+
   /// The context of the lines in a block. `outer`: the context of the block itself.
   package init(ofBlock name: String, in outer: DirectiveContexts) {
     self =

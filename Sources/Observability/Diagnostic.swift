@@ -25,9 +25,46 @@ public struct Diagnostic: Sendable, Hashable, CustomStringConvertible {
   private var hintWording: Wording?
   /// The name of a directive that is taken and has no effect; nil for all other messages.
   public var idleDirective: String?
-  /// A warning of what refuses clients now, or upstreams: the log has it at `crit`. It stops no start, which could mend
-  /// nothing.
-  public var isOutage = false
+  /// What follows, at once, from what a warning tells of.
+  public var consequence = Consequence.none
+
+  /// What other messages have in common with this one; nil: only their words say whether they are of one cause.
+  public var sharedCause: SharedCause?
+
+  /// How a report tells many messages of one cause together.
+  public struct SharedCause: Sendable, Hashable {
+    /// Equal for the messages that are told together.
+    public var name: String
+    /// What one message is about, such as a directive's name; empty: its place says enough.
+    public var subject: String
+    /// What all of them are, after their number; nil: the first message is told.
+    public var title: String?
+    /// What to do about all of them.
+    public var remedy: String?
+
+    public init(_ name: String, subject: String = "", title: String? = nil, remedy: String? = nil) {
+      self.name = name
+      self.subject = subject
+      self.title = title
+      self.remedy = remedy
+    }
+  }
+
+  /// The message without what a user wrote.
+  package var skeleton: String { wording.skeleton }
+
+  /// The kind of the message for a program: at most eight of its own words, without names, numbers and paths.
+  package var code: String { wording.code }
+
+  public enum Consequence: Sendable, Hashable {
+    case none
+    /// Clients are refused, or upstreams: the log has it at `crit`. It stops no start, which could mend nothing.
+    case outage
+    /// No client can get into a server block. `check` refuses the configuration; a start is as with `outage`.
+    case lockout
+  }
+
+  package var isOutage: Bool { consequence != .none }
 
   public init(_ severity: Severity, at location: SourceLocation?, _ message: Wording, hint: Wording? = nil) {
     self.severity = severity
@@ -54,7 +91,21 @@ public struct Diagnostic: Sendable, Hashable, CustomStringConvertible {
   /// The same as one of what refuses clients or upstreams now.
   package var ofOutage: Diagnostic {
     var other = self
-    other.isOutage = true
+    other.consequence = .outage
+    return other
+  }
+
+  /// The same as one of what keeps every client out of a server block.
+  package var ofLockout: Diagnostic {
+    var other = self
+    other.consequence = .lockout
+    return other
+  }
+
+  /// The same as one of a cause that others share.
+  package func sharing(_ cause: SharedCause) -> Diagnostic {
+    var other = self
+    other.sharedCause = cause
     return other
   }
 

@@ -25,6 +25,24 @@ public struct Wording: Sendable, Hashable, ExpressibleByStringInterpolation {
 
   public var text: String { parts.reduce(into: "") { $0 += $1.text } }
 
+  /// Our words, with a mark for each of a user's.
+  var skeleton: String { parts.reduce(into: "") { $0 += $1.isOurs ? $1.text : "…" } }
+
+  /// At most eight of our words, joined by hyphens. Of a text that came as a whole, what stands in quotes is a user's.
+  var code: String {
+    var words: [Substring] = []
+    var isQuoted = false
+    for piece in skeleton.split(separator: " ") {
+      let quotes = piece.count { $0 == "\"" || $0 == "`" }
+      defer { if quotes % 2 == 1 { isQuoted.toggle() } }
+      guard !isQuoted, quotes == 0 else { continue }
+      let word = piece.drop { !$0.isLetter }.prefix { $0.isLetter || $0 == "'" }
+      let isWord = !word.isEmpty && !piece.contains { $0.isNumber || $0 == "/" || $0 == "." || $0 == "…" || $0 == "$" }
+      if isWord { words.append(word) }
+    }
+    return words.prefix(8).joined(separator: "-").lowercased().replacing("'", with: "")
+  }
+
   /// Replaces a piece of our words.
   package mutating func replace(_ piece: String, with other: String) {
     for index in parts.indices where parts[index].isOurs {

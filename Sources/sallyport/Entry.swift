@@ -32,8 +32,7 @@ enum Entry {
     if words == ["help", "demo"] { words = ["demo", "serve", "--help"] }
     if let path = RunCommand.plainPath(in: words) { Daemon.run(ConfigurationSource(path)) }
     // For probes, 2 means that the probe itself is wrong, and not the process.
-    if words.first == "health" { Sallyport.run(words, usage: 2) }
-    Sallyport.main(words)
+    Sallyport.run(words, usage: words.first == "health" ? 2 : ExitCode.validationFailure.rawValue)
   }
 
   /// The arguments without the program's name. `CommandLine.arguments` would be empty where /proc is not mounted.
@@ -45,7 +44,7 @@ enum Entry {
 }
 
 extension Sallyport {
-  /// Runs a command, with an exit status of its own for mistakes in the command line.
+  /// Runs a command. `status`: the exit status for mistakes in the command line, which are told as all errors are.
   fileprivate static func run(_ words: [String], usage status: Int32) -> Never {
     do {
       var command = try parseAsRoot(words)
@@ -53,7 +52,9 @@ extension Sallyport {
       exit(withError: nil)
     } catch {
       guard exitCode(for: error) == .validationFailure else { exit(withError: error) }
-      LogFile.standardError.write(string: "\(fullMessage(for: error))\n")
+      let message = fullMessage(for: error)
+      let said = message.hasPrefix("Error: ") ? "e" + message.dropFirst() : message
+      LogFile.standardError.write(string: "\(said)\n")
       Glibc.exit(status)
     }
   }

@@ -65,6 +65,11 @@ struct ProbeCommand: ParsableCommand {
   @Flag(help: "Print JSON: one object on each line for each server.")
   var json = false
 
+  func validate() throws {
+    guard url == nil, config == nil else { return }
+    throw ValidationError(starttls == nil ? "give a URL, or --config FILE" : "give HOST:PORT of the server")
+  }
+
   /// The text to print in place of a report. Each fault begins with `error:`.
   private struct Failure: Error {
     let text: String
@@ -161,9 +166,7 @@ struct ProbeCommand: ParsableCommand {
   private func outcomes() throws(Failure) -> [Outcome] {
     try refuseUnheeded()
     if let config, let server { return try outcomes(configuration: config, server: server) }
-    guard let url else {
-      throw Failure(starttls == nil ? "give a URL, or --config FILE" : "give HOST:PORT of the server")
-    }
+    guard let url else { throw Failure("give a URL") }
     let target = try target(url)
     var arguments = ProbePolicy.Arguments()
     arguments.speech = target.speech

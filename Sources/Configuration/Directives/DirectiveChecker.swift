@@ -36,7 +36,10 @@ package struct DirectiveChecker {
       if let block = directive.block, entry.form.opensBlock, !entry.form.isTable {
         checked.block = check(block, in: DirectiveContexts(ofBlock: entry.name, in: context))
       }
-      if fits { sound.append(checked) }
+      if fits {
+        if let swallowed = swallowed(by: directive, in: context) { warn(of: swallowed, directive) }
+        sound.append(checked)
+      }
     }
     return sound
   }
@@ -46,7 +49,9 @@ package struct DirectiveChecker {
     let entries = DirectiveTable.entries(named: name)
     guard let first = entries.first else {
       if let module = ForeignModule.ofDirective(name) {
-        report(directive, "`\(name)` is of \(module.name), not of nginx, and not supported here: \(module.instead)")
+        report(
+          directive, "`\(name)` is of \(module.name), not of nginx, and not supported here: \(module.instead)",
+          shared: .init(module.instead, subject: "`\(name)`"))
         return nil
       }
       // In a file of another language every word is unknown; a hint for each would take minutes.
@@ -57,14 +62,18 @@ package struct DirectiveChecker {
     if let entry = entries.first(where: { $0.contexts.contains(context) }) { return entry }
     switch first.status {
     case .planned(let meanwhile):
-      report(directive, "`\(name)` is not supported yet", hint: meanwhile.isEmpty ? nil : meanwhile)
+      report(directive, "`\(name)` is not supported yet", hint: meanwhile.isEmpty ? nil : "\(meanwhile)")
     case .foreign(let instead):
-      report(directive, "`\(name)` is nginx's, but not supported here: \(instead)")
+      report(
+        directive, "`\(name)` is nginx's, but not supported here: \(instead)",
+        shared: .init(instead, subject: "`\(name)`"))
     case .supported, .withoutEffect:
       let contexts = entries.reduce(into: DirectiveContexts()) { $0.formUnion($1.contexts) }
+      let place = "this is \(context.names.joined()); it belongs in \(contexts.names.joined(separator: ", "))"
+      let needsRequests = first.form.opensBlock && context.isOfStream && contexts.contains(.location)
       report(
         directive, "\"\(name)\" directive is not allowed here",
-        hint: "this is \(context.names.joined()); it belongs in \(contexts.names.joined(separator: ", "))")
+        hint: needsRequests ? "\(place) of \"http\": connections of \"stream\" carry no requests" : "\(place)")
     }
     return nil
   }
@@ -76,15 +85,13 @@ package struct DirectiveChecker {
       report(directive, "directive \"\(entry.name)\" has no opening \"{\"", hint: "expected: \(usage)")
       return false
     }
+    let semicolon = swallowed(by: directive).map { "\(Self.question(of: $0)) " } ?? ""
     if !entry.form.opensBlock, directive.block != nil {
-      report(directive, "directive \"\(entry.name)\" is not terminated by \";\"", hint: "expected: \(usage)")
+      report(
+        directive, "directive \"\(entry.name)\" is not terminated by \";\"", hint: "\(semicolon)expected: \(usage)")
       return false
     }
     guard entry.form.argumentCount.contains(directive.arguments.count) else {
-      let swallowed = directive.arguments.first {
-        $0.location.line > directive.location.line && !DirectiveTable.entries(named: $0.text).isEmpty
-      }
-      let semicolon = swallowed.map { "is a \";\" missing before \"\($0.text)\" in line \($0.location.line)? " } ?? ""
       report(
         directive, "invalid number of arguments in \"\(entry.name)\" directive",
         hint: "\(semicolon)expected: \(usage)")
@@ -100,6 +107,30 @@ package struct DirectiveChecker {
       fits = false
     }
     return fits
+  }
+
+  /// Returns the word that begins a line of its own and names a directive, where the statement before seems to lack its
+  /// ";". `context`: what the directive must be allowed in; nil: anything.
+  private func swallowed(by directive: Directive, in context: DirectiveContexts? = nil) -> Word? {
+    var line = directive.location.line
+    for word in directive.arguments {
+      defer { line = word.location.line }
+      guard word.location.line > line, !word.quoted else { continue }
+      let entries = DirectiveTable.entries(named: word.text)
+      if entries.contains(where: { context.map($0.contexts.contains) ?? true }) { return word }
+    }
+    return nil
+  }
+
+  private static func question(of word: Word) -> String {
+    "is a \";\" missing before \"\(word.text)\" in line \(word.location.line)?"
+  }
+
+  private mutating func warn(of word: Word, _ directive: Directive) {
+    diagnostics.append(
+      Diagnostic(
+        .warning, at: word.location, "\"\(word.text)\" is taken as an argument of \"\(directive.name)\"",
+        hint: "\(Self.question(of: word)) To mean the argument, put it into quotes"))
   }
 
   /// Returns what was expected if a word does not match its form; nil if it matches.
@@ -130,12 +161,17 @@ package struct DirectiveChecker {
     case .oneOf(let words), .someOf(let words):
       if words.contains(where: { $0.lowercased() == text.lowercased() }) { return nil }
       let nearest = Spelling.nearest(to: text, among: words).map { "; did you mean \"\($0)\"?" } ?? ""
-      return "one of \(words.map { "\"\($0)\"" }.joined(separator: ", "))\(nearest)"
+      let choice = words.map { "\"\($0)\"" }.joined(separator: ", ")
+      return words.count == 1 ? choice : "one of \(choice)\(nearest)"
     }
   }
 
-  private mutating func report(_ directive: Directive, _ message: String, hint: String? = nil) {
-    diagnostics.append(Diagnostic(.error, at: directive.location, message, hint: hint))
+  private mutating func report(
+    _ directive: Directive, _ message: Wording, hint: Wording? = nil, shared: Diagnostic.SharedCause? = nil
+  ) {
+    var error = Diagnostic(.error, at: directive.location, message, hint: hint)
+    error.sharedCause = shared
+    diagnostics.append(error)
   }
 }
 

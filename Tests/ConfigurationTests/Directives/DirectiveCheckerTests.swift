@@ -49,11 +49,11 @@ import Testing
     #expect(problems(uncached).count == 3 && problems(uncached).allSatisfy { $0.contains("notice: ") })
     #expect(
       problems("http { proxy_cache zone; }") == [
-        "1:20 invalid value \"zone\" in \"proxy_cache\" directive | it must be one of \"off\": sallyport keeps no copies; use a cache as upstream"
+        "1:20 invalid value \"zone\" in \"proxy_cache\" directive | it must be \"off\": sallyport keeps no copies; use a cache as upstream"
       ])
     #expect(
       problems("http { autoindex on; }") == [
-        "1:18 invalid value \"on\" in \"autoindex\" directive | it must be one of \"off\": sallyport never lists a folder"
+        "1:18 invalid value \"on\" in \"autoindex\" directive | it must be \"off\": sallyport never lists a folder"
       ])
   }
 
@@ -88,6 +88,22 @@ import Testing
           "2:3 invalid number of arguments in \"ssl_certificate\" directive | is a \";\" missing before "
             + "\"ssl_certificate_key\" in line 3? expected: ssl_certificate MATERIAL;"
         ])
+  }
+
+  @Test func `a swallowed directive is told where the statement takes it`() {
+    #expect(
+      problems("http { server {\n  listen 80\n  location / { return 204; }\n} }").first?.contains(
+        "directive \"listen\" is not terminated by \";\" | is a \";\" missing before \"location\" in line 3? expected: listen"
+      )
+        == true)
+    #expect(
+      problems("http { server {\n  server_name a\n  root /srv;\n} }") == [
+        "3:3 warning: \"root\" is taken as an argument of \"server_name\" | is a \";\" missing before \"root\" in line 3? "
+          + "To mean the argument, put it into quotes"
+      ])
+    for sound in ["server_name a\n  \"root\";", "server_name a root;", "server_name a\n  b\n  c;"] {
+      #expect(problems("http { server {\n  \(sound)\n} }") == [], "\(sound)")
+    }
   }
 
   @Test(arguments: [

@@ -65,6 +65,18 @@ import Testing
     (["demo", "--upstream", "x"], "'x' is invalid for '--upstream"),
   ]
 
+  @Test func `has the exit status of a usage error, and the word error in small letters, in every command`()
+    async throws
+  {
+    let scene = try Scene.ofTest()
+    for arguments in [
+      ["probe"], ["check", "--nosuch"], ["check", "--dump", "--running"], ["run", "a", "b"], ["ca", "issue"],
+    ] {
+      let result = try await scene.run(Sallyport.binary(), arguments)
+      #expect(result.status == 64 && result.errors.hasPrefix("error: "), "\(arguments): \(result.everything)")
+    }
+  }
+
   private static func hmac(_ command: String, _ more: String...) -> [String] {
     ["signature", command, "--keyid", "a", "--algorithm", "hmac-sha256", "--key", "h"] + more
   }

@@ -31,6 +31,10 @@ package struct ForeignModule: Sendable {
   }
 }
 
+private let spans =
+  "otel_exporter { endpoint URL; } with otel_trace on; exports spans, and trace_context on; passes them on"
+private let otherProtocol =
+  "stream { server { listen PORT; proxy_pass ADDRESS:PORT; } } passes the bytes on; for HTTP clients, put a gateway between"
 private let noScripts = "sallyport runs no scripts; decide with map, if and auth_request, or in the upstream"
 private let variablesOfIngress = "it is a variable of that template, not of nginx; define it with set or map"
 
@@ -82,10 +86,10 @@ package let foreignModules: [ForeignModule] = [
     instead: "metrics; and status;"),
   ForeignModule(
     name: "nginx-opentracing", directives: ["opentracing", "opentracing_*"], variables: ["opentracing_*"],
-    instead: "trace_context on; and the access log"),
+    instead: spans),
   ForeignModule(
     name: "opentelemetry's module", directives: ["opentelemetry", "opentelemetry_*"], variables: ["opentelemetry_*"],
-    instead: "trace_context on; and the access log"),
+    instead: spans),
   ForeignModule(
     name: "nginx-auth-ldap", directives: ["auth_ldap", "auth_ldap_*", "ldap_server"],
     instead: "auth_request to a service that asks the directory"),
@@ -111,7 +115,7 @@ package let foreignModules: [ForeignModule] = [
     name: "ngx_pagespeed", directives: ["pagespeed", "pagespeed_*"],
     instead: "sallyport forwards content unchanged; let the upstream do it"),
   ForeignModule(
-    name: "nginx-rtmp-module", directives: ["rtmp", "rtmp_*"], instead: "sallyport proxies HTTP only"),
+    name: "nginx-rtmp-module", directives: ["rtmp", "rtmp_*"], instead: otherProtocol),
   ForeignModule(
     name: "Phusion Passenger", directives: ["passenger_*"], instead: "start the application and name it in proxy_pass"),
   ForeignModule(
@@ -123,8 +127,8 @@ package let foreignModules: [ForeignModule] = [
   ForeignModule(
     name: "nginx-dav-ext-module", directives: ["dav_ext_*"], instead: "let the upstream do it"),
   ForeignModule(
-    name: "nginx-ajp-module", directives: ["ajp_*"], instead: "sallyport speaks HTTP and gRPC to upstreams"),
+    name: "nginx-ajp-module", directives: ["ajp_*"], instead: otherProtocol),
   ForeignModule(
     name: "redis2-nginx-module", directives: ["redis_*", "redis2_*"],
-    instead: "sallyport speaks HTTP and gRPC to upstreams"),
+    instead: otherProtocol),
 ]

@@ -17,6 +17,12 @@ import Testing
     ("content_by_lua_file x.lua;", "2:1 `content_by_lua_file` is of lua-nginx-module (OpenResty), not of nginx, and"),
     ("access_by_lua_block { ngx.exit(403) }", "2:1 `access_by_lua_block` is of lua-nginx-module (OpenResty), not of"),
     ("brotli on;", "2:1 `brotli` is of ngx_brotli, not of nginx, and not supported here: gzip compresses"),
+    (
+      "opentelemetry on;",
+      "2:1 `opentelemetry` is of opentelemetry's module, not of nginx, and not supported here: otel_exp"
+    ),
+    ("redis2_pass a;", "2:1 `redis2_pass` is of redis2-nginx-module, not of nginx, and not supported here: stream { "),
+    ("ajp_pass a;", "2:1 `ajp_pass` is of nginx-ajp-module, not of nginx, and not supported here: stream { server { "),
     ("return 200 $best_http_host;", "2:12 `$best_http_host` is of ingress-nginx's template, not of nginx, and not"),
     ("return 200 $voms_fqans;", "2:12 `$voms_fqans` is of ngx_http_voms_module, not of nginx, and not supported here"),
   ]) func `a name of a module that isn't nginx's is told as such`(line: String, beginning: String) {

@@ -56,7 +56,7 @@ import Upstream
     ("http { server { listen 80 udp; return 204; } }", "1:27 invalid parameter \"udp\" in \"listen\" directive"),
     (
       "stream { server { listen 81; location / { } return a; } }",
-      "1:30 \"location\" directive is not allowed here | this is server in stream; it belongs in server, location"
+      "1:30 \"location\" directive is not allowed here | this is server in stream; it belongs in server, location of \"http\": connections of \"stream\" carry no requests"
     ),
     (
       "http { server { listen 80; return 204; } } stream { server { listen 80; return a; } }",
@@ -65,7 +65,7 @@ import Upstream
     ),
     (
       "stream { server { listen 81; ssl_verify_reject http; return a; } }",
-      "1:48 invalid value \"http\" in \"ssl_verify_reject\" directive | it must be one of \"handshake\": a client of stream"
+      "1:48 invalid value \"http\" in \"ssl_verify_reject\" directive | it must be \"handshake\": a client of stream"
         + " that is refused gets a TLS alert: its protocol has no page for that"
     ),
     (
