@@ -3,6 +3,7 @@ import Crypto
 import Enrolment
 import Envelope
 import Identity
+import Observability
 import Proxy
 import SPIFFE
 import TLS
@@ -16,15 +17,16 @@ import Upstream
 struct EffectivePolicy {
   private let http: HTTPSettings
   private let material: KeyMaterial
-  private(set) var lines: [String] = []
+  private(set) var lines: [PolicyLine] = []
+  /// By which ways clients without a certificate reach each upstream, in sentences.
+  private(set) var doors: [String] = []
 
   /// `resolved`: as `http.groups`.
   init(_ http: HTTPSettings, _ material: KeyMaterial, _ resolved: [ResolvedGroup] = []) {
     self.http = http
     self.material = material
     for index in http.servers.indices { describe(server: index) }
-    let doors = UpstreamDoors(http, resolved).lines
-    if !doors.isEmpty { lines += doors + [""] }
+    doors = UpstreamDoors(http, resolved).lines
   }
 
   /// The policy of one upstream alone.
@@ -36,9 +38,8 @@ struct EffectivePolicy {
     lines.removeFirst(min(1, lines.count))
   }
 
-  private mutating func add(_ level: Int, _ name: String, _ text: String) {
-    let label = String(repeating: "  ", count: level) + name
-    lines.append(label + String(repeating: " ", count: max(1, 18 - label.count)) + text)
+  private mutating func add(_ level: Int, _ label: String, _ text: String, at place: SourceLocation? = nil) {
+    lines.append(PolicyLine(level: level, label: label, text: text, place: place))
   }
 
   private static let notLoaded = "unknown: its files could not be loaded, see the errors above"
@@ -49,7 +50,7 @@ struct EffectivePolicy {
     let server = http.servers[index]
     let names = server.names.map(\.asWritten).filter { !$0.isEmpty }
     let kind = server.stream == nil ? "server" : "stream server"
-    lines.append("\(kind) \(names.isEmpty ? "(no name)" : names.joined(separator: " "))  \(server.location)")
+    add(0, kind, names.isEmpty ? "(no name)" : names.joined(separator: " "), at: server.location)
     for listener in http.listeners where listener.servers.contains(index) {
       let isDefault = listener.defaultServer == index && listener.servers.count > 1
       let words = [
@@ -69,14 +70,12 @@ struct EffectivePolicy {
     describe(fronts: server)
     describe(server.root.clientRules, 1)
     if let stream = server.stream {
-      describe(content: stream, server.root)
-      return lines.append("")
+      return describe(content: stream, server.root)
     }
     for location in (server.root.locations + server.root.conditional).flatMap(\.withNested) {
       describe(location, in: server.root)
     }
     describe(readingsIn: server)
-    lines.append("")
   }
 
   /// Between which locations other readings of a path count.
@@ -220,8 +219,8 @@ struct EffectivePolicy {
   /// Deny rules come first, and one allow rule is enough.
   private mutating func describe(_ rules: ClientRules?, _ level: Int) {
     guard let rules else { return }
-    for rule in rules.deny { add(level, "deny", "\(rule.spelling)  \(rule.location)") }
-    for rule in rules.allow { add(level, "allow", "\(rule.spelling)  \(rule.location)") }
+    for rule in rules.deny { add(level, "deny", rule.spelling, at: rule.location) }
+    for rule in rules.allow { add(level, "allow", rule.spelling, at: rule.location) }
     if rules.allow.isEmpty { add(level, "allow", "all others") } else { add(level, "deny", "all others") }
   }
 
@@ -230,7 +229,7 @@ struct EffectivePolicy {
   private mutating func describe(_ location: LocationSettings, in root: LocationSettings) {
     let hasRules = location.clientRules !== root.clientRules
     if !location.hasContent, !hasRules { return }
-    lines.append("  location \(location.match.asWritten)")
+    add(1, PolicyLine.location, location.match.asWritten)
     if hasRules { describe(location.clientRules, 2) }
     for line in location.policy { add(2, line.label, line.text) }
     if let pass = location[ProxyPassSettings.self] { describe(pass, 2) }

@@ -22,9 +22,53 @@ package struct Explanation {
       self.text = text
       self.diagnostics = diagnostics
     }
+
+    /// One object, in place of that of an explanation.
+    package func json(_ words: String, configuration path: String) -> String {
+      var json = JSONText()
+      json.object { json in
+        json.member("configuration", path)
+        json.member("request", words)
+        json.member("error", text)
+        json.diagnostics(diagnostics)
+      }
+      return json.text
+    }
   }
 
-  package let lines: [String]
+  /// One thing that happens to the request.
+  private struct Step: Sendable {
+    let label: String
+    let text: String
+    /// The policy of the upstream that the request goes to.
+    let policy: [PolicyLine]
+  }
+
+  private let steps: [Step]
+  private let words: String
+  private let path: String
+
+  package var lines: [String] {
+    steps.flatMap { step in [Self.line(step.label, step.text)] + step.policy.map(\.description) }
+  }
+
+  /// One object. Names never change; new ones may be added.
+  package var json: String {
+    var json = JSONText()
+    json.object { json in
+      json.member("configuration", path)
+      json.member("request", words)
+      json.member("status", steps.last { $0.label == "status" }.flatMap { Int($0.text.prefix(while: \.isNumber)) })
+      json.array("steps", steps) { step, json in
+        json.object { json in
+          json.member("label", step.label.trimmingPrefix { $0 == " " }.description)
+          json.member("text", step.text)
+          if !step.policy.isEmpty { PolicyReport.append(step.policy, named: "policy", to: &json) }
+        }
+      }
+    }
+    return json.text
+  }
 
   /// `words`: `METHOD URL`, a URL for GET, or `TCP HOST:PORT` for a connection to a server of `stream`. `certificate`: a file with the client's certificate, and those that it
   /// sends with it. `address`: where the client connects from. `fields`: lines `Name: value`.
@@ -65,9 +109,12 @@ package struct Explanation {
       case .noListener(let text), .malformed(let text), .system(let text): throw Refusal(text)
       }
     }
-    lines = trace.lines.flatMap { line in
-      [Self.line(line.label, line.text)]
-        + (line.pass.map { EffectivePolicy(of: $0, generation.http, material).lines } ?? [])
+    self.words = words
+    self.path = path
+    steps = trace.lines.map { line in
+      Step(
+        label: line.label, text: line.text,
+        policy: line.pass.map { EffectivePolicy(of: $0, generation.http, material).lines } ?? [])
     }
   }
 

@@ -91,7 +91,7 @@ package struct KeyMaterial {
     if let file = http.spanExport?.trustedCertificate { _ = loader.authorities(file, passwordFile: nil) }
     (envelopes, envelopeKeys) = Self.envelopes(of: http, &loader)
     signatures = Self.signatures(of: http, &loader)
-    diagnostics = loader.diagnostics
+    diagnostics = loader.judged
     stale = loader.everyStale
     units = loader.units
     revocations = loader.revocations
@@ -120,7 +120,7 @@ package struct KeyMaterial {
       }
     }
     let places = Set(told.filter { $0.severity == .error }.map(\.location))
-    return loader.diagnostics.filter { !places.contains($0.location) }
+    return loader.judged.filter { !places.contains($0.location) }
   }
 
   // MARK: Clients
@@ -190,6 +190,7 @@ package struct KeyMaterial {
     material.dhParameters = dhParameters
     material.store = loader.certificateStore(tls)
     if let fileOfCAs { loader.warnOfNames(material, fileOfCAs) }
+    loader.look(forClientsOf: tls, material)
     material.bundles = workload?.bundles
     material.workload = workload?.term ?? .unneeded
     return material

@@ -46,6 +46,8 @@ struct MaterialLoader {
   /// Shared by all servers with equal settings.
   var statusAnswers: [ClientStatusSettings: ClientStatusAnswers]
   var diagnostics: [Diagnostic] = []
+  /// Why no client can get into a server block, by the place of the file that decides it.
+  private var lockouts: [SourceLocation: Diagnostic] = [:]
 
   init(
     keeping former: FormerMaterial = FormerMaterial(), seeing seen: FileStates = FileStates(of: []),
@@ -165,6 +167,27 @@ struct MaterialLoader {
             + "only itself gets in",
           hint: "if that is meant, pin it (ssl_client_pin); else name the certificate of a CA"))
     }
+  }
+
+  /// Remembers that no client can get into a server block, where that is so.
+  mutating func look(forClientsOf tls: ServerTLSSettings, _ material: ServerTLSMaterial) {
+    guard let fault = PossibleClients.fault(tls, material, now: Int64(time(nil))), let place = fault.location else {
+      return
+    }
+    lockouts[place] = fault
+  }
+
+  /// The diagnostics. Where no client can get in, the warning of the reason says that it is one.
+  var judged: [Diagnostic] {
+    var open = lockouts
+    let all = diagnostics.map { diagnostic in
+      guard let place = diagnostic.location, diagnostic.severity == .warning, open.removeValue(forKey: place) != nil
+      else {
+        return diagnostic
+      }
+      return diagnostic.ofLockout
+    }
+    return all + open.values.sorted { $0.description < $1.description }
   }
 
   /// Warns of names of CAs that clients may not read.

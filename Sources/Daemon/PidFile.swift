@@ -1,4 +1,5 @@
 import Glibc
+import Observability
 
 /// Why the `pid` file can't be written.
 package struct PidFileError: Error, Sendable, CustomStringConvertible {
@@ -21,23 +22,38 @@ package final class PidFile: Sendable {
     var opened = open(path, flags | O_CREAT | O_EXCL, 0o644)
     isFresh = opened >= 0
     if opened < 0 && errno == EEXIST { opened = open(path, flags) }
-    guard opened >= 0 else {
-      let code = errno
-      throw PidFileError(
-        description: "open() \"\(path)\" failed (\(code): \(String(cString: strerror(code)))): "
-          + (code == ELOOP
-            ? "a pid file must not be a symbolic link"
-            : "its folder must exist, and sallyport must be allowed to write there"))
-    }
+    guard opened >= 0 else { throw Self.fault(path, errno) }
     var status = stat()
     guard fstat(opened, &status) == 0, status.st_mode & S_IFMT == S_IFREG else {
       close(opened)
-      throw PidFileError(description: "\"\(path)\" is no regular file: name another pid file")
+      throw Self.isNoFile(path)
     }
     descriptor = opened
   }
 
   deinit { close(descriptor) }
+
+  /// Finds out whether a start could open the file. Changes nothing.
+  static func tryToOpen(_ path: String) throws(PidFileError) {
+    var status = stat()
+    if lstat(path, &status) == 0 {
+      if status.st_mode & S_IFMT == S_IFLNK { throw fault(path, ELOOP) }
+      if status.st_mode & S_IFMT != S_IFREG { throw isNoFile(path) }
+    }
+    if let code = PathTrial.faultOfWriting(path) { throw fault(path, code) }
+  }
+
+  private static func fault(_ path: String, _ code: Int32) -> PidFileError {
+    PidFileError(
+      description: "open() \"\(path)\" failed (\(code): \(String(cString: strerror(code)))): "
+        + (code == ELOOP
+          ? "a pid file must not be a symbolic link"
+          : "its folder must exist, and sallyport must be allowed to write there"))
+  }
+
+  private static func isNoFile(_ path: String) -> PidFileError {
+    PidFileError(description: "\"\(path)\" is no regular file: name another pid file")
+  }
 
   package func write() throws(PidFileError) {
     let text = Array("\(getpid())\n".utf8)

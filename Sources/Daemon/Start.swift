@@ -103,11 +103,7 @@ struct Start: Sendable {
   private static func restoreDenials(_ shared: SharedState) throws(Refusal) {
     let state = DenialState.folder.map { DenialState(folder: $0) }
     do throws(DenialState.Fault) { try shared.restoreDenials(state) } catch {
-      throw Refusal([
-        Diagnostic(
-          .error, at: nil, "\"\(state?.path ?? "")\", which keeps the denials of the API, can't be read: \(error)",
-          hint: "mend it, or move it away: then nobody is denied")
-      ])
+      throw Refusal([error.diagnostic(path: state?.path ?? "")])
     }
   }
 
@@ -125,5 +121,14 @@ struct Start: Sendable {
     } catch {
       throw Refusal([Diagnostic(.error, at: nil, error.message)])
     }
+  }
+}
+
+extension DenialState.Fault {
+  /// Why nobody knows who is denied.
+  func diagnostic(path: String) -> Diagnostic {
+    Diagnostic(
+      .error, at: nil, "\"\(path)\", which keeps the denials of the API, can't be read: \(description)",
+      hint: "mend it, or move it away: then nobody is denied")
   }
 }

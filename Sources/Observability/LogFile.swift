@@ -145,6 +145,18 @@ public final class LogFile: Sendable {
     }
   }
 
+  /// Finds out whether the file could be opened for appending, or made. Changes nothing.
+  static func tryToOpen(_ path: String) throws(LogDestinationError) {
+    guard let code = PathTrial.faultOfWriting(path) else { return }
+    throw fault(path, code)
+  }
+
+  private static func fault(_ path: String, _ code: Int32) -> LogDestinationError {
+    LogDestinationError(
+      "can't open the log file \(path): \(String(cString: strerror(code))): its folder must exist, and the user "
+        + "sallyport runs as must be allowed to write there")
+  }
+
   /// O_NONBLOCK does nothing for a file. A named pipe (FIFO) is opened for reading too: without a reader, the open would
   /// wait for one, and a write would fail when the reader restarts.
   private static func open(_ path: String, _ opener: LogOpener?) throws(LogDestinationError) -> Int32 {
@@ -153,12 +165,9 @@ public final class LogFile: Sendable {
     let isPipe = stat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFIFO
     let descriptor = isPipe ? Glibc.open(path, flags | O_RDWR) : Glibc.open(path, flags | O_WRONLY | O_CREAT, 0o640)
     guard descriptor >= 0 else {
-      let reason = String(cString: strerror(errno))
-      guard errno == EACCES || errno == EPERM, let opener else {
-        throw LogDestinationError(
-          "can't open the log file \(path): \(reason): its folder must exist, and the user "
-            + "sallyport runs as must be allowed to write there")
-      }
+      let code = errno
+      guard code == EACCES || code == EPERM, let opener else { throw fault(path, code) }
+      let reason = String(cString: strerror(code))
       do throws(LogDestinationError) {
         return try opener(path)
       } catch {

@@ -18,6 +18,13 @@ public final class LogFiles: Sendable {
   private let journalPath: String
   private let opener: LogOpener?
   private let compressor: LogCompressor?
+  private let use: Use
+
+  package enum Use: Sendable {
+    case write
+    /// Files are neither made nor opened: what is asked for is only tried. Nothing may be written.
+    case trial
+  }
 
   /// - Parameter journal: makes the handler of `error_log journal`; the module Systemd provides it. Without it, that
   ///   destination is refused.
@@ -31,6 +38,18 @@ public final class LogFiles: Sendable {
     self.compressor = compressor
     self.journal = journal
     self.journalPath = journalPath
+    use = .write
+  }
+
+  /// For a trial.
+  package init(
+    onlyTrying journal: @escaping @Sendable (JournalSocket) -> any LogHandler, compressor: @escaping LogCompressor
+  ) {
+    self.compressor = compressor
+    self.journal = journal
+    journalPath = JournalSocket.standardPath
+    opener = nil
+    use = .trial
   }
 
   /// Returns the file of a path, and opens it if it is not open. `/dev/stderr` and `/dev/stdout` use the descriptors
@@ -40,6 +59,10 @@ public final class LogFiles: Sendable {
     case "/dev/stderr": return .standardError
     case "/dev/stdout": return .standardOutput
     default: break
+    }
+    if case .trial = use {
+      try LogFile.tryToOpen(path)
+      return .standardError
     }
     if let open = entries.withLock({ $0[path]?.file }) { return open }
     let fresh = try LogFile(opening: path, losses: losses, by: opener)

@@ -8,9 +8,13 @@ struct CheckCommand: ParsableCommand {
     commandName: "check",
     abstract: "Report all errors in a configuration, and print its effective policy.",
     discussion: """
-      Loads certificates, keys and pins as `run` does. The exit status is 0 if the configuration is valid. With --diff it \
-      is 0 if nothing changes in whom the configuration trusts, 1 if something does, and 2 if a configuration is not valid. \
-      With --running it is 0 if nothing differs, 1 if something does, and 2 if the API can't be asked.
+      Loads certificates, keys and pins, looks up names, and tries addresses, logs and folders as `run` does. It listens \
+      on nothing and makes no file. What `run` would refuse is an error, and so is a server block that no client can get \
+      into. An address that another process has is a warning.
+
+      The exit status is 0 if the configuration is valid. With --diff it is 0 if nothing changes in whom the \
+      configuration trusts, 1 if something does, and 2 if a configuration is not valid. With --running it is 0 if nothing \
+      differs, 1 if something does, and 2 if the API can't be asked.
       """)
 
   @Argument(help: "The configuration file, as with --config.")
@@ -24,10 +28,19 @@ struct CheckCommand: ParsableCommand {
   @Flag(name: .shortAndLong, help: "Print errors only, as nginx -q does.")
   var quiet = false
 
+  @Flag(
+    help:
+      "Judge the files alone, for a machine that doesn't run the configuration: look up no names, and try no addresses and folders."
+  )
+  var offline = false
+
   @Flag(help: "Treat warnings as errors.")
   var strict = false
 
-  @Flag(help: "Print one JSON object: whether the configuration is valid, its diagnostics and its policy.")
+  @Flag(
+    help:
+      "Print one JSON object: whether the configuration is valid, its messages and its policy; with --explain the steps, with --diff the changes."
+  )
   var json = false
 
   @Flag(help: "Print the configuration and all files that it includes, as nginx -T does; secrets are masked.")
@@ -67,7 +80,7 @@ struct CheckCommand: ParsableCommand {
     if quiet, verbose { throw ValidationError("--quiet and --verbose can't be combined") }
     let modes = [dump, explain != nil, diff != nil, running].filter { $0 }.count
     if modes > 1 { throw ValidationError("--dump, --explain, --diff and --running can't be combined") }
-    if json, modes > 0 { throw ValidationError("--json can't be combined with --dump, --explain, --diff or --running") }
+    if json, dump || running { throw ValidationError("--json can't be combined with --dump or --running") }
     if explain == nil, cert != nil || from != nil || !header.isEmpty {
       throw ValidationError("--cert, --from and --header belong to --explain")
     }
@@ -78,8 +91,8 @@ struct CheckCommand: ParsableCommand {
     let path = try self.path ?? file.path()
     if let explain { return try tell(of: explain, path) }
     if let diff { return try compare(from: diff, to: path) }
-    var check = Check(path)
-    check.becomeServingUser()
+    var check = Check(path, offline ? .files : .thisMachine)
+    if !offline { check.becomeServingUser() }
     let report = check.report(isStrict: strict, detail: quiet ? .errors : verbose ? .everything : .summary)
     if dump { return try printDump(check, report) }
     if json {
@@ -101,8 +114,13 @@ struct CheckCommand: ParsableCommand {
     do throws(Explanation.Refusal) {
       let explanation = try Explanation(
         of: words, certificate: cert, from: from, fields: header, configuration: path)
+      if json { return print(explanation.json) }
       for line in explanation.lines { print(line) }
     } catch {
+      if json {
+        print(error.json(words, configuration: path))
+        throw ExitCode.failure
+      }
       for diagnostic in error.diagnostics.folded { complain("\(diagnostic)") }
       complain("error: \(error.text)")
       throw ExitCode.failure
@@ -125,13 +143,18 @@ struct CheckCommand: ParsableCommand {
 
   private func compare(from old: String, to path: String) throws {
     do throws(TrustDifference.Refusal) {
-      let changes = try TrustDifference(from: old, to: path).lines
-      for line in changes { print(line) }
-      if !changes.isEmpty { throw TrustDifference.Refusal.changed }
+      let difference = try TrustDifference(from: old, to: path)
+      if json { print(difference.json(from: old, to: path)) }
+      for line in json ? [] : difference.lines { print(line) }
+      if !difference.changes.isEmpty { throw TrustDifference.Refusal.changed }
     } catch {
       switch error {
       case .changed: throw ExitCode(1)
       case .invalid(let path, let diagnostics):
+        if json {
+          print(TrustDifference.json(invalid: path, diagnostics))
+          throw ExitCode(2)
+        }
         for diagnostic in diagnostics.folded { complain("\(diagnostic)") }
         complain("error: configuration \(path) is not valid")
         throw ExitCode(2)

@@ -122,8 +122,11 @@ extension Scene {
     try await run(Sallyport.binary(), arguments, environment: environment)
   }
 
-  /// Runs `check` on a configuration.
-  package func check(_ configuration: String, name: String = "check.conf") async throws -> ToolResult {
-    try await sallyport("check", "--config", write(name, text: Sallyport.withUser(configuration)))
+  /// Runs `check` on a configuration. `options`: more of the command line; none: this machine must be able to run it.
+  package func check(
+    _ configuration: String, name: String = "check.conf", options: [String] = ["--offline"]
+  ) async throws -> ToolResult {
+    let path = try write(name, text: Sallyport.withUser(configuration))
+    return try await run(Sallyport.binary(), ["check", "--config", path] + options)
   }
 }

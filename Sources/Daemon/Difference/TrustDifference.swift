@@ -13,6 +13,33 @@ package struct TrustDifference {
     case invalid(path: String, [Diagnostic])
   }
 
+  /// One object. Names never change; new ones may be added.
+  package func json(from old: String, to new: String) -> String {
+    var json = JSONText()
+    json.object { json in
+      json.member("from", old)
+      json.member("configuration", new)
+      json.array("changes", changes) { change, json in
+        json.object { json in
+          json.member("effect", change.direction.heading)
+          json.member("text", change.sentence)
+        }
+      }
+    }
+    return json.text
+  }
+
+  /// The object of a comparison that could not be made, because a configuration is not valid.
+  package static func json(invalid path: String, _ diagnostics: [Diagnostic]) -> String {
+    var json = JSONText()
+    json.object { json in
+      json.member("configuration", path)
+      json.member("error", "the configuration is not valid")
+      json.diagnostics(diagnostics)
+    }
+    return json.text
+  }
+
   /// What opens first, then what closes, then the rest.
   package let changes: [TrustChange]
 

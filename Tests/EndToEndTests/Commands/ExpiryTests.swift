@@ -84,7 +84,7 @@ import Testing
     let text = text(port, status: status)
       .replacing("location = /status { status; }", with: "location = /status { status; } location = /m { metrics; }")
     let checked = try await scene.check(text)
-    #expect(checked.text.contains("warning: \"crl.pem\": the revocation list of CN=Test Root begins on "))
+    #expect(checked.text.contains("error: \"crl.pem\": the revocation list of CN=Test Root begins on "))
     #expect(checked.text.contains("until then every certificate of this CA is refused"), "\(checked.text)")
     #expect(try await scene.sallyport("check", "--strict", "--config", scene.path("check.conf")).status != 0)
     let daemon = try await Sallyport.start(scene, text)

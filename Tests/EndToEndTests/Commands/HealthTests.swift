@@ -137,7 +137,7 @@ import Testing
   func `a mistake in the command line has a status of its own`(words: [String]) async throws {
     let scene = try Scene.ofTest()
     let result = try await scene.run(Sallyport.binary(), ["health"] + words)
-    #expect(result.status == 2 && result.errors.hasPrefix("Error: "), "\(result.everything)")
+    #expect(result.status == 2 && result.errors.hasPrefix("error: "), "\(result.everything)")
   }
 
   /// He has bound the name before the process could, and says nothing.
@@ -234,7 +234,8 @@ import Testing
     if access("/etc/sallyport/sallyport.conf", F_OK) != 0 {
       #expect(none.status == 1 && none.errors.contains("/etc/sallyport/sallyport.conf"), "\(none.everything)")
     }
-    try scene.write("sallyport.conf", text: Sallyport.withUser("events {} http { server { listen 1; return 204; } }"))
+    try scene.write(
+      "sallyport.conf", text: Sallyport.withUser("events {} http { server { listen 8099; return 204; } }"))
     let found = try await scene.sallyport("check")
     #expect(found.status == 0 && found.text.contains("configuration ./sallyport.conf is valid"), "\(found.everything)")
   }

@@ -4,7 +4,7 @@ import Testing
 
 /// What a hand types first that has typed `nginx` for years.
 @Suite(.staged) struct `Command lines of nginx's` {
-  private static let valid = "events {} http { sendfile on; server { listen 127.0.0.1:1; return 204; } }"
+  private static let valid = "events {} http { sendfile on; server { listen 127.0.0.1:8099; return 204; } }"
   private static let invalid = "events {} http { server { lisen 1; } }"
 
   private func lastLine(_ result: ToolResult) -> String {
@@ -129,7 +129,7 @@ import Testing
         """
         events { use epoll; }
         http { sendfile on; tcp_nopush on;
-          server { listen 127.0.0.1:1; sendfile off; return 204; }
+          server { listen 127.0.0.1:8099; sendfile off; return 204; }
         }
         """))
     let brief = try await scene.sallyport("check", path)

@@ -22,7 +22,8 @@ enum UpstreamTrustRule: CaseIterable {
     switch self {
     case .upstreamOfWhichNothingIsSaid:
       // Where variables say the scheme, `TargetSchemeRule` judges.
-      return facts.saysNothing ? Self.nothingSaid(of: facts.isOfStream ? "TLS" : "https", at: place) : nil
+      guard facts.saysNothing else { return nil }
+      return Self.nothingSaid(of: facts.isOfStream ? "TLS" : "https", at: place, target: facts.pass.text(0))
     case .verifyOffBesideTrust:
       guard let verify = facts.verify, !verify.value else { return nil }
       let other = facts.trustedCertificate ?? (facts.trustSystem?.value == true ? facts.trustSystem?.directive : nil)
@@ -71,8 +72,14 @@ enum UpstreamTrustRule: CaseIterable {
     }
   }
 
-  static func nothingSaid(of kind: String, at place: SourceLocation) -> Diagnostic {
-    Diagnostic(.error, at: place, "this \(kind) upstream has no trust settings", hint: trustHint)
+  /// `target`: the URL of the upstream, for the message about many.
+  static func nothingSaid(of kind: String, at place: SourceLocation, target: String = "") -> Diagnostic {
+    let level = kind == "https" ? "http" : "stream"
+    return Diagnostic(.error, at: place, "this \(kind) upstream has no trust settings", hint: trustHint).sharing(
+      .init(
+        "trust of \(kind) upstreams", subject: target, title: "\(kind) upstreams without trust",
+        remedy: "one line at the level of \(level) covers them: proxy_ssl_verify on; (the system's CAs), or "
+          + "proxy_ssl_trusted_certificate FILE; a pin is of one upstream"))
   }
 
   static let trustHint: Wording =

@@ -4,13 +4,26 @@ package import Observability
 import Proxy
 import Sandbox
 import Language
+import Transport
+import Upstream
 
-/// The result of `sallyport check`. It reads a configuration, loads its material and resolves its names as `run` would,
-/// but binds no socket and opens no log.
+/// The result of `sallyport check`. It reads a configuration, loads its material, resolves its names and tries its addresses
+/// and logs as `run` would, but listens on no socket and makes no file.
+///
+/// Whatever `run` would refuse is an error, and so is a server block that no client can get into.
 package struct Check {
+  /// Which facts count.
+  package enum Scope: Sendable {
+    /// This machine is the one that runs the configuration.
+    case thisMachine
+    /// Another machine runs it: names aren't looked up, and neither addresses nor folders tried.
+    case files
+  }
+
   package private(set) var diagnostics: [Diagnostic]
-  /// The effective policy of every server; empty when the configuration could not be read.
-  package let policy: [String]
+  /// The lines of the effective policy of every server; none when the configuration could not be read.
+  package var policy: [String] { effective.lines }
+  private let effective: PolicyReport
   private let path: String
   private let shared: SharedState
   private let dump: ConfigurationDump
@@ -20,7 +33,7 @@ package struct Check {
   private let missing: Set<String>
   private let excerpts: SourceExcerpts
 
-  package init(_ path: String) {
+  package init(_ path: String, _ scope: Scope = .thisMachine) {
     // Read before the privileges are dropped: the serving user need not be able to read the files.
     dump = ConfigurationDump(ConfigurationSource(path))
     excerpts = SourceExcerpts(dump)
@@ -30,25 +43,45 @@ package struct Check {
     self.settings = settings
     missing = settings?.http.reloadedFiles.filter { access($0, F_OK) != 0 } ?? []
     guard let settings else {
-      diagnostics = found + KeyMaterial.faults(in: draft?.http, besides: found, sharing: shared)
-      policy = []
+      diagnostics = Self.refusingLockouts(
+        found + KeyMaterial.faults(in: draft?.http, besides: found, sharing: shared))
+      effective = .unknown
       return
     }
     let material = KeyMaterial(loading: settings.http, sharing: shared)
-    // Only a warning: the machine that checks a configuration is not always the one that runs it.
-    let nameServers = NameServerResolution(settings.http.resolvers, former: nil, by: shared.resolver)
-    let resolution = Resolution.resolve(settings.http.groups, by: shared.resolver)
-    let unresolved = (nameServers.diagnostics + resolution.diagnostics).map { diagnostic in
-      var warning = diagnostic
-      warning.severity = .warning
-      return warning
+    let machine: [Diagnostic]
+    let groups: [ResolvedGroup]
+    switch scope {
+    case .thisMachine:
+      let resolution = Resolution.resolve(settings.http.groups, by: shared.resolver)
+      groups = resolution.groups
+      machine =
+        RealIPResolution(settings.http, former: nil, by: shared.resolver).diagnostics
+        + NameServerResolution(settings.http.resolvers, former: nil, by: shared.resolver).diagnostics
+        + resolution.diagnostics + DryStart.addresses(settings.http.listeners) + DryStart.faults(settings)
+        + ServingFolders.bodyFaults(settings)
+        + WorkloadEndpoint.faults(settings)
+        + Self.kernelNotes(settings.main.sandbox, hasLandlock: Landlock.version != nil)
+    case .files:
+      let nobody = Resolver(pool: shared.pool) { _, _ in [] }
+      groups = Resolution.resolve(settings.http.groups, by: nobody).groups
+      machine = WorkloadEndpoint.faults(settings, severity: .warning)
     }
-    diagnostics =
-      found + UnheededRevocations.warnings(settings.http) + ServingFolders.bodyFaults(settings) + material.diagnostics
-      + unresolved
-      + WorkloadEndpoint.faults(settings, severity: .warning) + WorkloadEndpoint.note(settings)
-      + Self.kernelNotes(settings.main.sandbox, hasLandlock: Landlock.version != nil)
-    policy = EffectivePolicy(settings.http, material, resolution.groups).lines
+    diagnostics = Self.refusingLockouts(
+      found + UnheededRevocations.warnings(settings.http) + material.diagnostics + machine
+        + WorkloadEndpoint.note(settings))
+    let policy = EffectivePolicy(settings.http, material, groups)
+    effective = PolicyReport(policy.lines, doors: policy.doors)
+  }
+
+  /// Makes an error of what keeps every client out of a server block.
+  private static func refusingLockouts(_ found: [Diagnostic]) -> [Diagnostic] {
+    found.map { diagnostic in
+      guard diagnostic.consequence == .lockout else { return diagnostic }
+      var error = diagnostic
+      error.severity = .error
+      return error
+    }
   }
 
   /// What the kernel of this machine lacks. It may not be the machine that runs the configuration.
@@ -96,7 +129,7 @@ package struct Check {
 
   /// What is found, for a person or a program.
   package func report(isStrict: Bool, detail: CheckReport.Detail = .summary) -> CheckReport {
-    CheckReport(path, diagnostics, policy: policy, excerpts, isStrict: isStrict, detail: detail)
+    CheckReport(path, diagnostics, policy: effective, excerpts, isStrict: isStrict, detail: detail)
   }
 
   package func count(_ severity: Diagnostic.Severity) -> Int {

@@ -92,18 +92,31 @@ import Testing
     let warning = Diagnostic(.warning, at: nil, "later")
     let error = Diagnostic(.error, at: SourceLocation(file: "none.conf", line: 1, column: 1), "first", hint: "do")
     let report = CheckReport(
-      "x.conf", [warning, error], policy: ["server a"],
+      "x.conf", [warning, error],
+      policy: PolicyReport(
+        [
+          PolicyLine(level: 0, label: "server", text: "a", place: nil),
+          PolicyLine(level: 1, label: "listen", text: "127.0.0.1:80", place: nil),
+          PolicyLine(level: 1, label: "location", text: "/", place: nil),
+          PolicyLine(level: 2, label: "upstream", text: "u", place: nil),
+          PolicyLine(level: 2, label: "", text: "and more", place: nil),
+        ], doors: ["a door"]),
       SourceExcerpts(ConfigurationDump(ConfigurationSource("none.conf"))),
       isStrict: true)
     #expect(
       report.lines(isColoured: false) == [
         "none.conf:1:1: error: first", "    hint: do", "warning: later", "", "server a",
-        "configuration x.conf is not valid: 2 errors",
+        "  listen          127.0.0.1:80", "  location /", "    upstream      u", "                  and more", "",
+        "a door", "", "configuration x.conf is not valid: 2 errors",
       ])
     #expect(
       report.json
-        == #"{"configuration":"x.conf","valid":false,"diagnostics":[{"severity":"error","file":"none.conf","line":1,"#
-        + #""column":1,"message":"first","hint":"do","source":null},{"severity":"warning","file":null,"line":null,"#
-        + #""column":null,"message":"later","hint":null,"source":null}],"policy":["server a"]}"#)
+        == #"{"configuration":"x.conf","valid":false,"diagnostics":[{"severity":"error","code":"first","file":"none.conf","#
+        + #""line":1,"column":1,"message":"first","hint":"do","source":null},{"severity":"warning","code":"later","file":null,"#
+        + #""line":null,"column":null,"message":"later","hint":null,"source":null}],"policy":["server a","#
+        + #""  listen          127.0.0.1:80","  location /","    upstream      u","                  and more","","a door",""],"#
+        + #""servers":[{"kind":"server","name":"a","file":null,"line":null,"column":null,"rules":[{"label":"listen","#
+        + #""text":"127.0.0.1:80","file":null,"line":null,"column":null}],"locations":[{"name":"/","rules":[{"label":"#
+        + #""upstream","text":"u and more","file":null,"line":null,"column":null}]}]}],"open_upstreams":["a door"]}"#)
   }
 }
