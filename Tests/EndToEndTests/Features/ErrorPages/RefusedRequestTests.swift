@@ -5,7 +5,8 @@ import Testing
 /// the access log, beside nginx.
 @Suite(.staged) struct `Requests that are refused before a location` {
   private static let log = """
-    log_format known '$status|$request|$request_method|$uri|$args|$host|$request_uri|$server_name|$scheme|$code|$server_protocol';
+    log_format known '$status|$request|$request_method|$uri|$args|$host|$request_uri'
+      '|$server_name|$scheme|$code|$ssl_client_verify|$server_protocol';
     map $status $code { ~^4 client; 000 none; default other; }
     access_log known.log known;
     """
