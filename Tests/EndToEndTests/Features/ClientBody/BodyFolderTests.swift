@@ -34,7 +34,7 @@ import Testing
     try scene.write(
       "twin.conf",
       text: """
-        user nobody; pid \(scene.path("twin.pid")); daemon off; error_log \(scene.path("twin.log"));
+        user nobody nogroup; pid \(scene.path("twin.pid")); daemon off; error_log \(scene.path("twin.log"));
         events {} http { access_log off; \(NginxUpstream.temporaryPaths(in: scene.folder)) \(text(theirs, nginx)) }
         """)
     let twin = try ChildProcess("nginx", ["-c", scene.path("twin.conf")], in: scene.folder, output: nil, errors: nil)

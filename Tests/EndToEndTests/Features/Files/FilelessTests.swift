@@ -10,7 +10,7 @@ import Testing
       server { listen PORT;
         location / { try_files /absent$uri @app; }
         location @app { return 200 "app $uri"; }
-        location /code/ { try_files $uri $uri/ =418; }
+        location /code/ { try_files $uri $uri/ =404; }
         location /path/ { try_files $uri /last; }
         location = /last { return 200 "last $uri"; }
         location /proxied/ { try_files $uri @upstream; }

@@ -9,7 +9,8 @@ import Testing
     func http(_ port: UInt16, _ name: String) -> String {
       """
       log_format own '$request_uri $status $http_long';
-      server { listen 127.0.0.1:\(port); return 204; access_log \(scene.path("\(name).full.gz")) own gzip=9 buffer=1k;
+      server { listen 127.0.0.1:\(port);
+        location / { return 204; access_log \(scene.path("\(name).full.gz")) own gzip=9 buffer=1k; }
         location /x { return 204; access_log \(scene.path("\(name).rest.gz")) own gzip; } }
       """
     }

@@ -99,7 +99,7 @@ private func upstream(_ lines: String, pass: String = "proxy_pass https://up.exa
         == .workload(.everyDomain, ids: [try SPIFFEIDPattern(parsing: "spiffe://example.org/ns/*/sa/app")]))
     #expect(pass.tls?.workloadIdentity?.description == "spiffe:")
     let grpc = upstream(
-      (trust + id).replacing("proxy_", with: "grpc_"), pass: "grpc_pass grpcs://up.example")
+      (trust + id).replacing("proxy_", with: "grpc_"), pass: "grpc_pass grpcs://up.example:443")
     #expect(grpc.diagnostics.isEmpty, "\(grpc.problems)")
   }
 
