@@ -20,14 +20,22 @@ public enum Configuration {
     read(ConfigurationSource(path))
   }
 
-  /// `states`: where the states of servers are read; nil: from `files` too.
+  /// `states`: where the states of servers are read; nil: from `files` too. `looksUpNames`: if false, each name of `listen`
+  /// stands for an address of its own, for a machine that isn't to serve.
   package static func read(
-    _ source: ConfigurationSource, files: SourceFiles = .disk, states: SourceFiles? = nil
+    _ source: ConfigurationSource, files: SourceFiles = .disk, states: SourceFiles? = nil, looksUpNames: Bool = true
   ) -> (settings: Settings?, draft: Settings?, diagnostics: [Diagnostic]) {
     var parser = Parser(mainFile: source.name, files: files)
     let tree = source.parse(&parser)
-    let lookUp = once { Resolver.addresses(of: $0, port: $1) }
+    let system: Resolver.LookUp = { Resolver.addresses(of: $0, port: $1) }
+    let lookUp = once(looksUpNames ? system : standIns())
     return build(tree, parser: parser, mainFile: source.name, files: states ?? files, lookUp: lookUp)
+  }
+
+  /// A lookup that gives each name the next address of 240.0.0.0/4, on which no machine listens (RFC 1112 §4).
+  private static func standIns() -> Resolver.LookUp {
+    let next = Atomic<UInt32>(0xF000_0000)
+    return { _, port in [.ipv4(address: next.wrappingAdd(1, ordering: .relaxed).newValue, port: port)] }
   }
 
   /// A lookup that asks for each name once, however many server blocks listen on it.

@@ -37,7 +37,8 @@ package struct Check {
     // Read before the privileges are dropped: the serving user need not be able to read the files.
     dump = ConfigurationDump(ConfigurationSource(path))
     excerpts = SourceExcerpts(dump)
-    let (settings, draft, found) = Configuration.read(path: path)
+    let isHere = if case .thisMachine = scope { true } else { false }
+    let (settings, draft, found) = Configuration.read(ConfigurationSource(path), looksUpNames: isHere)
     self.path = path
     shared = SharedState()
     self.settings = settings

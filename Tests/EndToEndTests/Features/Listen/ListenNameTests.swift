@@ -26,5 +26,8 @@ import Testing
         result.everything.contains("host not found in \"listen\" directive: \"nosuch.invalid:\(port)\""),
         "\(result.everything)")
     }
+    // For another machine, names aren't looked up.
+    let offline = try await scene.sallyport("check", "--offline", "--config", path)
+    #expect(offline.status == 0, "\(offline.everything)")
   }
 }
