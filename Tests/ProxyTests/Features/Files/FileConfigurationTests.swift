@@ -1,3 +1,4 @@
+import Configuration
 import ConfigurationSupport
 import Proxy
 import TestSupport
