@@ -1,5 +1,6 @@
 import Configuration
 import ConfigurationSupport
+import Foundation
 import Proxy
 import TestSupport
 import Testing
