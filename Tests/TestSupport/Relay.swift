@@ -29,6 +29,24 @@ extension ScriptedUpstream {
 }
 
 extension ScriptedUpstream {
+  /// A relay to a TLS server that passes on the first bytes of a client's ClientHello, raises `begun`, and passes on the rest
+  /// when `go` is raised.
+  package static func holdingRelay(_ scene: Scene, to port: UInt16, begun: Flag, go: Flag) throws -> ScriptedUpstream {
+    scene.atEnd { go.raise() }
+    let relay = try ScriptedUpstream(scene) { client, _ in
+      let server = try Wire.dial(port: port)
+      defer { server.close() }
+      try server.write(client.read(exactly: 32))
+      begun.raise()
+      go.wait()
+      try server.pass(to: client)
+    }
+    scene.leads(relay.port, to: port)
+    return relay
+  }
+}
+
+extension ScriptedUpstream {
   /// A relay to a server that shows what the server says.
   package static func relay(
     _ scene: Scene, to port: UInt16, _ said: @escaping @Sendable ([UInt8]) -> Void

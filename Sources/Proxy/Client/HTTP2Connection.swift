@@ -60,8 +60,8 @@ final class HTTP2Connection: ClientConnection {
     guard frames.start(.server, HTTP2Announcement(session.firstServer)) else { return false }
     hasOutput()
     watchDeadline()
-    // A reload came between the choice of the protocol and the end of the handshake.
-    if !session.firstServer.settings.http2.isOn { leave() }
+    // The drain, or a reload, came before the end of the handshake.
+    if session.isLeaving || !session.firstServer.settings.http2.isOn { leave() }
     return true
   }
 
