@@ -19,7 +19,8 @@ final class Supervisor {
   /// What a reload has made, ready to serve.
   struct Successor: Sendable {
     let preparation: Preparation
-    let sockets: ListeningSockets
+    /// nil: the process accepts no connections any more.
+    let sockets: ListeningSockets?
   }
 
   /// How the work of a reload ended that was not refused.
@@ -66,8 +67,7 @@ final class Supervisor {
   /// Another process has taken this one's place.
   private var isReplaced = false
   private var isDrainingAll = false
-  /// Stops serving new clients, of a process that stops and serves them meanwhile.
-  private var endServing: (@MainActor () -> Void)?
+  private var rounds = StopRounds()
   /// What the start found, for the log.
   private let found: [Diagnostic]
   /// The units without effect that the log has told of.
@@ -162,7 +162,7 @@ final class Supervisor {
 
   /// Gives every worker a generation. Sockets that the generation lacks close when the last worker has released them.
   private func serve(
-    _ next: Preparation, on sockets: ListeningSockets, then done: @escaping @MainActor @Sendable (Supervisor) -> Void
+    _ next: Preparation, on sockets: ListeningSockets?, then done: @escaping @MainActor @Sendable (Supervisor) -> Void
   ) {
     let former = self.sockets
     // As in nginx, the former configuration decides how long its connections may stay.
@@ -171,12 +171,13 @@ final class Supervisor {
     current = next
     fleet.each { [self] index, worker in
       withExtendedLifetime(former) {
-        worker.serve(next.generation, sockets: sockets.sockets(worker: index), patience: patience) { error in
+        worker.serve(next.generation, sockets: sockets?.sockets(worker: index) ?? [], patience: patience) { error in
           DispatchQueue.main.async { MainActor.assumeIsolated { self.listenFailed(error) } }
         }
       }
     } then: { [self] in
       // The former ones close with their last reference.
+      guard let sockets else { return done(self) }
       retire(sockets.replaced(of: former).flatMap(\.all).map { fcntl($0, F_DUPFD_CLOEXEC, 0) }.filter { $0 >= 0 })
       done(self)
     }
@@ -237,6 +238,7 @@ final class Supervisor {
       watchRevocations()
       workload?.watchEnd()
       watchHelpers()
+      followDenials()
       shared.memory.returnIfDue(shared.pool)
       stapling.look()
       shared.unwritten.retry(shared.pool, errorLog)
@@ -294,7 +296,10 @@ final class Supervisor {
     let number = current.generation.number + 1
     // One reload runs at a time, alone in its class, so the pool always accepts it.
     _ = shared.pool.run(.reload, for: source.name) {
-      [self, source, logs, shared, inherited, sockets, current, confinement, workers = fleet.count] in
+      [
+        self, source, logs, shared, inherited, sockets, current, confinement, workers = fleet.count,
+        isListening = !isDrainingAll
+      ] in
       let outcome = Result { () throws(Refusal) in
         var (settings, found) =
           switch reload {
@@ -312,9 +317,13 @@ final class Supervisor {
           settings, after: found, number: number, logs: logs, sharing: shared, former: current,
           onlyFiles: reload != .configuration)
         if reload == .retry, next.stale == current.stale { return Prepared.nothingNew }
-        let bound = try ListeningSockets(
-          for: settings.http.listeners, workers: workers, inherited: inherited, keeping: sockets,
-          by: confinement.opener)
+        // A process that drains binds nothing any more.
+        let bound =
+          try isListening
+          ? ListeningSockets(
+            for: settings.http.listeners, workers: workers, inherited: inherited, keeping: sockets,
+            by: confinement.opener)
+          : nil
         AuthState.takeOver(next.generation, shared)
         return .successor(Successor(preparation: next, sockets: bound))
       }
@@ -323,7 +332,6 @@ final class Supervisor {
           switch outcome {
           case .success(.successor(let successor)):
             self.handle { $0.prepared(successor) }
-            self.endServingIfDraining()
           case .success(.nothingNew):
             self.shared.memory.generationEnded()
             self.retry.failed()
@@ -362,8 +370,10 @@ final class Supervisor {
     let next = successor.preparation
     if reloadKind == .configuration { for error in logs.reopenMoved() { errorLog.emerg(error.message) } }
     log(next.diagnostics + RestartOnly.differences(from: current.settings.main, to: next.settings.main))
-    store.follow(successor.sockets)
-    serve(next, on: successor.sockets) { supervisor in
+    // The drain may have begun to accept nobody while this was prepared.
+    let listening = isDrainingAll ? nil : successor.sockets
+    if let listening { store.follow(listening) }
+    serve(next, on: listening) { supervisor in
       supervisor.errorLog.notice("reconfigured: \(supervisor.summary)")
       supervisor.tellStale()
       supervisor.watchFiles()
@@ -435,11 +445,14 @@ final class Supervisor {
     if !current.stale.isEmpty { retry.failed() }
     shared.unwritten.follow(current.settings.http, denials: DenialState.folder.map { DenialState(folder: $0).path })
     stapling.refresh(Array(current.material.staples.values), log: errorLog)
-    upkeep.keep(current.settings.http, log: errorLog)
     fetching?.follow(current.material.fetched, current.settings.http, log: errorLog)
     shared.spans.follow(current.settings.http.spanExport, log: errorLog)
-    renewer.follow(current.settings.http, log: errorLog) { [unowned self] in
-      handle { $0.reloadAsked(.files) }
+    // The next process renews what both have.
+    if !isDraining {
+      upkeep.keep(current.settings.http, log: errorLog)
+      renewer.follow(current.settings.http, log: errorLog) { [unowned self] in
+        handle { $0.reloadAsked(.files) }
+      }
     }
     revocationAges = RevocationAges(current.material, current.settings.http.expiryNotice)
   }
@@ -449,14 +462,17 @@ final class Supervisor {
     loadFiles()
   }
 
-  private func loadFiles() {
-    handle { $0.reloadAsked(.files) }
-    endServingIfDraining()
-  }
+  private func loadFiles() { handle { $0.reloadAsked(.files) } }
 
-  /// A process that drains loads nothing any more. What has changed may refuse whom this process would let in, such as a
-  /// revocation list: new clients then wait for the next process.
-  private func endServingIfDraining() { if state.phase == .draining { endServing?() } }
+  /// Ends the connections of clients that the API of the process in this one's place has denied since. This process isn't
+  /// asked any more, but both have the same state directory.
+  private func followDenials() {
+    guard isReplaced else { return }
+    let denied = shared.takeDenialsOfSuccessor()
+    if denied.isEmpty { return }
+    errorLog.notice("denied by the process that has taken this one's place: \(denied.count) certificates")
+    fleet.each({ _, worker in for client in denied { _ = worker.cut(clientsNamed: client) } }, then: {})
+  }
 
   /// Tells once of a process beside this one that has ended, such as one that somebody or the kernel killed. Serving goes
   /// on with what has been read.
@@ -558,7 +574,7 @@ final class Supervisor {
   /// QUIT: running exchanges may complete, for as long as `worker_shutdown_timeout` allows.
   ///
   /// While systemd's store keeps the sockets, only the next process could accept from them, which systemd starts when this
-  /// one has ended. So this one serves new clients until those have ended who are connected now, or a file changes.
+  /// one has ended. So this one serves new clients meanwhile (`StopRounds`).
   private func drain() {
     errorLog.notice("gracefully shutting down")
     tellForgotten()
@@ -566,23 +582,40 @@ final class Supervisor {
     let bound = stopPatience
     guard !isReplaced, let sockets, store.keeps(sockets) else { return drainAll(within: bound) }
     status.tell("Draining, and serving new clients meanwhile", with: .stopping)
-    let begun = MonotonicClock.milliseconds
-    // Whoever came meanwhile gets the rest of the time, and a part of it in any case.
-    let last = min(bound / 2, Self.lastPatience)
-    let drainRest: @MainActor @Sendable () -> Void = { [self] in
-      let passed = Int(clamping: MonotonicClock.milliseconds &- begun)
-      drainAll(within: bound > 0 ? max(last, bound - passed) : 0)
-    }
-    endServing = drainRest
-    fleet.eachUntil({ _, worker, ended in worker.endPresent(ended) }, then: drainRest)
+    waitForPresent(pausing: false)
     guard bound > 0 else { return }
-    DispatchQueue.main.asyncAfter(deadline: .now() + .milliseconds(bound - last)) { [self] in
-      MainActor.assumeIsolated { fleet.each({ _, worker in worker.cutPresent() }, then: drainRest) }
+    let last = min(bound / 2, StopRounds.pause)
+    after(bound - last) { $0.drainAll(within: last) }
+  }
+
+  private var isDraining: Bool { if case .draining = state.phase { true } else { false } }
+
+  private func after(_ milliseconds: Int, _ body: @escaping @MainActor @Sendable (Supervisor) -> Void) {
+    DispatchQueue.main.asyncAfter(deadline: .now() + .milliseconds(milliseconds)) { [self] in
+      MainActor.assumeIsolated { body(self) }
     }
   }
 
-  /// Milliseconds.
-  private static let lastPatience = 3000
+  private func perform(_ action: StopRounds.Action) {
+    switch action {
+    case .none: break
+    case .pause:
+      waitForPresent(pausing: true)
+      after(StopRounds.pause) { $0.perform($0.rounds.pauseIsOver()) }
+    case .serve: fleet.each({ _, worker in worker.resumeAccepting() }, then: {})
+    // Who is left hasn't come to the end of a handshake.
+    case .end: drainAll(within: StopRounds.pause)
+    }
+  }
+
+  private func waitForPresent(pausing: Bool) {
+    fleet.eachUntil { _, worker, ended in
+      if pausing { worker.pauseAccepting() }
+      worker.endPresent(ended)
+    } then: { [self] in
+      perform(rounds.presentEnded())
+    }
+  }
 
   /// Milliseconds; 0: no bound. One that was replaced has no part in what systemd stops.
   private var stopPatience: Int {
@@ -592,7 +625,7 @@ final class Supervisor {
 
   /// Accepts nobody any more, and ends when everybody has ended. `bound`: in milliseconds; 0: none.
   private func drainAll(within bound: Int) {
-    guard state.phase == .draining, !isDrainingAll else { return }
+    guard isDraining, !isDrainingAll else { return }
     isDrainingAll = true
     health?.close()
     status.tell("Draining", with: .stopping)

@@ -7,9 +7,10 @@ struct SupervisorState<Successor> {
     case serving
     /// `again`: the reload that was requested meanwhile; several requests become one.
     case reloading(Reload, again: Reload?)
-    /// Running exchanges complete, and nothing is loaded any more. New connections are accepted only while nobody else
-    /// could accept them (`Supervisor.drain`).
-    case draining
+    /// Running exchanges complete. New connections are accepted only while nobody else could accept them
+    /// (`Supervisor.drain`). Files that change are loaded, because a revocation list may refuse a client whose connection
+    /// this process still carries; a configuration is not.
+    case draining(Loading)
     case stopping
   }
 
@@ -27,6 +28,17 @@ struct SupervisorState<Successor> {
       if self == .configuration || other == .configuration { return .configuration }
       return self == .files || other == .files ? .files : .retry
     }
+  }
+
+  /// What a draining daemon loads.
+  enum Loading: Sendable, Hashable {
+    case nothing
+    case files
+    /// They are loaded once more after this time, because another one has changed meanwhile.
+    case filesTwice
+    /// The reload that was under way when the drain began. What it brings doesn't count, because it may be another
+    /// configuration.
+    case outdated
   }
 
   enum Action {
@@ -65,27 +77,51 @@ struct SupervisorState<Successor> {
     case .reloading(let current, let again):
       phase = .reloading(current, again: reload.joined(again))
       return .none
-    case .starting, .draining, .stopping: return .none
+    case .draining(let loading):
+      if reload == .configuration { return .none }
+      if loading == .nothing { return loadFiles() }
+      if loading == .files { phase = .draining(.filesTwice) }
+      return .none
+    case .starting, .stopping: return .none
     }
   }
 
-  /// A reload has its generation, with sockets bound. A draining daemon ignores it.
+  /// A reload has its generation, with sockets bound where the daemon still listens.
   mutating func prepared(_ successor: Successor) -> Action {
-    if case .reloading = phase { .swap(successor) } else { .none }
+    switch phase {
+    case .reloading, .draining(.files), .draining(.filesTwice): return .swap(successor)
+    case .draining(.outdated): return loadFiles()
+    case .starting, .serving, .draining(.nothing), .stopping: return .none
+    }
   }
 
   /// The reload was completed or refused.
   mutating func reloadEnded() -> Action {
-    guard case .reloading(_, let again) = phase else { return .none }
-    phase = again.map { .reloading($0, again: nil) } ?? .serving
-    return again.map { .reload($0) } ?? .none
+    switch phase {
+    case .reloading(_, let again):
+      phase = again.map { .reloading($0, again: nil) } ?? .serving
+      return again.map { .reload($0) } ?? .none
+    case .draining(.files):
+      phase = .draining(.nothing)
+      return .none
+    case .draining(.filesTwice), .draining(.outdated): return loadFiles()
+    case .starting, .serving, .draining(.nothing), .stopping: return .none
+    }
+  }
+
+  private mutating func loadFiles() -> Action {
+    phase = .draining(.files)
+    return .reload(.files)
   }
 
   /// QUIT.
   mutating func drainAsked() -> Action {
     switch phase {
-    case .serving, .reloading:
-      phase = .draining
+    case .serving:
+      phase = .draining(.nothing)
+      return .drain
+    case .reloading:
+      phase = .draining(.outdated)
       return .drain
     // Nothing serves yet, so there is nothing to drain.
     case .starting: return stopAsked()

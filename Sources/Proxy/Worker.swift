@@ -106,6 +106,8 @@ public final class Worker {
   /// Serves a generation from now on. New connections belong to it; those of the previous generation move or end when
   /// they are idle. `failed` gets the error of a socket that can't listen. `patience`: after so many milliseconds, the
   /// connections that are left of the previous generation are cut (`worker_shutdown_timeout`); 0 leaves them.
+  ///
+  /// A worker that drains listens on nothing, and judges the clients of its connections by this generation.
   public func serve(
     _ generation: Generation, sockets: [ListenerSocket], patience: Int = 0, failed: (SocketError) -> Void
   ) {
@@ -117,7 +119,7 @@ public final class Worker {
     live = fresh
     fresh.stores.open()
     if logTicker == nil { logTicker = LogTicker(worker: self) }
-    if loop.index == 0 {
+    if loop.index == 0, !isDraining {
       healthCheckers?.stop()
       healthCheckers = HealthCheckers(generation, self)
       nameFollowers?.stop()
@@ -126,7 +128,7 @@ public final class Worker {
     let listeners = listeners ?? WorkerListeners(self)
     self.listeners = listeners
     handshakes.apply(generation.http.clientLimits.handshakes)
-    listeners.serve(sockets, patience: generation.http.clientLimits.queueTimeout, failed)
+    if !isDraining { listeners.serve(sockets, patience: generation.http.clientLimits.queueTimeout, failed) }
     guard let old else { return }
     leaving.append(old)
     // Each spare exchange holds the location that it served last, and so a whole generation.
@@ -316,13 +318,18 @@ public final class Worker {
     guard !isDraining, presentEnded == nil else { return }
     presentEnded = ended
     present = Set(sessions.keys)
+    // Who has sent nothing yet may be silent for long.
     for session in Array(sessions.values) where !session.askToLeave() { present.remove(ObjectIdentifier(session)) }
     endPresentIfGone()
   }
 
-  /// Cuts the connections that `endPresent` still waits for.
-  public func cutPresent() {
-    for session in present.compactMap({ sessions[$0] }) { session.cut() }
+  /// Leaves new clients in the queues of the sockets until `resumeAccepting`.
+  public func pauseAccepting() { listeners?.pause() }
+  public func resumeAccepting() { listeners?.resumeAfterPause() }
+
+  /// A client that was asked to leave before the end of its handshake makes its requests now.
+  func didBeginLate(_ session: ClientSession) {
+    if presentEnded != nil { present.insert(ObjectIdentifier(session)) }
   }
 
   private func endPresentIfGone() {

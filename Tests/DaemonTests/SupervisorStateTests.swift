@@ -30,13 +30,31 @@ import Testing
     #expect(state.reloadAsked(.configuration) == .reload(.configuration))
   }
 
-  @Test func `a generation that comes while draining is not taken`() {
+  @Test func `a configuration that comes while draining is not taken, and files are loaded in its place`() {
+    for isRefused in [false, true] {
+      var state = serving()
+      #expect(state.reloadAsked(.configuration) == .reload(.configuration))
+      #expect(state.drainAsked() == .drain)
+      #expect((isRefused ? state.reloadEnded() : state.prepared(2)) == .reload(.files))
+      #expect(state.prepared(3) == .swap(3))
+      #expect(state.reloadEnded() == .none)
+      #expect(state.phase == .draining(.nothing))
+    }
+  }
+
+  @Test func `files that change while draining are loaded, and no configuration is`() {
     var state = serving()
-    #expect(state.reloadAsked(.configuration) == .reload(.configuration))
     #expect(state.drainAsked() == .drain)
-    #expect(state.prepared(2) == .none)
+    #expect(state.reloadAsked(.configuration) == .none)
+    #expect(state.reloadAsked(.files) == .reload(.files))
+    #expect(state.reloadAsked(.files) == .none)
+    #expect(state.reloadAsked(.retry) == .none)
+    #expect(state.prepared(2) == .swap(2))
+    #expect(state.reloadEnded() == .reload(.files))
     #expect(state.reloadEnded() == .none)
-    #expect(state.phase == .draining)
+    #expect(state.phase == .draining(.nothing))
+    #expect(state.stopAsked() == .stop)
+    #expect(state.reloadAsked(.files) == .none)
   }
 
   @Test func `QUIT drains once, and TERM cuts the drain short`() {

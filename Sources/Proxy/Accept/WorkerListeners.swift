@@ -11,9 +11,10 @@ final class WorkerListeners: EventTarget {
   private var acceptors: [SocketAcceptor] = []
   private var queue = AcceptQueue(patience: 0)
   private var isWaiting = false
+  private var isPaused = false
   private var isStopped = false
   /// Milliseconds between two looks whether a connection may be ended by now.
-  private static let pause = 50
+  private static let lookInterval = 50
 
   init(_ worker: Worker) {
     self.worker = worker
@@ -33,7 +34,7 @@ final class WorkerListeners: EventTarget {
         exhausted: { [unowned self] error in worker.tellOfRepeated(.crit, "\(error)") })
     }
     isWaiting = false
-    start(failed)
+    if !isPaused { start(failed) }
   }
 
   private func start(_ failed: (SocketError) -> Void) {
@@ -50,6 +51,20 @@ final class WorkerListeners: EventTarget {
     loop.forgetDeadline(of: self)
   }
 
+  /// Leaves clients in the queues for a while.
+  func pause() {
+    isPaused = true
+    isWaiting = false
+    for acceptor in acceptors { acceptor.stop() }
+    setDeadline(in: nil)
+  }
+
+  func resumeAfterPause() {
+    guard isPaused else { return }
+    isPaused = false
+    if !isStopped { resume() }
+  }
+
   private func mayAccept() -> Bool {
     // No connection is ended for a client that doesn't wait: the last one of this event may have been accepted.
     if worker.room.vacancy != .free {
@@ -61,7 +76,7 @@ final class WorkerListeners: EventTarget {
     worker.tellShortage(.wait)
     isWaiting = true
     for acceptor in acceptors { acceptor.stop() }
-    setDeadline(in: Self.pause)
+    setDeadline(in: Self.lookInterval)
     return false
   }
 
@@ -83,7 +98,7 @@ final class WorkerListeners: EventTarget {
     guard isAwaited else { return resume() }
     if worker.room.vacancy != .free { worker.makeRoom() }
     guard queue.answer(worker.room.vacancy, now: loop.now) == .wait else { return resume() }
-    setDeadline(in: Self.pause)
+    setDeadline(in: Self.lookInterval)
   }
 
   private func resume() {

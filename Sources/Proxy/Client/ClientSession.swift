@@ -186,6 +186,7 @@ final class ClientSession: StreamOwner {
     endOpening()
     become(.stream)
     self.connection = connection
+    if isAskedToLeave { worker.didBeginLate(self) }
   }
 
   /// Whether another generation serves by now.
@@ -246,7 +247,8 @@ final class ClientSession: StreamOwner {
       self.connection = connection
       transport.owner = connection
       transport.setDeadline(in: firstServer.settings.head.timeout)
-      if !input.isEmpty { connection.take(input) }
+      didBegin()
+      if !input.isEmpty, !isClosed { connection.take(input) }
     case .http2:
       endOpening()
       become(.idle)
@@ -254,8 +256,15 @@ final class ClientSession: StreamOwner {
       self.connection = connection
       transport.owner = connection
       guard connection.begin() else { return close() }
-      if !input.isEmpty { connection.take(input) }
+      didBegin()
+      if !input.isEmpty, !isClosed { connection.take(input) }
     }
+  }
+
+  /// The client may make requests from now on. Meanwhile, its listener may have gone, or the process have begun to stop.
+  private func didBegin() {
+    if isAskedToLeave { worker.didBeginLate(self) }
+    if isOutdated { reviewNow() }
   }
 
   /// Counts the session as in this state from now on; nil: the connection is closed, and the session closes too.
@@ -360,7 +369,8 @@ final class ClientSession: StreamOwner {
   /// Ends the session, on which no exchange is in progress and whose listener is gone. As in nginx, a client may complete
   /// the request that it has begun; one that is about to begin has the time of a drain.
   private func drainRemoved(by fresh: LiveGeneration) {
-    guard let connection else { return close() }
+    // It completes its handshake, and is judged then (`didBegin`).
+    guard let connection else { return }
     review(by: fresh, on: .reload)
     if !isClosed { connection.drain() }
   }
@@ -458,10 +468,10 @@ final class ClientSession: StreamOwner {
   /// The worker drains: ends an idle connection. A client that has sent part of a request can complete it.
   func drain() { connection?.drain() }
 
-  /// As `drain`, while the worker serves on. Returns false if the connection hasn't begun, so that it stays.
+  /// As `drain`, while the worker serves on. Returns false if the handshake isn't over: the client leaves after it.
   func askToLeave() -> Bool {
-    guard let connection else { return false }
     isAskedToLeave = true
+    guard let connection else { return false }
     connection.drain()
     return true
   }

@@ -179,8 +179,43 @@ import Testing
     #expect(try await daemon.process.ended() == .exited(0))
   }
 
-  /// The process loads nothing any more, and what has changed may be a revocation list.
-  @Test func `under systemd a process that stops serves no new client once a file has changed`() async throws {
+  /// A WebSocket that came in the last second of a restart made an outage of twenty.
+  @Test func `under systemd a client that comes after QUIT and stays keeps no other one waiting`() async throws {
+    let scene = try Scene.ofTest()
+    let systemd = try NotifySocket(scene)
+    let port = try scene.port()
+    let (first, second) = (Flag(), Flag())
+    scene.atEnd { second.raise() }
+    let upstream = try ScriptedUpstream(scene) { wire, _ in
+      try wire.serve { request in
+        (request.target == "/held" ? first : second).wait()
+        try wire.answer("held")
+      }
+    }
+    let daemon = try await Sallyport.start(
+      scene, holding(port, upstream.port), environment: systemd.environment.merging(["FDSTORE": "64"]) { $1 })
+    try await systemd.heard("READY=1")
+    let present = try Wire.dial(port: port)
+    try present.write("GET /held HTTP/1.1\r\nHost: h\r\n\r\n")
+    try await until("the request at the upstream") { upstream.requests("GET") == 1 }
+    daemon.signal(SIGQUIT)
+    try await systemd.heard("STATUS=Draining, and serving new clients meanwhile")
+    let newcomer = try Wire.dial(port: port)
+    try newcomer.write("GET /held/later HTTP/1.1\r\nHost: h\r\n\r\n")
+    try await until("the request at the upstream") { upstream.requests("GET") == 2 }
+    first.raise()
+    let last = try await offPool { (try present.response(), try present.isClosedByPeer()) }
+    #expect(last.0.status == 200 && last.1)
+    // Each waits for a pause at most, and the newcomer still has no answer.
+    for _ in 0..<20 { #expect(try await scene.curl(["http://127.0.0.1:\(port)/"]).status == 200) }
+    #expect(daemon.process.ending == nil)
+    second.raise()
+    #expect(try await offPool { try newcomer.response() }.status == 200)
+    #expect(try await daemon.process.ended() == .exited(0))
+  }
+
+  /// Who was let in may be revoked while the process stops, and so may a client that comes.
+  @Test func `under systemd a process that stops loads a revocation list that has changed`() async throws {
     let scene = try Scene.ofTest(), cast = try Cast(scene)
     let systemd = try NotifySocket(scene)
     let (port, secure) = try (scene.port(), scene.port())
@@ -191,7 +226,13 @@ import Testing
         try wire.answer("held")
       }
     }
-    let server = "server { listen 127.0.0.1:\(secure) ssl; \(Cast.tls) return 204; }"
+    func list(revoking: [IdentityFiles], number: Int) throws {
+      let builder = RevocationListBuilder(revoking: revoking.map(\.certified.certificate), number: number)
+      let path = try scene.write("crl.new", text: builder.pem(signedBy: cast.authority.root))
+      rename(path, scene.path("crl.pem"))
+    }
+    try list(revoking: [], number: 1)
+    let server = "server { listen 127.0.0.1:\(secure) ssl; \(Cast.tls) ssl_crl crl.pem; return 204; }"
     let daemon = try await Sallyport.start(
       scene, holding(port, upstream.port).replacing("http {", with: "http {\n\(server)"),
       environment: systemd.environment.merging(["FDSTORE": "64"]) { $1 })
@@ -201,13 +242,56 @@ import Testing
     try await until("the request at the upstream") { upstream.requests("GET") == 1 }
     daemon.signal(SIGQUIT)
     try await systemd.heard("STATUS=Draining, and serving new clients meanwhile")
-    #expect(try await scene.curl(cast.to(secure) + cast.alice.curl + ["https://localhost/"]).status == 204)
-    try scene.write("ca.pem", text: scene.text("ca.pem") + "\n")
-    try await daemon.logged("changed: ")
-    try await systemd.heard("STATUS=Draining; ")
+    let ask = cast.to(secure) + cast.alice.curl + ["https://localhost:\(secure)/"]
+    #expect(try await scene.curl(ask).status == 204)
+    try list(revoking: [cast.alice], number: 2)
+    try await until("the list to count") { try await scene.curl(ask).status == 400 }
     #expect(daemon.process.ending == nil)
     go.raise()
     #expect(try await offPool { try held.response() }.status == 200)
+    #expect(try await daemon.process.ended() == .exited(0))
+  }
+
+  /// Without GOAWAY, such a client made requests for as long as it wished.
+  @Test(arguments: ["http/1.1", "h2"])
+  func `a client whose handshake is in progress at QUIT gets its answer, and its connection ends`(name: String)
+    async throws
+  {
+    let scene = try Scene.ofTest(), cast = try Cast(scene)
+    let (port, plain) = try (scene.port(), scene.port())
+    let (begun, go) = (Flag(), Flag())
+    let daemon = try await Sallyport.start(
+      scene,
+      configuration(
+        "server { listen 127.0.0.1:\(port) ssl; listen 127.0.0.1:\(plain); http2 on; \(Cast.tls) return 200 hello; }"))
+    let relay = try ScriptedUpstream.holdingRelay(scene, to: port, begun: begun, go: go)
+    async let ends = offPool {
+      let wire = try OpenSSLClient(
+        scene, port: relay.port, name: "localhost", identity: cast.alice, ["-alpn", name]
+      ).wire
+      if name == "h2" {
+        let client = FrameClient(wire)
+        try client.begin()
+        client.send(.get(1, "/"))
+        guard try client.response(on: 1).status == 200 else { return false }
+      } else {
+        try wire.write(Self.request)
+        guard try wire.response()["Connection"]?.lowercased() == "close" else { return false }
+      }
+      return try wire.isClosedByPeer()
+    }
+    try await until("the client's first bytes") { begun.isRaised }
+    try await until("the connection to be taken") {
+      for _ in 0..<8
+      where try await scene.curl(cast.to(port) + cast.alice.curl + ["https://localhost:\(port)/"]).status != 200 {
+        return false
+      }
+      return true
+    }
+    daemon.signal(SIGQUIT)
+    try await daemon.logged("gracefully shutting down")
+    go.raise()
+    #expect(try await ends)
     #expect(try await daemon.process.ended() == .exited(0))
   }
 

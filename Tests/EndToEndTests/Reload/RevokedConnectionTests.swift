@@ -1,4 +1,5 @@
 import Crypto
+import Foundation
 import Glibc
 import TestSupport
 import Testing
@@ -217,6 +218,73 @@ import Testing
     #expect(
       page.value("sallyport_client_requests_cut_total", ["reason": means == .list ? "certificate" : "rule"])
         == Double(Kind.allCases.count))
+  }
+
+  /// An upgrade of the package replaces the process in this way.
+  @Test func `a revoked client loses what it has in progress in a process that was replaced`() async throws {
+    let scene = try Scene.ofTest(), front = try Front(scene)
+    try front.list(revoking: [], number: 1)
+    let daemon = try await Sallyport.start(scene, front.text())
+    let clients = try await offPool {
+      try Kind.allCases.map { kind in
+        (
+          kept: try Client(kind, scene, front.port, front.cast.alice),
+          lost: try Client(kind, scene, front.port, front.bob)
+        )
+      }
+    }
+    daemon.signal(SIGUSR2)
+    try await daemon.logged("of the new binary serves: this one drains")
+    let fresh = try await waiting(for: "the pid file of the new process") {
+      pid_t(scene.text("sallyport.pid").trimmingCharacters(in: .whitespacesAndNewlines))
+        .flatMap { $0 == daemon.process.identifier ? nil : $0 }
+    }
+    scene.atEnd { kill(fresh, SIGKILL) }
+    try front.list(revoking: [front.bob], number: 2)
+    for (_, lost) in clients {
+      let isCut = try await offPool { try lost.isCut() }
+      #expect(isCut, "\(lost.kind)")
+    }
+    front.more.raise()
+    for (kept, _) in clients {
+      let goesOn = try await offPool { try kept.goesOn() }
+      #expect(goesOn, "\(kept.kind)")
+    }
+  }
+
+  /// Whoever waited in the queue of the former socket is served, and so is whoever had begun a handshake.
+  @Test(arguments: [false, true])
+  func `a client whose handshake is in progress while its listen changes to one that covers it is judged by now`(
+    isRevoked: Bool
+  ) async throws {
+    let scene = try Scene.ofTest(), cast = try Cast(scene), port = try scene.port()
+    let (begun, go) = (Flag(), Flag())
+    func list(revoking: [IdentityFiles], number: Int) throws {
+      let builder = RevocationListBuilder(revoking: revoking.map(\.certified.certificate), number: number)
+      try scene.write("crl.pem", text: builder.pem(signedBy: cast.authority.root))
+    }
+    func text(_ listen: String) -> String {
+      configuration(
+        "ssl_reload off; server { listen \(listen)\(port) ssl; \(Cast.tls) ssl_crl crl.pem; return 200 hello; }")
+    }
+    try list(revoking: [], number: 1)
+    let daemon = try await Sallyport.start(scene, text("127.0.0.1:"))
+    let relay = try ScriptedUpstream.holdingRelay(scene, to: port, begun: begun, go: go)
+    async let isServed = offPool {
+      let wire = try OpenSSLClient(scene, port: relay.port, name: "localhost", identity: cast.alice, []).wire
+      try wire.write("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+      return try wire.readToEnd().starts(with: Array("HTTP/1.1 200".utf8))
+    }
+    try await until("the client's first bytes") { begun.isRaised }
+    for _ in 0..<8 {
+      #expect(try await scene.curl(cast.to(port) + cast.alice.curl + ["https://localhost:\(port)/"]).status == 200)
+    }
+    if isRevoked { try list(revoking: [cast.alice], number: 2) }
+    try daemon.rewrite(text(""))
+    daemon.signal(SIGHUP)
+    try await daemon.logged("reconfigured: generation 2")
+    go.raise()
+    #expect(try await isServed != isRevoked)
   }
 
   @Test func `a client whose listen moved is judged by its server block at the new address`() async throws {

@@ -80,7 +80,7 @@ extension Worker {
   }
 
   /// Cuts the connections of a client at once, and returns how many there were.
-  func cut(clientsNamed name: ClientName) -> Int {
+  package func cut(clientsNamed name: ClientName) -> Int {
     let named = sessions.values.filter { $0.facts.clientVerdict?.certificate.map(name.names) ?? false }
     for session in named { session.cut() }
     return named.count

@@ -95,6 +95,18 @@ extension SharedState {
   }
 }
 
+extension SharedState {
+  /// Takes the denials that the process in this one's place has written to the state directory since, and returns the
+  /// clients of the new ones. A file that can't be read changes nothing. Blocks.
+  package func takeDenialsOfSuccessor() -> [ClientName] {
+    guard let entries = try? denials.state?.read() else { return [] }
+    let known = Set(denials.left(unit: 1).map(\.fingerprint)), wall = UInt64(clamping: Int64(time(nil)))
+    return entries.filter { $0.end > wall && !known.contains($0.fingerprint) }.compactMap { entry in
+      denials.deny(entry.fingerprint, seconds: Int(clamping: entry.end &- wall)) ? .fingerprint(entry.fingerprint) : nil
+    }
+  }
+}
+
 extension Worker {
   /// What requests to the API have changed and no `state` keeps: it ends with the process.
   package var forgottenChanges: [String] {

@@ -95,6 +95,24 @@ import Upstream
     #expect(DenialState.entries(Array("\(many)\(hash) 1\n".utf8)) == nil)
   }
 
+  @Test func `a process that was replaced takes what its successor denies from the state directory`() throws {
+    let scene = try Scene.ofTest()
+    let state = DenialState(folder: scene.folder)
+    let (former, successor) = (SharedState(), SharedState())
+    try former.restoreDenials(state)
+    #expect(former.takeDenialsOfSuccessor().isEmpty)
+    let (first, second) = ([UInt8](repeating: 1, count: 32), [UInt8](repeating: 2, count: 32))
+    try successor.restoreDenials(state)
+    for fingerprint in [first, second] {
+      #expect(successor.denials.deny(fingerprint, seconds: 60))
+      try successor.denials.write()
+      #expect(former.takeDenialsOfSuccessor() == [.fingerprint(fingerprint)])
+    }
+    #expect(former.takeDenialsOfSuccessor().isEmpty && former.denials.all().count == 2)
+    try scene.write("denials", text: "nonsense\n")
+    #expect(former.takeDenialsOfSuccessor().isEmpty && former.denials.all().count == 2)
+  }
+
   private func load(_ server: String, _ location: String = "api write=on;") -> LoadedText {
     LoadedText("http { server { listen 127.0.0.1:80; \(server) location /api/ { \(location) } } }")
   }
