@@ -69,8 +69,12 @@ struct CheckCommand: ParsableCommand {
   )
   var running = false
 
-  @Option(help: "With --running: the unix socket that the server of the API listens on.")
-  var socket = "/run/sallyport/api.sock"
+  @Option(
+    help:
+      "With --running: the unix socket that the server of the API listens on. (default: \(Self.usualSocket), if it is there)"
+  )
+  var socket: String?
+  private static let usualSocket = "/run/sallyport/api.sock"
 
   @Option(help: "With --running: the location of the API.")
   var location = "/api"
@@ -129,16 +133,23 @@ struct CheckCommand: ParsableCommand {
 
   private func tellOfRunning() throws {
     var changes = ListenDifference.lines(configuration: path ?? file.likelyPath)
+    // Most configurations have no API.
+    let asksAPI = socket != nil || access(Self.usualSocket, F_OK) == 0
     do throws(APIClient.Fault) {
-      changes += try APIClient(socket: socket, location: location, seconds: 5).changes()
+      if asksAPI {
+        changes += try APIClient(socket: socket ?? Self.usualSocket, location: location, seconds: 5).changes()
+      }
     } catch {
       for change in changes { print(LogEscape.visible(change)) }
       complain("error: \(LogEscape.visible(error.description))")
       throw ExitCode(2)
     }
     for change in changes { print(LogEscape.visible(change)) }
+    if !asksAPI {
+      print("no API was asked: there is no \(Self.usualSocket); name the socket of an API with --socket")
+    }
     if !changes.isEmpty { throw ExitCode(1) }
-    print("nothing is changed by the API")
+    if asksAPI { print("nothing is changed by the API") }
   }
 
   private func compare(from old: String, to path: String) throws {

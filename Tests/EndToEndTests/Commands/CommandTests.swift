@@ -11,6 +11,20 @@ private func lines(_ text: String) -> [String] {
 }
 
 @Suite(.staged) struct `sallyport check` {
+  @Test(.enabled(if: access("/run/sallyport/api.sock", F_OK) != 0, "this machine runs an API there"))
+  func `--running compares the addresses of a process that has no API, and says that none was asked`() async throws {
+    let scene = try Scene.ofTest(), port = try scene.port()
+    let daemon = try await Sallyport.start(scene, configuration("server { listen 127.0.0.1:\(port); return 204; }"))
+    func ask() async throws -> ToolResult {
+      try await scene.run(Sallyport.binary(), ["check", "--running", scene.path("sallyport.conf")])
+    }
+    let same = try await ask()
+    #expect(same.status == 0 && same.text.contains("no API was asked"), "\(same.everything)")
+    try daemon.rewrite(configuration("server { listen 127.0.0.1:\(port); listen 127.0.0.2:\(port); return 204; }"))
+    let other = try await ask()
+    #expect(other.status == 1 && other.text.contains("127.0.0.2:\(port)"), "\(other.everything)")
+  }
+
   /// Copies an example into the scene and makes every file that it names.
   private func stage(_ example: String, _ scene: Scene, _ authority: TestAuthority) async throws -> ToolResult {
     let text = try String(contentsOfFile: "\(checkout)/config/\(example).conf", encoding: .utf8)

@@ -119,6 +119,8 @@ import Testing
     let unit = try String(contentsOfFile: "\(checkout)/deploy/sallyport.service", encoding: .utf8)
     #expect(unit.contains("\nExecStopPost=/bin/sh -c 'if rm %t/sallyport/pause "))
     #expect(unit.contains("\nRuntimeDirectory=sallyport\n"))
+    // The files of unix sockets that systemd's store keeps.
+    #expect(unit.contains("\nRuntimeDirectoryPreserve=restart\n"))
   }
 
   @Test func `credentials come from systemd's folder`() async throws {
