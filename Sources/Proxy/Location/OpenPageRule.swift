@@ -16,7 +16,8 @@ enum OpenPageRule {
   private static func isGuarded(_ scope: Scope) -> Bool {
     if scope.demandsCertificate || scope.isInternal { return true }
     if !ClientAccess.allowing(scope).all.isEmpty { return true }
-    if Features.ofHTTPLocation.contains(where: { $0.guardingLine(scope) != nil }) { return true }
+    let isOpenToAll = SatisfyAny.isOn(scope) && Access.admitsEverybody(scope)
+    if !isOpenToAll, Features.ofHTTPLocation.contains(where: { $0.guardingLine(scope) != nil }) { return true }
     var level: Scope? = scope
     while let next = level {
       if !next.own("if").isEmpty { return true }

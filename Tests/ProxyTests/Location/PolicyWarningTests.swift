@@ -143,6 +143,7 @@ import Testing
       "location /x/ { internal; \(line) }", "location /x/ { if ($arg_a) { return 403; } \(line) }",
     ] { #expect(server(guarded) == [], "\(guarded)") }
     for open in [
+      "location /x/ { satisfy any; allow all; auth_basic a; auth_basic_user_file u; \(line) }",
       "location /x/ { allow all; deny all; \(line) }",
       "location /x/ { allow 10.0.0.0/8; allow all; deny all; \(line) }",
       "auth_basic a; auth_basic_user_file u; location /x/ { auth_basic off; \(line) }",
@@ -198,9 +199,16 @@ import Testing
   }
 
   /// gixy's class `alias_traversal`.
-  @Test func `an alias with a slash below a location without one`() {
+  @Test func `an alias, or its location, without a slash at its end`() {
     #expect(server("location /a { alias /srv/a/; }").count == 1)
-    #expect(server("location /a/ { alias /srv/a/; }") == [])
+    #expect(
+      server("location /a { alias /srv/b; }") == [
+        "location \"/a\" also matches \"/a-old/x\", which is the file \"/srv/b-old/x\""
+      ])
+    for lines in [
+      "location /a/ { alias /srv/a/; }", "location /robots.txt { alias /srv/robots.txt; }",
+      "location = /a { alias /srv/a; }",
+    ] { #expect(server(lines) == [], "\(lines)") }
     #expect(LoadedText.server("location /a/ { alias /srv/a; }").errors.count == 1)
   }
 }

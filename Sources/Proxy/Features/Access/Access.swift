@@ -57,10 +57,15 @@ package struct Access: LocationFeature {
       lines.allSatisfy({ $0.name == allow && $0.text(0) != "all" })
     else { return }
     let others = Features.ofHTTPLocation.compactMap { $0.guardingLine(scope) }
-    if SatisfyAny.read(level, &builder) != nil, !others.isEmpty { return }
+    if SatisfyAny.isOn(scope), !others.isEmpty { return }
     builder.warning(
       last.location, "\"allow\" without \"deny\" keeps nobody out: every other address gets in, too",
       hint: "write \"deny all;\" after it")
+  }
+
+  /// Whether every address is allowed by name, and none denied before it. With `satisfy any` no password is asked for then.
+  static func admitsEverybody(_ scope: Scope) -> Bool {
+    scope.list(allow, deny).first { $0.name == deny || $0.text(0) == "all" }?.name == allow
   }
 
   /// Whether addresses decide who gets in at a level.
@@ -125,8 +130,10 @@ struct SatisfyAny: LocationFeature {
   ]
 
   static func read(_ level: Level, _ builder: inout SettingsBuilder) -> SatisfyAny? {
-    level.scope.text(name)?.lowercased() == "any" ? SatisfyAny() : nil
+    isOn(level.scope) ? SatisfyAny() : nil
   }
+
+  static func isOn(_ scope: Scope) -> Bool { scope.text(name)?.lowercased() == "any" }
 
   func compile(_ parts: inout LocationParts, _ makers: LiveMakers) { parts.steps.satisfy = .any }
 

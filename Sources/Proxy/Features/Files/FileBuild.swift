@@ -79,9 +79,19 @@ extension SettingsBuilder {
           line.place(0),
           "\"alias\" has a slash at its end, but location \"\(spelling)\" has none: it also matches \"\(spelling)…\"",
           hint: "location \(spelling)/ { … }")
+      } else if path.last != 0x2F, Self.mayBeFolder(spelling), !line.text(0).contains("$") {
+        warning(
+          line.place(0),
+          "location \"\(spelling)\" also matches \"\(spelling)-old/x\", which is the file \"\(line.text(0))-old/x\"",
+          hint: "location \(spelling)/ { alias \(line.text(0))/; }")
       }
       return place(line, .alias(prefix: path.count))
     }
+  }
+
+  /// A name with an ending is one of a file.
+  private static func mayBeFolder(_ path: String) -> Bool {
+    !(path.split(separator: "/").last ?? "").contains(".")
   }
 
   private mutating func place(_ line: Directive, _ kind: FileRoot.Kind) -> FileRoot? {
