@@ -357,7 +357,9 @@ import Testing
     #expect(!mounts.isEmpty)
     for mount in mounts {
       let (source, target) = (mount[0].dropFirst(2), mount[1])
-      #expect(access("\(checkout)/deploy/\(source)", R_OK) == 0, "\(source) is not in deploy/")
+      // The head of the file makes the folder of the CA.
+      let isMade = source == "compose-ca"
+      #expect(isMade || access("\(checkout)/deploy/\(source)", R_OK) == 0, "\(source) is not in deploy/")
       #expect(
         !mounts.contains { target.hasPrefix($0[1] + "/") && $0.last == "ro" }, "\(target) is inside another mount")
     }
@@ -373,7 +375,21 @@ import Testing
       let made = try await scene.run(Sallyport.binary(), arguments)
       #expect(made.status == 0, "\(made.everything)")
     }
-    for name in ["ca.crt", "crl.pem"] { try scene.write("compose/\(name)", scene.bytes("compose-ca/\(name)")) }
+    try scene.write("compose/ca.crt", scene.bytes("compose-ca/ca.crt"))
+    // What keeps the list from its end: once here, and for ever there.
+    for (path, begin) in [("compose.yaml", "command: ["), ("kubernetes/client-ca.yaml", "args: [")] {
+      let all = try file("deploy/\(path)").split(separator: "\n").map { $0.trimmingCharacters(in: .whitespaces) }
+      let line = try #require(all.first { $0.hasPrefix("\(begin)ca, upkeep, ") }, "\(path)")
+      let words = line.dropFirst(begin.utf8.count).dropLast().split(separator: ", ").map(String.init)
+      let once = words.firstIndex(of: "--every").map { Array(words[..<$0]) } ?? words
+      let here = once.map {
+        $0.replacing("/tls", with: "compose").replacing("/list", with: "compose").replacing("/ca", with: "compose-ca")
+      }
+      unlink(scene.path("compose/crl.pem"))
+      let kept = try await scene.run(Sallyport.binary(), here)
+      #expect(
+        kept.status == 0 && scene.text("compose/crl.pem") == scene.text("compose-ca/crl.pem"), "\(kept.everything)")
+    }
     let check = try await scene.check(file("deploy/compose/sallyport.conf"), name: "compose/sallyport.conf")
     #expect(check.status == 0 && !check.text.contains("warning:"), "\(check.text)")
   }
