@@ -64,9 +64,9 @@ import Testing
     let here = FileManager.default.currentDirectoryPath
     let text = "events {} http { server { listen 80; root site; location /i/ { alias icons/; } } }"
     let (settings, found) = Configuration.load(text: text, fileName: file)
-    let roots = try #require(settings, "\(found)").http.everyLocation.compactMap {
-      $0.settings[FileSettings.self]?.root
-    }
+    let loaded = try #require(settings, "\(found)")
+    let server = try #require(loaded.http.servers.first)
+    let roots = server.root.withNested.compactMap { $0[FileSettings.self]?.root }
     let folder = "\(here)/\(file.dropLast("x.conf".count))"
     #expect(Set(roots.map { String(decoding: $0.folder, as: UTF8.self) }) == [folder + "site", folder + "icons/"])
   }
