@@ -96,7 +96,8 @@ import Upstream
   }
 
   @Test func `a process that was replaced takes what its successor denies from the state directory`() throws {
-    let scene = try Scene.ofTest()
+    let scene = try Scene()
+    defer { scene.end() }
     let state = DenialState(folder: scene.folder)
     let (former, successor) = (SharedState(), SharedState())
     try former.restoreDenials(state)
