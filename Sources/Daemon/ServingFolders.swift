@@ -66,12 +66,17 @@ enum ServingFolders {
       hint: "client_body_temp_path names a folder that exists, or one that can be made in a folder that exists")
   }
 
-  /// Makes a folder with mode 0700. One that root made for itself and left empty becomes the user's, too.
+  /// Makes a folder with mode 0700. One that root made for itself and left empty becomes the user's, too, unless a link led
+  /// to it: whoever can write beside the link chooses its target.
   private static func make(_ folder: String, for main: MainSettings) -> Fault? {
     let isNew = mkdir(folder, 0o700) == 0
     if !isNew, errno != EEXIST { return Fault("mkdir", errno) }
-    let descriptor = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC | (isNew ? O_NOFOLLOW : 0))
-    guard descriptor >= 0 else { return errno == ENOTDIR ? Fault("open", errno) : nil }
+    let descriptor = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW)
+    guard descriptor >= 0 else {
+      var status = stat()
+      let isFolder = stat(folder, &status) != 0 || status.st_mode & S_IFMT == S_IFDIR
+      return isFolder ? nil : Fault("open", ENOTDIR)
+    }
     defer { close(descriptor) }
     guard geteuid() == 0, let account = getpwnam(main.servingUser)?.pointee, account.pw_uid != 0,
       isNew || isEmptyOfRootAlone(descriptor)
