@@ -106,7 +106,7 @@ import Testing
     #expect(state.phase == .serving)
     #expect(state.replacementAsked() == .replace)
     #expect(state.replacementServes() == .drain)
-    #expect(state.phase == .draining)
+    #expect(state.phase == .draining(.nothing))
     #expect(state.replacementAsked() == .none)
   }
 
