@@ -58,6 +58,8 @@ struct ChosenTargetRule {
   private mutating func firstChosen(in parts: [Template.Part]) -> Template.Part? {
     for (index, part) in parts.enumerated() {
       guard case .variable(let variable) = part else { continue }
+      // A path begins with a slash, which ends the name of the server.
+      if index > 0, [.simple(.uri), .simple(.document_uri), .simple(.request_uri)].contains(variable) { return nil }
       // A domain behind it is one that only a path can cut off.
       var hasDomain = false
       if index + 1 < parts.count, case .literal(let bytes) = parts[index + 1] {
