@@ -9,7 +9,7 @@ import Testing
       let result = ReloadResult(number: 3, state: .refused, words: words)
       let read = try #require(ReloadResult(result.line))
       #expect(read.number == 3 && read.state == .refused)
-      #expect(read.words == words.split(separator: "\n", omittingEmptySubsequences: false).joined(separator: " "))
+      #expect(read.words == words.split(separator: "\n", omittingEmptySubsequences: false).joined(separator: "; "))
     }
     for line in ["", "x", "1", "1 done", "x done y", "1 gone y", "99999999999999999999 done y"] {
       #expect(ReloadResult(line) == nil, "\(line)")

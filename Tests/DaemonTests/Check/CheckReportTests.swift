@@ -20,7 +20,7 @@ import Testing
     #expect(lines.first?.hasPrefix("\(path):3:11: error: ") == true, "\(lines)")
     #expect(lines.dropFirst().first == "     server { lisen 1; }", "\(lines)")
     #expect(lines.dropFirst(2).first == "              ^", "\(lines)")
-    #expect(!report.isValid && lines.last == "configuration \(path) is not valid: 1 error")
+    #expect(!report.isValid && lines.last == "configuration \(path) is not valid: 1 error, 1 warning")
     let coloured = report.lines(isColoured: true)
     #expect(coloured.first?.contains("\u{1B}[31;1merror\u{1B}[0m: ") == true)
     #expect(!lines.contains { $0.contains("\u{1B}") })

@@ -305,7 +305,9 @@ import Testing
     }
   }
 
-  @Test func `names that are not known here are warnings, missing files are errors`() throws {
+  @Test func `names that are not known here and missing files are errors, and files alone are judged without names`()
+    throws
+  {
     try withScene { scene in
       let path = try scene.write(
         "test.conf",
@@ -315,9 +317,10 @@ import Testing
           location / { proxy_pass http://no-such-host.invalid; } } }
           """)
       let check = Check(path)
-      #expect(check.count(.error) == 1)
-      #expect(check.diagnostics.contains { $0.severity == .warning && $0.message.contains("no-such-host.invalid") })
+      #expect(check.diagnostics.contains { $0.severity == .error && $0.message.contains("missing.pem") })
+      #expect(check.diagnostics.contains { $0.severity == .error && $0.message.contains("no-such-host.invalid") })
       #expect(!check.policy.isEmpty)
+      #expect(Check(path, .files).count(.error) == 1)
     }
   }
 
