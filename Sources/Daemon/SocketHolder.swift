@@ -110,18 +110,22 @@ package struct SocketHolder: Sendable, Hashable {
   /// Connections are in the tables, too: after so many lines, the holder stays unknown.
   private static let mostLines = 200_000
 
-  /// The first process that has the socket open, and that this user may look at.
+  /// The first process that has the socket open, and that this user may look at. systemd has it beside the service whose
+  /// socket it keeps in its store, so another process goes before process 1.
   private static func process(having inode: UInt64) -> Process? {
     let target = "socket:[\(inode)]"
+    var ofFirst: Process?
     for name in names(in: "/proc") {
       guard let identifier = Int32(name) else { continue }
       let folder = "/proc/\(name)/fd"
       guard names(in: folder).contains(where: { link("\(folder)/\($0)") == target }) else { continue }
       // A process chooses its name, and this one is printed.
       let said = lines(of: "/proc/\(name)/comm").first?.trimmed ?? "?"
-      return Process(identifier: identifier, name: LogEscape.visible(said))
+      let process = Process(identifier: identifier, name: LogEscape.visible(said))
+      if identifier != 1 { return process }
+      ofFirst = process
     }
-    return nil
+    return ofFirst
   }
 
   private static func names(in folder: String) -> [String] {

@@ -205,7 +205,8 @@ struct CertifiedKeyTests {
   @Test func `a key where the certificate should be, and the other way round, is said`() throws {
     let certificate = try scratch.file("c", text: bundle)
     let key = try scratch.file("k", text: keyText)
-    #expect(fault(key, certificate).contains("holds no certificate but PEM of private key"))
+    #expect(fault(key, certificate).contains("the two files are swapped"))
+    #expect(fault(key, key).contains("holds no certificate but PEM of private key"))
     #expect(fault(certificate, certificate).contains("holds no private key but PEM of certificate"))
     // By the word that says it there: an option, or a directive.
     #expect(fault(certificate).contains("--key FILE") && !fault(certificate).contains("ssl_"))

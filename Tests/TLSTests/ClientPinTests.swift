@@ -127,7 +127,7 @@ import Testing
     let stranger = try cast.strangers.client()
     for pins in try [keys(stranger), files(stranger), digests(stranger)] {
       let block = try cast.block(.on, pins: pins)
-      #expect(try await meet(Blocks(block), cast.client(stranger)).verdict.short == "refused 20")
+      #expect(try await meet(Blocks(block), cast.client(stranger)).verdict.short == "refused 21")
       let lax = try Blocks(cast.block(.optionalNoCA, pins: pins))
       #expect(try await meet(lax, cast.client(stranger)).verdict.short == "unverified")
       #expect(try await meet(lax, cast.client(cast.strangers.client())).verdict.short == "refused 50")
@@ -243,7 +243,7 @@ import Testing
       (alone(keys(pinned, other)), true, "pinned"), (alone(keys(other)), true, "refused 50"),
       (alone(keys(other), rejection: .handshake), false, "refused 50"), (alone(files(pinned)), true, "verified"),
       (cast.block(.on), true, "verified"), (cast.block(.on, pins: keys(other)), true, "refused 50"),
-      (cast.block(.on, authorities: [cast.strangers.root.certificate], pins: keys(pinned)), true, "refused 20"),
+      (cast.block(.on, authorities: [cast.strangers.root.certificate], pins: keys(pinned)), true, "refused 21"),
     ] {
       let met = try await meet(before, client, moving: Blocks(next))
       #expect(met.isMoved == isLetIn && met.verdict.short == verdict)
@@ -311,7 +311,7 @@ import Testing
     (old.notBefore, old.notAfter) = (1_000_000_000, 1_100_000_000)
     #expect(try await verdict(old.signed(by: cast.clients.root, key: .generate()), .any) == ["refused 10"])
     let stranger = try cast.strangers.client(.serverAuthOnly)
-    #expect(try await verdict(stranger, .any) == ["refused 20"])
+    #expect(try await verdict(stranger, .any) == ["refused 21"])
     #expect(try await verdict(stranger, .any, .optionalNoCA) == ["unverified"], "and never verified")
     #expect(try await verdict(stranger, .client, .optionalNoCA) == ["refused 26"])
     let selfSigned = try CertificateBuilder(commonName: "self", .leaf([.serverAuth])).selfSigned(key: .generate())
@@ -354,7 +354,7 @@ import Testing
     let block = try cast.block(.on, rejection: rejection, revocations: lists)
     for (identity, issuer, code) in try [
       (cast.clients.client(.serverAuthOnly), "CN=Clients Root" as String?, 26),
-      (cast.strangers.client(.serverAuthOnly), nil, 20), (old.signed(by: cast.clients.root, key: .generate()), nil, 10),
+      (cast.strangers.client(.serverAuthOnly), nil, 21), (old.signed(by: cast.clients.root, key: .generate()), nil, 10),
       (mute.signed(by: cast.clients.root, key: .generate(.rsa(bits: 2048))), nil, 26), (revoked, nil, 23),
       (cast.clients.client(), nil, 0),
     ] {

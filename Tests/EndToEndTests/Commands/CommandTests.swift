@@ -155,7 +155,7 @@ private func lines(_ text: String) -> [String] {
       #expect(block.contains(words), "\(place) \(words)")
     }
     #expect(result.text.contains("hint: "))
-    #expect(said.last == "configuration \(path) is not valid: 6 errors")
+    #expect(said.last == "configuration \(path) is not valid: 6 errors, 2 warnings")
     // A start refuses the same things in the same words.
     let start = try await scene.sallyport("run", "--config", path)
     #expect(start.status == 78)
@@ -233,7 +233,8 @@ private func lines(_ text: String) -> [String] {
       return (result.status, try #require(object, "\(result.everything)"))
     }
     let port = try scene.port()
-    let server = "listen 127.0.0.1:\(port) ssl; \(Cast.tls) location /a { return 204; }"
+    let locations = "location /a { return 204; } location /b { proxy_pass http://127.0.0.1:9; }"
+    let server = "listen 127.0.0.1:\(port) ssl; \(Cast.tls) \(locations)"
     try scene.write("old.conf", text: "events {} http { server { \(server) } }")
     try scene.write("new.conf", text: "events {} http { server { \(server.replacing(" on;", with: " optional;")) } }")
     let (status, checked) = try await json()
@@ -242,8 +243,8 @@ private func lines(_ text: String) -> [String] {
     #expect(status == 0 && servers.first?["line"] as? Int == 1)
     #expect(
       rules.contains { $0["label"] as? String == "clients" && ($0["text"] as? String ?? "").contains("optional") })
-    let locations = try #require(servers.first?["locations"] as? [[String: Any]])
-    #expect(locations.map { $0["name"] as? String } == ["/a"])
+    let judged = try #require(servers.first?["locations"] as? [[String: Any]])
+    #expect(judged.map { $0["name"] as? String } == ["/b"])
     let told = try await json("--explain", "GET https://127.0.0.1:\(port)/a")
     #expect(told.status == 0 && told.object["status"] as? Int == 204, "\(told.object)")
     let steps = try #require(told.object["steps"] as? [[String: Any]])

@@ -30,7 +30,9 @@ import Testing
         words = words.dropFirst()
       }
       let page = try await help(path)
-      if !Self.commands(in: page).isEmpty, let word = words.first, !word.hasPrefix("-"), word.first?.isLowercase == true
+      if !Self.commands(in: page).isEmpty, let word = words.first, !word.hasPrefix("-"),
+        word.first?.isLowercase == true,
+        word != "help"
       {
         Issue.record("\(line): there is no command \"\((path + [word]).joined(separator: " "))\"")
       }

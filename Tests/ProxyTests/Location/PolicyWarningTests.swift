@@ -90,7 +90,10 @@ import Testing
       ("location / { proxy_pass http://$host; }", "$host"),
       ("location ~ ^/p/(.*)$ { proxy_pass http://$1; }", "$1"),
       ("location ~ ^/p/(.*)/(.*)$ { set $to $1; proxy_pass http://$to/$2; }", "$to"),
-      ("location ~ ^/p/(https?)/(.*?)/ { set $kind $1; set $to $2; proxy_pass $kind://$to/; }", "$to"),
+      (
+        "location ~ ^/p/(http)/(.*?)/ { proxy_ssl_verify off; set $kind $1; set $to $2; proxy_pass $kind://$to/; }",
+        "$to"
+      ),
       ("location / { proxy_pass http://app${arg_a}.test; }", "$arg_a"),
       ("location / { proxy_pass http://$of; }", "$of"),
       ("location ~ ^/p/(?<to>[^/]+)/ { proxy_pass http://$to.example.com; }", "$to"),
@@ -177,7 +180,8 @@ import Testing
     // `path_readings` looks up paths with fewer slashes, unless it is told not to.
     #expect(server("merge_slashes off; \(rules)") == [])
     #expect(server("path_readings off; \(rules)") == [])
-    #expect(server("merge_slashes off; path_readings off; deny 10.0.0.1; location /a { return 204; }") == [])
+    let same = "deny 10.0.0.1; location /a { proxy_pass http://127.0.0.1:1; }"
+    #expect(server("merge_slashes off; path_readings off; \(same)") == [])
   }
 
   @Test func `a folder with files that are for nobody`() {

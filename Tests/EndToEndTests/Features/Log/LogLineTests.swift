@@ -30,7 +30,8 @@ import Testing
     let scene = try Scene.ofTest()
     let upstream = try ScriptedUpstream.echo(scene)
     let proxy = try await PlainProxy(scene, to: upstream.port, http: "client_header_timeout 300ms;")
-    for (head, request) in [("GET /who HT", "-"), ("GET /known HTTP/1.1\r\nHost: h\r\n", "GET /known HTTP/1.1")] {
+    for head in ["GET /who HT", "GET /known HTTP/1.1\r\nHost: h\r\n"] {
+      let request = head.prefix { $0 != "\r\n" }
       let answer = try await proxy.talk { wire in
         try wire.write(head)
         return try wire.response().status
