@@ -44,7 +44,7 @@ struct RequestLine {
     return RequestLine(methodEnd: methodEnd, method: method, target: target, version: version, end: end)
   }
 
-  /// Reads what a line says that was refused: its method, and its target if that is whole. `end`: where the line ends, or
+  /// Reads what a line says that was refused: its method, and its target and version if they are whole. `end`: where the line ends, or
   /// where its bytes end if it is not whole.
   static func readKnown(_ base: UnsafeRawPointer, _ end: Int, isWhole: Bool, _ parsed: inout RequestHead.Parsed) {
     var at = 0
@@ -60,6 +60,11 @@ struct RequestLine {
       let target = try? RequestTarget.parse(base, start, question: question, at)
     else { return }
     parsed.target = target
+    guard at < end, let (version, versionEnd) = try? HTTPVersion.read(base, at + 1, end), versionEnd == end else {
+      return
+    }
+    parsed.version = version
+    parsed.isVersionKnown = true
   }
 
   private static func methodFault(_ byte: UInt8) -> HeadError {
