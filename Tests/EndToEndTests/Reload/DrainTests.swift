@@ -275,6 +275,8 @@ import Testing
         try client.begin()
         client.send(.get(1, "/"))
         guard try client.response(on: 1).status == 200 else { return false }
+        while try client.next() != nil {}
+        return true
       } else {
         try wire.write(Self.request)
         guard try wire.response()["Connection"]?.lowercased() == "close" else { return false }
