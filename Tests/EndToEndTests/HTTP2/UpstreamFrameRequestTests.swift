@@ -57,7 +57,8 @@ import Testing
     #expect(try await proxy.curl("/").status == 200)
     #expect(try await proxy.curl("/none").status == 200)
     let requests = upstream.requests
-    #expect(requests.map { $0[":authority"] } == ["framed", "framed"] && requests.map { $0["te"] } == ["trailers", nil])
+    #expect(
+      requests.map { $0[":authority"] } == ["framed", "framed"] && requests.map { $0["te"] } == ["trailers", nil])
   }
 
   @Test func `has its length where that is known, and ends where no body follows`() async throws {
