@@ -38,7 +38,12 @@ import Testing
         events {} http { access_log off; \(NginxUpstream.temporaryPaths(in: scene.folder)) \(text(theirs, nginx)) }
         """)
     let twin = try ChildProcess("nginx", ["-c", scene.path("twin.conf")], in: scene.folder, output: nil, errors: nil)
-    scene.atEnd { twin.stop() }
+    scene.atEnd {
+      // A master that is killed leaves its worker behind.
+      twin.signal(SIGTERM)
+      for _ in 0..<5000 where twin.ending == nil { usleep(1000) }
+      twin.stop()
+    }
     let checked = try scene.write("checked.conf", text: configuration(text(ours, port)))
     let check = try await scene.sallyport("check", "--config", checked)
     #expect(check.status == 0 && !check.text.contains("no file can be made"), "\(check.text)")
