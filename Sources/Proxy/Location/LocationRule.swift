@@ -24,7 +24,7 @@ enum LocationRule {
   /// Warns of a location without content, where nginx would serve a file.
   static func doesNothing(_ scope: Scope, at place: SourceLocation) -> Diagnostic? {
     guard Features.contents(of: .http).allSatisfy({ $0.line(in: scope) == nil }), !Access.denies(scope),
-      !Rewrite.decides(scope), scope.own("location").isEmpty
+      !scope.isInternal, !Rewrite.decides(scope), scope.own("location").isEmpty
     else { return nil }
     return Diagnostic(
       .warning, at: place, "this location responds to every request with 404",
@@ -34,14 +34,15 @@ enum LocationRule {
   /// Warns of access rules that `return` bypasses: nginx runs the rewrite phase (`return`) before the access phase.
   ///
   /// Access rules in the same level as the `return` have no effect at all. Inherited rules may be meant for other
-  /// locations, so for them the rule warns only of a response with content (a status below 300).
+  /// locations, so for them the rule warns only of a response with content (a status below 300). A refusal for everybody
+  /// is what `deny` beside it wants.
   static func returnsBeforeAccess(_ scope: Scope) -> [Diagnostic] {
     guard let answer = Rewrite.response(scope) else { return [] }
     let status = Quantity.number(answer.text(0)) ?? 302
     return Features.ofHTTPLocation.compactMap { $0.guardingLine(scope) }.compactMap { judge in
       let line = judge.line
       let isOwn = scope.own(line.name).contains { $0.location == line.location }
-      guard isOwn || status < 300 else { return nil }
+      guard isOwn && !(status >= 400 && line.name == Access.deny) || status < 300 else { return nil }
       return Diagnostic(
         .warning, at: answer.location,
         "\"return\" answers before \"\(line.name)\" \(judge.act): every client gets this response, as in nginx",

@@ -132,6 +132,11 @@ import Testing
     #expect(server(rules, http: "set_real_ip_from ::/0;") == words)
     #expect(server(rules, http: "set_real_ip_from 10.0.0.0/8;") == [])
     #expect(server("location / { proxy_pass http://127.0.0.1:1; }", http: "set_real_ip_from 0.0.0.0/0;") == [])
+    // Nobody's address decides there.
+    for lines in [
+      "location ~ /\\.ht { deny all; } location / { proxy_pass http://127.0.0.1:1; }",
+      "location /x { deny all; return 403; }", "location ^~ /kept/ { internal; }",
+    ] { #expect(server(lines, http: "set_real_ip_from 0.0.0.0/0;") == [], "\(lines)") }
   }
 
   @Test(arguments: [
@@ -198,7 +203,8 @@ import Testing
         == words("root /srv/www", "the key \"/srv/www/tls/s.key\", too"))
     for lines in [
       "location / { root /var/www; }", "location = /favicon.ico { root /etc; }", "location / { root /etc/html; }",
-      "location /a/ { alias /srv/$host/; }",
+      "location /a/ { alias /srv/$host/; }", "location /munin/ { root /var; }",
+      "location /.well-known/acme-challenge/ { root /etc/letsencrypt; }",
     ] { #expect(server(lines) == [], "\(lines)") }
   }
 
@@ -211,7 +217,7 @@ import Testing
       ])
     for lines in [
       "location /a/ { alias /srv/a/; }", "location /robots.txt { alias /srv/robots.txt; }",
-      "location = /a { alias /srv/a; }",
+      "location = /a { alias /srv/a; }", "location /robots { alias /srv/robots.txt; }",
     ] { #expect(server(lines) == [], "\(lines)") }
     #expect(LoadedText.server("location /a/ { alias /srv/a; }").errors.count == 1)
   }

@@ -15,7 +15,7 @@ package struct Access: LocationFeature {
   static let kinds: Set<TrafficKind> = [.http, .stream]
   private static let levels = DirectiveContexts.everyHTTP
   private static let allow = "allow"
-  private static let deny = "deny"
+  static let deny = "deny"
 
   static let directives: [DirectiveEntry] = [
     .list(
@@ -54,7 +54,7 @@ package struct Access: LocationFeature {
   static func judge(_ level: Level, _ builder: inout SettingsBuilder) {
     let scope = level.scope, lines = scope.list(allow, deny)
     guard let last = lines.last, scope.own(allow).contains(where: { $0.location == last.location }),
-      lines.allSatisfy({ $0.name == allow && $0.text(0) != "all" })
+      lines.allSatisfy({ $0.name == allow && $0.text(0) != "all" && !$0.text(0).hasSuffix("/0") }), !scope.isInternal
     else { return }
     let others = Features.ofHTTPLocation.compactMap { $0.guardingLine(scope) }
     if SatisfyAny.isOn(scope), !others.isEmpty { return }
@@ -68,8 +68,8 @@ package struct Access: LocationFeature {
     scope.list(allow, deny).first { $0.name == deny || $0.text(0) == "all" }?.name == allow
   }
 
-  /// Whether addresses decide who gets in at a level.
-  static func decides(_ scope: Scope) -> Bool { !scope.list(allow, deny).isEmpty }
+  /// Whether the address decides who gets in at a level, not only that nobody or everybody does.
+  static func decides(_ scope: Scope) -> Bool { scope.list(allow, deny).contains { $0.text(0) != "all" } }
 
   /// Whether the level itself denies addresses.
   static func denies(_ scope: Scope) -> Bool { !scope.own(deny).isEmpty }

@@ -79,7 +79,9 @@ extension SettingsBuilder {
           line.place(0),
           "\"alias\" has a slash at its end, but location \"\(spelling)\" has none: it also matches \"\(spelling)…\"",
           hint: "location \(spelling)/ { … }")
-      } else if path.last != 0x2F, Self.mayBeFolder(spelling), !line.text(0).contains("$") {
+      } else if path.last != 0x2F, Self.mayBeFolder(spelling), Self.mayBeFolder(line.text(0)),
+        !line.text(0).contains("$")
+      {
         warning(
           line.place(0),
           "location \"\(spelling)\" also matches \"\(spelling)-old/x\", which is the file \"\(line.text(0))-old/x\"",

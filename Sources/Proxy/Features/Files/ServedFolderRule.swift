@@ -18,12 +18,25 @@ enum ServedFolderRule {
     if case .server = level, lines.isEmpty { lines = scope.list("root") }
     for line in lines {
       let fixed = line.text(0).prefix { $0 != "$" }
-      guard let folder = Self.folder(String(fixed), isWhole: fixed == line.text(0), builder.folder),
+      // Of a folder that variables name nothing is known.
+      guard !fixed.isEmpty,
+        let folder = Self.folder(
+          String(fixed) + (line.name == "root" ? Self.place(of: level.match) : ""), isWhole: fixed == line.text(0),
+          builder.folder),
         let reason = Self.reason(folder, scope, builder.folder)
       else { continue }
       builder.warning(
         line.place(0), "\"\(line.name) \(line.text(0))\" serves \(reason)",
         hint: "name a folder that holds only what clients may read")
+    }
+  }
+
+  /// The part of the folder that `root` adds in a location: the folders of its prefix.
+  private static func place(of match: LocationMatch) -> String {
+    switch match {
+    case .prefix(let path), .prefixNoRegex(let path):
+      String(decoding: path.prefix((path.lastIndex(of: UInt8(ascii: "/")) ?? -1) + 1), as: UTF8.self)
+    default: ""
     }
   }
 

@@ -20,7 +20,7 @@ private let gatewaySuffixes = """
   cache_revalidate cache_use_stale cache_valid connect_timeout force_ranges hide_header ignore_client_abort ignore_headers
   intercept_errors limit_rate max_temp_file_size next_upstream next_upstream_timeout next_upstream_tries no_cache param
   pass pass_header pass_request_body pass_request_headers read_timeout request_buffering request_dynamic send_timeout
-  socket_keepalive store store_access temp_file_write_size temp_path
+  socket_keepalive store store_access temp_file_write_size
   """
 private let gatewayTLSSuffixes = """
   ssl_certificate ssl_certificate_cache ssl_certificate_key ssl_ciphers ssl_conf_command ssl_crl ssl_key_log ssl_name

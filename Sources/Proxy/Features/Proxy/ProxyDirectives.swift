@@ -1,6 +1,7 @@
 package import Language
 
 private let levels = DirectiveContexts.everyHTTP
+private let ofAnotherProtocol = "sallyport speaks no such protocol to upstreams"
 private let both = levels.union(.everyStream)
 
 /// The upstream side of a location (nginx: ngx_http_proxy_module).
@@ -154,6 +155,9 @@ package let proxyDirectives: [DirectiveEntry] = [
   .inert("proxy_max_temp_file_size", levels, because: "responses are never written to disk").withoutGRPC,
   .inert("proxy_temp_file_write_size", levels, because: "responses are never written to disk").withoutGRPC,
   .inert("proxy_temp_path", levels, because: "responses are never written to disk").withoutGRPC,
+  .inert("fastcgi_temp_path", levels, because: ofAnotherProtocol).withoutGRPC,
+  .inert("scgi_temp_path", levels, because: ofAnotherProtocol).withoutGRPC,
+  .inert("uwsgi_temp_path", levels, because: ofAnotherProtocol).withoutGRPC,
   .inert("proxy_headers_hash_bucket_size", levels, because: "fields are not kept in a hash of fixed size").withoutGRPC,
   .inert("proxy_headers_hash_max_size", levels, because: "fields are not kept in a hash of fixed size").withoutGRPC,
   .inert("proxy_send_lowat", levels, because: "it has no meaning on Linux").withoutGRPC,

