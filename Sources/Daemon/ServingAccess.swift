@@ -13,8 +13,8 @@ import TLS
 /// opens the same files again: those that it can't open keep their content. And each request opens some files.
 enum ServingAccess {
   /// Checks a configuration that root has just loaded. Empty when no privileges were dropped or every file can be read.
-  /// `missing`: files that root did not find either, of which an error tells, and folders that a start makes. `refusal`: why `PrivilegedOpener` would not
-  /// open something; nil if it would.
+  /// `missing`: files that root did not find either, of which an error tells, and folders that a start makes. `refusal`: why
+  /// `PrivilegedOpener` would not open something; nil if it would.
   static func warnings(
     _ settings: Settings, configuration source: ConfigurationSource, sharing shared: SharedState,
     besides missing: Set<String> = [], refusal: (OpenerRequest) -> OpenerRefusal?

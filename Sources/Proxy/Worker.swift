@@ -111,6 +111,8 @@ public final class Worker {
   public func serve(
     _ generation: Generation, sockets: [ListenerSocket], patience: Int = 0, failed: (SocketError) -> Void
   ) {
+    // It has closed its last generation.
+    if isDraining, sessions.isEmpty, mirrors.isEmpty { return }
     let old = live
     spans?.flush()
     spans = generation.http.spanExport.map { SpanBuffer($0, shared.spans) }
