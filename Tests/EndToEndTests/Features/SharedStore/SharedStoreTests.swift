@@ -452,7 +452,9 @@ struct `State that machines share` {
     let scene = try Scene.ofTest()
     let main = try await StoreServer(scene)
     let replica = try await StoreServer(scene, options: ["--replicaof", "127.0.0.1", "\(main.port)"])
-    let cluster = try await StoreServer(scene, options: ["--cluster-enabled", "yes"])
+    // Without cluster-port its bus takes the port 10,000 above, which may be somebody's outgoing connection.
+    let cluster = try await StoreServer(
+      scene, options: ["--cluster-enabled", "yes", "--cluster-port", "\(scene.port())"])
     let port = try scene.port(), other = try scene.port()
     let daemon = try await Sallyport.start(
       scene,
