@@ -26,7 +26,9 @@ import Testing
     }
   }
 
-  @Test(arguments: ["Sources/Proxy/Exchange/", "Sources/Proxy/Location/", "Sources/Proxy/Features/"])
+  @Test(arguments: [
+    "Sources/Proxy/Exchange/", "Sources/Proxy/Forward/", "Sources/Proxy/Location/", "Sources/Proxy/Features/",
+  ])
   func `exchanges, locations and features name no transport`(folder: String) {
     #expect(!lines(of: folder).isEmpty)
     for line in lines(of: folder) {

@@ -218,7 +218,7 @@ final class DynamicGroups {
   }
 
   private func make(_ addresses: [SocketAddress], of name: UpstreamAddress?, key: Key) -> UpstreamGroup {
-    let place = SourceLocation(file: "proxy_pass", line: 0, column: 0)
+    let place = SourceLocation(file: key.authority, line: 0, column: 0)
     var settings = UpstreamGroupSettings(
       name: key.authority,
       servers: addresses.map { UpstreamServerSettings(address: name ?? .address($0), location: place) },
