@@ -144,7 +144,7 @@ extension HTTPSettings {
       if case .file(let staple) = tls.stapling { references.append(staple) }
       pins += tls.clientPins?.sources ?? []
     }
-    references.append(spanExport?.trustedCertificate)
+    references.append(self[OpenTelemetry.Block.self].export?.trustedCertificate)
     for store in sharedStores {
       references += [store.passwordFile, store.tls?.certificate?.certificate, store.tls?.certificate?.key]
       references.append(store.tls?.trust.anchors?.file)

@@ -88,7 +88,9 @@ package struct KeyMaterial {
     for diagnostic in keyvals.diagnostics { loader.report(diagnostic) }
     for certificate in http.acmeCertificates { loader.tryIssuer(certificate.issuer) }
     // Read again for each request to the collector.
-    if let file = http.spanExport?.trustedCertificate { _ = loader.authorities(file, passwordFile: nil) }
+    if let file = http[OpenTelemetry.Block.self].export?.trustedCertificate {
+      _ = loader.authorities(file, passwordFile: nil)
+    }
     (envelopes, envelopeKeys) = Self.envelopes(of: http, &loader)
     signatures = Self.signatures(of: http, &loader)
     diagnostics = loader.judged

@@ -446,7 +446,7 @@ final class Supervisor {
     shared.unwritten.follow(current.settings.http, denials: DenialState.folder.map { DenialState(folder: $0).path })
     stapling.refresh(Array(current.material.staples.values), log: errorLog)
     fetching?.follow(current.material.fetched, current.settings.http, log: errorLog)
-    shared.spans.follow(current.settings.http.spanExport, log: errorLog)
+    shared.serve(current.generation)
     // The next process renews what both have.
     if !isDraining {
       upkeep.keep(current.settings.http, log: errorLog)
@@ -682,7 +682,7 @@ final class Supervisor {
 
   private func end() -> Never {
     sockets?.removeFiles()
-    shared.spans.close(within: 1000)
+    shared.close()
     logs.drain(within: 1000)
     logs.losses.tell(errorLog)
     errorLog.notice("exit")

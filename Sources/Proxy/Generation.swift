@@ -45,6 +45,7 @@ public final class Generation: Sendable {
   package let nameServers: [ResolverSettings: [SocketAddress]]
   /// The folders of `root` and `alias` without symbolic links, by the name that the configuration gives.
   package let realFolders: [[UInt8]: [UInt8]]
+  let parts: GenerationParts
 
   package init(
     number: Int, http: HTTPSettings, serverContexts: [ServerTLSContext?],
@@ -54,8 +55,10 @@ public final class Generation: Sendable {
     userFiles: [MaterialReference: UserFile] = [:], guessLimits: [MaterialReference: FailureWindow.Limit] = [:],
     realIPHosts: [String: [SocketAddress]] = [:], signatures: SignatureMaterial = SignatureMaterial(),
     nameServers: [ResolverSettings: [SocketAddress]] = [:], realFolders: [[UInt8]: [UInt8]] = [:],
-    storePasswords: [MaterialReference: SecretBytes] = [:], keptKeyvals: KeptKeyvals = KeptKeyvals()
+    storePasswords: [MaterialReference: SecretBytes] = [:], keptKeyvals: KeptKeyvals = KeptKeyvals(),
+    parts: GenerationParts = GenerationParts()
   ) {
+    self.parts = parts
     self.realFolders = realFolders
     self.storePasswords = storePasswords
     self.keptKeyvals = keptKeyvals

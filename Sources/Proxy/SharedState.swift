@@ -41,6 +41,7 @@ package final class SharedState: Sendable {
   /// By what `sallyport health` marks its handshakes.
   package let healthMark = HealthMark()
   let workers = WorkerDirectory()
+  let parts = SharedParts()
   /// What goes on being wrong, for `health`, the status page and the metrics.
   package let ongoing = OngoingFaults()
   /// State files of the API that are to be written again.
@@ -48,8 +49,6 @@ package final class SharedState: Sendable {
   package let keyvals = KeyvalZones()
   /// Certificates that the API denies.
   let denials = ClientDenials()
-  /// Sends spans to the collector.
-  package let spans: SpanExporter
   let groupLists = GroupLists()
   let learnZones = LearnZones()
   package let replays = ReplayWindows()
@@ -59,7 +58,6 @@ package final class SharedState: Sendable {
   package init() {
     pool = BlockingPool()
     unwritten = UnwrittenStates(ongoing)
-    spans = SpanExporter(pool)
     resolver = Resolver(pool: pool)
     ocsp = OCSPClient(pool: pool)
     tokens = TokenRefusals()

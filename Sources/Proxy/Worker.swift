@@ -39,8 +39,6 @@ public final class Worker {
   var admissionEnds = AdmissionEnds()
   /// Streams of HTTP/2 that are open.
   var streams = PeakCount()
-  /// Responses that are being compressed, at most 256: 68 MiB of zlib's memory.
-  let compressions = CompressionGauge(limit: 256)
   let patternScratch = RegularExpression.Scratch()
   private var listeners: WorkerListeners?
   private(set) lazy var handshakes = HandshakeQueue(self)
@@ -53,10 +51,8 @@ public final class Worker {
   private(set) var streamSessions = 0
   /// Earlier generations that still have clients.
   private(set) var leaving: [LiveGeneration] = []
-  /// Subrequests of `mirror`, which may outlive their clients.
-  let mirrors = RunningMirrors()
-  /// Spans that wait to be sent; nil: no spans go out.
-  private(set) var spans: SpanBuffer?
+  /// What features keep in this worker.
+  private(set) lazy var parts = WorkerParts(self)
   var shortage = ConnectionShortage()
   /// Clients whose handshake isn't over.
   private var opening = 0
@@ -71,9 +67,6 @@ public final class Worker {
   private var present: Set<ObjectIdentifier> = []
   private var presentEnded: (@Sendable () -> Void)?
   private var logTicker: LogTicker?
-  /// Those of the generation that serves, in the first worker.
-  private var healthCheckers: HealthCheckers?
-  private var nameFollowers: NameFollowers?
 
   private static let exchangesKept = 64
 
@@ -112,21 +105,15 @@ public final class Worker {
     _ generation: Generation, sockets: [ListenerSocket], patience: Int = 0, failed: (SocketError) -> Void
   ) {
     // It has closed its last generation.
-    if isDraining, sessions.isEmpty, mirrors.isEmpty { return }
+    if isDraining, hasDrained { return }
     let old = live
-    spans?.flush()
-    spans = generation.http.spanExport.map { SpanBuffer($0, shared.spans) }
     let fresh = LiveGeneration(generation, shared, loop: loop, budget: budget, trace: trace)
     fresh.meter(counters)
     live = fresh
     fresh.stores.open()
+    for part in fresh.parts.all { part.open() }
     if logTicker == nil { logTicker = LogTicker(worker: self) }
-    if loop.index == 0, !isDraining {
-      healthCheckers?.stop()
-      healthCheckers = HealthCheckers(generation, self)
-      nameFollowers?.stop()
-      nameFollowers = NameFollowers(fresh, loop: loop)
-    }
+    for part in parts.all { part.serve(fresh) }
     let listeners = listeners ?? WorkerListeners(self)
     self.listeners = listeners
     handshakes.apply(generation.http.clientLimits.handshakes)
@@ -146,7 +133,7 @@ public final class Worker {
   /// Cuts every connection of a previous generation.
   fileprivate func cut(clientsOf old: LiveGeneration) {
     for session in Array(sessions.values) where session.live === old { session.cut() }
-    mirrors.cut(of: old)
+    for part in parts.all { part.cut(of: old) }
   }
 
   var room: ConnectionRoom {
@@ -252,11 +239,13 @@ public final class Worker {
     didLoseClient()
   }
 
-  /// A client's connection, or a subrequest of `mirror`, has ended.
+  /// A client's connection, or what else holds a generation, has ended.
   func didLoseClient() {
     if !leaving.isEmpty { endLeaving() }
-    if isDraining && sessions.isEmpty && mirrors.isEmpty { finishDraining() }
+    if isDraining && hasDrained { finishDraining() }
   }
+
+  private var hasDrained: Bool { sessions.isEmpty && !parts.all.contains { $0.isBusy } }
 
   /// Ends connections that can be spared, at the limit of `worker_connections`.
   func makeRoom() {
@@ -306,9 +295,9 @@ public final class Worker {
     (presentEnded, present) = (nil, [])
     self.drained = drained
     listeners?.stop()
-    stopHealthChecks()
+    for part in parts.all { part.drain() }
     for session in Array(sessions.values) { session.drain() }
-    if sessions.isEmpty && mirrors.isEmpty { finishDraining() }
+    if hasDrained { finishDraining() }
   }
 
   /// Lets the connections that are open end with what they have in progress, and serves new clients meanwhile. Calls `ended`
@@ -340,13 +329,6 @@ public final class Worker {
     ended()
   }
 
-  private func stopHealthChecks() {
-    healthCheckers?.stop()
-    healthCheckers = nil
-    nameFollowers?.stop()
-    nameFollowers = nil
-  }
-
   private func finishDraining() {
     live?.close()
     logTicker?.stop()
@@ -360,21 +342,21 @@ public final class Worker {
     isDraining = true
     (presentEnded, present) = (nil, [])
     listeners?.stop()
-    stopHealthChecks()
+    for part in parts.all { part.drain() }
     for session in Array(sessions.values) { session.cut() }
-    mirrors.cut()
+    for part in parts.all { part.cut(of: nil) }
     finishDraining()
   }
 
   /// Writes buffered lines of access logs, before the files are reopened and at the end.
   public func flushLogs() {
-    spans?.flush()
+    for part in parts.all { part.flush() }
     live?.flushLogs()
     for old in leaving { old.flushLogs() }
   }
 
   fileprivate func flushOldLogs() {
-    spans?.flush(ifOlderThan: loop.now)
+    for part in parts.all { part.tick(now: loop.now) }
     live?.flushOldLogs(now: loop.now)
     for old in leaving { old.flushOldLogs(now: loop.now) }
   }

@@ -19,6 +19,12 @@ protocol Feature: SendableMetatype {
   static var kinds: Set<TrafficKind> { get }
   /// Reads the lines of `http`, or of `stream`, that servers and locations refer to: zones, formats, tables.
   static func begin(_ http: Scope, _ builder: inout SettingsBuilder)
+  /// What the feature keeps over generations and does without being asked (`SharedPart.serve`, `close`).
+  static var sharedParts: [any SharedPart.Type] { get }
+  /// What the feature keeps in a worker and does without being asked, in the order in which they are told of events.
+  static var workerParts: [WorkerPart.Type] { get }
+  /// The same in a worker's generation.
+  static var liveParts: [LivePart.Type] { get }
 }
 
 extension Feature {
@@ -26,6 +32,9 @@ extension Feature {
   static var definitions: [String: Definition] { [:] }
   static var kinds: Set<TrafficKind> { [.http] }
   static func begin(_ http: Scope, _ builder: inout SettingsBuilder) {}
+  static var sharedParts: [any SharedPart.Type] { [] }
+  static var workerParts: [WorkerPart.Type] { [] }
+  static var liveParts: [LivePart.Type] { [] }
 }
 
 /// A feature of locations, as one location has it: an immutable value, which all workers share.

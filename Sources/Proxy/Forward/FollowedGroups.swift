@@ -32,10 +32,13 @@ final class FollowedGroup {
 }
 
 /// The followers of all names with `resolve` of a generation. One worker of the process has them.
-final class NameFollowers {
-  private let followers: [NameFollower]
+final class NameFollowers: WorkerPart {
+  private var followers: [NameFollower] = []
 
-  init(_ live: LiveGeneration, loop: EventLoop) {
+  override func serve(_ live: LiveGeneration) {
+    guard worker.loop.index == 0, !worker.isDraining else { return }
+    drain()
+    let loop = worker.loop
     let (generation, log) = (live.generation, live.generation.errorLog)
     followers = live.followed.values.flatMap { group -> [NameFollower] in
       let settings = group.list.current.group.settings
@@ -55,7 +58,10 @@ final class NameFollowers {
     for follower in followers { follower.start() }
   }
 
-  func stop() { for follower in followers { follower.stop() } }
+  override func drain() {
+    for follower in followers { follower.stop() }
+    followers = []
+  }
 }
 
 extension ErrorLog {

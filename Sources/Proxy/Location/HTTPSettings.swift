@@ -173,8 +173,8 @@ public final class HTTPSettings: Sendable {
   public let expiryNotice: ExpiryNotice
   /// The certificates that the process gets and renews by itself, each once.
   public let acmeCertificates: [ACMECertificateSettings]
-  /// Where spans go; nil: nowhere.
-  public let spanExport: SpanExport?
+  /// What features have read of the blocks.
+  let parts: BlockParts
   /// Each `shared_store`.
   package let sharedStores: [SharedStoreSettings]
   /// Where wrong passwords count; nil: in this process alone.
@@ -192,11 +192,11 @@ public final class HTTPSettings: Sendable {
     computed: [Int: ComputedVariable] = [:], setNames: [Int: String] = [:], slotNames: [Int: String] = [:],
     resolvers: [ResolverSettings] = [], clientLimits: ClientLimitSettings = ClientLimitSettings(),
     expiryNotice: ExpiryNotice = .standard, acmeCertificates: [ACMECertificateSettings] = [],
-    spanExport: SpanExport? = nil, sharedStores: [SharedStoreSettings] = [],
+    parts: BlockParts = BlockParts(), sharedStores: [SharedStoreSettings] = [],
     guessStore: StoreUse? = nil, keyvalZones: [KeyvalZoneSettings] = [], limitZones: [LimitZone] = [],
     hasWritableAPI: Bool = false
   ) {
-    self.spanExport = spanExport
+    self.parts = parts
     self.sharedStores = sharedStores
     self.guessStore = guessStore
     self.keyvalZones = keyvalZones

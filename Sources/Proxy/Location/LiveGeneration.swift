@@ -16,6 +16,9 @@ struct LiveMakers {
   let stores: LiveStores
   /// Groups with `resolve`, by index.
   let followed: [Int: FollowedGroup]
+  let loop: EventLoop
+  /// What features keep in this generation.
+  let parts = LiveParts()
   /// By which fields server blocks tell upstreams who a client is.
   let identityNames: IdentityNames
   /// The index of the server block.
@@ -51,6 +54,7 @@ final class LiveGeneration {
   let keyvals: [(settings: KeyvalZoneSettings, zone: KeyvalZone)]
   /// Groups with `resolve`, by index in `groups`, which has their first lists.
   let followed: [Int: FollowedGroup]
+  let parts: LiveParts
   /// Those that were used, by their `proxy_ssl_certificate_cache`.
   private var identities: [PresentedIdentityCache: PresentedIdentities] = [:]
   private let loop: EventLoop
@@ -110,7 +114,7 @@ final class LiveGeneration {
     self.stores = stores
     let makers = LiveMakers(
       generation: generation, shared: shared, groups: groups, balances: balances, accessLogs: LiveAccessLogs(writers),
-      resolvers: resolvers, stores: stores, followed: followed,
+      resolvers: resolvers, stores: stores, followed: followed, loop: loop,
       identityNames: IdentityNames(generation.http, generation.groups), trace: trace)
     let servers = generation.http.servers.enumerated().map { index, settings in
       var makers = makers
@@ -124,6 +128,8 @@ final class LiveGeneration {
         conditionals: makers.conditionals)
     }
     self.servers = servers
+    for kind in Features.all.flatMap(\.liveParts) { _ = makers[kind] }
+    self.parts = makers.parts
     self.serversOfContexts = Dictionary(
       servers.compactMap { server in server.context.map { (ObjectIdentifier($0), server) } },
       uniquingKeysWith: { first, _ in first })
@@ -184,6 +190,7 @@ final class LiveGeneration {
 
   /// Closes idle connections. No new exchange begins in this generation.
   func close() {
+    for part in parts.all { part.close() }
     stores.close()
     for group in groups { group.close() }
     for group in followed.values { group.current.close() }

@@ -13,6 +13,8 @@ package struct SettingsBuilder {
   /// Finds the addresses of a name in `listen`; nil if no name is looked up.
   let lookUp: Resolver.LookUp?
   package var diagnostics: [Diagnostic] = []
+  /// What features have read of the blocks so far.
+  var parts = BlockParts()
   /// The block that is being built: names of groups, formats, variables and `match` blocks are its own.
   var kind = TrafficKind.http
   var variables = DefinedVariables()
@@ -57,8 +59,6 @@ package struct SettingsBuilder {
   var keyvalZones: [String: KeyvalZoneSettings] = [:]
   /// A location has `api write=on`.
   var hasWritableAPI = false
-  /// nil: no spans go out.
-  var spanExport: SpanExport?
   /// By the lines of servers, those without an error.
   var acmeLines: [SourceLocation: ACMECertificateSettings] = [:]
   /// Of both blocks, whose slots differ.
@@ -95,6 +95,7 @@ package struct SettingsBuilder {
 
   /// Ends a block: what it defines has no name in the other one.
   mutating func endBlock() {
+    parts.endBlock()
     slotNames.merge(variables.slotNames) { first, _ in first }
     setNames.merge(variables.setNames) { first, _ in first }
     tables = [:]
@@ -113,7 +114,7 @@ package struct SettingsBuilder {
       slots: variables.endSlot, computed: computed, setNames: setNames, slotNames: slotNames,
       resolvers: Array(Set(resolvers.values.compactMap { $0 })), clientLimits: clientLimits(http),
       expiryNotice: expiryNotice(http), acmeCertificates: acmeCertificates,
-      spanExport: spanExport, sharedStores: stores.values.sorted { $0.name < $1.name },
+      parts: parts, sharedStores: stores.values.sorted { $0.name < $1.name },
       guessStore: guessStore, keyvalZones: keyvalZones.values.sorted { $0.name < $1.name },
       limitZones: limitZones.values.sorted { $0.settings.name < $1.settings.name }, hasWritableAPI: hasWritableAPI)
   }

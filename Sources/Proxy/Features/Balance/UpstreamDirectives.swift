@@ -4,6 +4,7 @@ import Language
 enum UpstreamGroups: Feature {
   static let chapter = Chapter.upstreams
   static let kinds: Set<TrafficKind> = [.http, .stream]
+  static let workerParts: [WorkerPart.Type] = [NameFollowers.self]
   private static let parameters =
     "[weight=N] [max_fails=N] [fail_timeout=TIME] [max_conns=N] [slow_start=TIME] [backup] [down] [resolve] [service=NAME]"
   private static let help =

@@ -27,7 +27,7 @@ final class GzipFilter: ResponseFilter {
   }
 
   private func compress(_ exchange: Exchange, _ length: UInt64?) {
-    guard let place = exchange.worker.compressions.take() else { return }
+    guard let place = exchange.worker[CompressionGauge.self].take() else { return }
     guard let stream = GzipStream(level: settings.level, length: length) else { return place.giveBack() }
     Self.describe(exchange.response)
     exchange.response.body = .stream

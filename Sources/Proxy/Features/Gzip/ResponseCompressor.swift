@@ -87,8 +87,7 @@ final class ResponseCompressor: BodyFilter {
 
 /// Counts the responses of a worker that are being compressed. Above the limit, further ones are sent as they are. Together
 /// they compress a bounded number of bytes in one turn of the loop.
-final class CompressionGauge {
-  private let limit: Int
+final class CompressionGauge: WorkerPart {
   private(set) var count = 0
   /// The clock of the turn, and the bytes compressed in it.
   private var turn: UInt64 = 0
@@ -98,7 +97,8 @@ final class CompressionGauge {
   /// at most, so that those of earlier turns have theirs.
   static let turnSize = 262_144
 
-  init(limit: Int) { self.limit = limit }
+  /// Responses that are compressed at once: 68 MiB of zlib's memory.
+  static let limit = 256
 
   /// One of the places; whoever has it gives it back once.
   struct Place {
@@ -117,7 +117,7 @@ final class CompressionGauge {
 
   /// nil: no place is free.
   func take() -> Place? {
-    guard count < limit else { return nil }
+    guard count < Self.limit else { return nil }
     count += 1
     return Place(gauge: self)
   }

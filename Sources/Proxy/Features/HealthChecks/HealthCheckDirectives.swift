@@ -31,6 +31,8 @@ enum HealthChecks: Feature {
       example: "body ~ \"ready\";"),
   ]
 
+  static let workerParts: [WorkerPart.Type] = [HealthCheckers.self]
+
   static func begin(_ http: Scope, _ builder: inout SettingsBuilder) { builder.collectMatches(http) }
 
   /// Refuses a health check where no upstream is named.

@@ -260,15 +260,20 @@ extension AttemptFailure {
 }
 
 /// The checkers of a generation. One worker of the process has them, and all workers read what they find out.
-final class HealthCheckers {
-  private let checkers: [HealthChecker]
+final class HealthCheckers: WorkerPart {
+  private var checkers: [HealthChecker] = []
 
-  init(_ generation: Generation, _ worker: Worker) {
-    checkers = generation.health.checks.flatMap { check in
-      check.servers.compactMap { HealthChecker(check, $0.server, $0.health, generation, worker) }
+  override func serve(_ live: LiveGeneration) {
+    guard worker.loop.index == 0, !worker.isDraining else { return }
+    drain()
+    checkers = live.generation.health.checks.flatMap { check in
+      check.servers.compactMap { HealthChecker(check, $0.server, $0.health, live.generation, worker) }
     }
     for checker in checkers { checker.start() }
   }
 
-  func stop() { for checker in checkers { checker.stop() } }
+  override func drain() {
+    for checker in checkers { checker.stop() }
+    checkers = []
+  }
 }

@@ -137,7 +137,7 @@ public final class ProcessRecord: Sendable {
   var stores: [(store: String, counts: StoreRecord.Counts)] { state.withLock { $0.stores }?.all ?? [] }
   package func follow(_ shared: SharedState) {
     state.withLock {
-      $0.spans = shared.spans
+      $0.spans = shared[SpanExporter.self]
       $0.stores = shared.stores
       $0.ongoing = shared.ongoing
     }

@@ -28,6 +28,8 @@ package struct Mirror: LocationFeature {
         + " so write `off` for gRPC streams.", example: "mirror_request_body off;"),
   ]
 
+  static let workerParts: [WorkerPart.Type] = [RunningMirrors.self]
+
   static func read(_ level: Level, _ builder: inout SettingsBuilder) -> Mirror? {
     let scope = level.scope
     let lines = scope.list(name)

@@ -37,7 +37,7 @@ final class MirrorStep: PhaseStep {
     // What came in an envelope must not leave in plain text.
     if settings.sendsBody, case .collected(let kept) = exchange.body.state, !kept.isOpened { body = kept }
     for path in settings.paths {
-      let mirrors = exchange.worker.mirrors
+      let mirrors = exchange.worker[RunningMirrors.self]
       guard mirrors.hasRoom else {
         exchange.tellOfRepeated(.warn, "a mirror was left out: \(RunningMirrors.limit) of them are in progress")
         break
@@ -68,19 +68,19 @@ final class MirrorSubrequest: Subrequest {
     isOver = true
     // Not within the upstream's event: a generation may close with this.
     let box = LoopBox(self)
-    loop.post { box.value.session.worker.mirrors.remove(box.value) }
+    loop.post { box.value.session.worker[RunningMirrors.self].remove(box.value) }
   }
 }
 
 /// The mirrors in progress of one worker. Each keeps its generation.
-final class RunningMirrors {
+final class RunningMirrors: WorkerPart {
   private var running: [ObjectIdentifier: MirrorSubrequest] = [:]
 
   /// More are left out: a slow mirror must not take all memory and connections.
   static let limit = 1024
 
   var hasRoom: Bool { running.count < Self.limit }
-  var isEmpty: Bool { running.isEmpty }
+  override var isBusy: Bool { !running.isEmpty }
 
   func add(_ mirror: MirrorSubrequest) {
     running[ObjectIdentifier(mirror)] = mirror
@@ -90,11 +90,10 @@ final class RunningMirrors {
   func remove(_ mirror: MirrorSubrequest) {
     guard running.removeValue(forKey: ObjectIdentifier(mirror)) != nil else { return }
     mirror.generation.clients -= 1
-    mirror.session.worker.didLoseClient()
+    worker.didLoseClient()
   }
 
-  /// Gives up all mirrors, or those of one generation.
-  func cut(of generation: LiveGeneration? = nil) {
+  override func cut(of generation: LiveGeneration?) {
     for mirror in Array(running.values) where generation == nil || mirror.generation === generation {
       mirror.abandon(.workerStops)
     }

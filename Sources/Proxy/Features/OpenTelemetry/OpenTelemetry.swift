@@ -33,6 +33,13 @@ package struct OpenTelemetry: LocationFeature {
     let value: Template
   }
 
+  /// What the lines of `http` say.
+  package struct Block: BlockPart {
+    /// nil: no spans go out.
+    package var export: SpanExport?
+    package init() {}
+  }
+
   /// nil: no request.
   let decision: Decision?
   let context: Context
@@ -111,6 +118,9 @@ package struct OpenTelemetry: LocationFeature {
     }
   }
 
+  static let sharedParts: [any SharedPart.Type] = [SpanExporter.self]
+  static let workerParts: [WorkerPart.Type] = [SpanBuffer.self]
+
   static func begin(_ http: Scope, _ builder: inout SettingsBuilder) {
     guard let line = http.own("otel_exporter").first else {
       for name in ["otel_service_name", "otel_resource_attr"] {
@@ -121,7 +131,7 @@ package struct OpenTelemetry: LocationFeature {
       }
       return
     }
-    builder.spanExport = SpanExport.read(line, http, &builder)
+    builder[Block.self].export = SpanExport.read(line, http, &builder)
   }
 
   static func read(_ level: Level, _ builder: inout SettingsBuilder) -> OpenTelemetry? {
@@ -141,7 +151,7 @@ package struct OpenTelemetry: LocationFeature {
           decision = .whereOn(template)
         }
       }
-      if decision != nil, builder.spanExport == nil {
+      if decision != nil, builder[Block.self].export == nil {
         builder.error(
           line.location, "\"\(trace)\" without \"otel_exporter\": the spans would go nowhere",
           hint: "otel_exporter { endpoint http://HOST:4318; } in http")

@@ -2,10 +2,9 @@ import Bytes
 import Observability
 
 /// The spans of one worker that wait to be sent, as they go over the wire.
-final class SpanBuffer {
-  private let exporter: SpanExporter
-  private let batchSize: Int
-  private let interval: UInt64
+final class SpanBuffer: WorkerPart {
+  /// Where spans go; nil: none are written.
+  private var export: SpanExport?
   private var spans = SpanWriter()
   private var one = SpanWriter()
   private var count = 0
@@ -14,10 +13,11 @@ final class SpanBuffer {
   /// A batch is sent before it has as many bytes: collectors take 4 MiB or more.
   private static let mostBytes = 1 << 20
 
-  init(_ export: SpanExport, _ exporter: SpanExporter) {
-    self.exporter = exporter
-    batchSize = export.batchSize
-    interval = UInt64(export.interval)
+  var isOpen: Bool { export != nil }
+
+  override func serve(_ live: LiveGeneration) {
+    flush()
+    export = live.generation.http[OpenTelemetry.Block.self].export
   }
 
   /// Adds a span, which `write` writes without its length.
@@ -27,19 +27,18 @@ final class SpanBuffer {
     // ScopeSpans.spans
     spans.field(2, one.bytes.readable)
     count += 1
-    if count >= batchSize || spans.bytes.count >= Self.mostBytes { flush() }
+    if count >= export?.batchSize ?? 0 || spans.bytes.count >= Self.mostBytes { flush() }
   }
 
-  /// `now`: milliseconds of the loop's clock, about every second.
-  func flush(ifOlderThan now: UInt64) {
-    guard count > 0 else { return }
+  override func tick(now: UInt64) {
+    guard count > 0, let export else { return }
     guard let beganAt else { return self.beganAt = now }
-    if now &- beganAt &+ 1000 >= interval { flush() }
+    if now &- beganAt &+ 1000 >= UInt64(clamping: export.interval) { flush() }
   }
 
-  func flush() {
+  override func flush() {
     guard count > 0 else { return }
-    exporter.take(Array(spans.bytes.readable), count: count)
+    worker.shared[SpanExporter.self].take(Array(spans.bytes.readable), count: count)
     spans.reset()
     count = 0
     beganAt = nil

@@ -2,7 +2,7 @@ import Bytes
 import Crypto
 import Glibc
 import HTTP
-package import Observability
+import Observability
 import Synchronization
 import TLS
 import Transport
@@ -11,7 +11,7 @@ import Transport
 ///
 /// Nothing waits for it: `batch_count` batches may be left to send, and spans beyond them are dropped and counted. A
 /// collector that does not answer, or says that it is busy, is asked again; what it refuses is dropped.
-package final class SpanExporter: Sendable {
+package final class SpanExporter: SharedPart {
   package struct Counts: Sendable, Equatable {
     package var sent: UInt64 = 0
     package var dropped: UInt64 = 0
@@ -40,12 +40,13 @@ package final class SpanExporter: Sendable {
   private static let timeLimit = 10
   private static let longestPause = 30
 
-  init(_ pool: BlockingPool) { self.pool = pool }
+  package init(_ shared: SharedState) { pool = shared.pool }
 
-  /// Sends to this collector from now on. nil: no spans come any more, and those that wait are dropped.
-  package func follow(_ export: SpanExport?, log: ErrorLog) {
+  /// Sends to this generation's collector from now on. If it has none, no spans come any more, and those that wait are dropped.
+  package func serve(_ generation: Generation) {
+    let export = generation.http[OpenTelemetry.Block.self].export
     state.withLock { state in
-      state.log = log
+      state.log = generation.errorLog
       if export == nil {
         state.counts.dropped &+= UInt64(state.waiting.reduce(0) { $0 + $1.count })
         state.waiting = []
@@ -73,10 +74,10 @@ package final class SpanExporter: Sendable {
     if begins { _ = pool.run(.spans, for: "") { self.sendAll() } }
   }
 
-  /// The process ends: sends what waits, for this time at most.
-  package func close(within milliseconds: Int) {
+  /// Sends what waits, for a second at most.
+  package func close() {
     state.withLock { $0.isClosing = true }
-    for _ in 0..<milliseconds / 10 where state.withLock({ $0.isSending }) { usleep(10_000) }
+    for _ in 0..<100 where state.withLock({ $0.isSending }) { usleep(10_000) }
   }
 
   // MARK: On a thread of the pool

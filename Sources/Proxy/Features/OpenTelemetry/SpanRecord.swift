@@ -19,9 +19,9 @@ struct SpanRecord {
   private let now: UInt64
 
   static func write(_ exchange: Exchange, _ tracer: LiveOpenTelemetry) {
-    guard let state = SpanState.of(exchange), let span = state.span, span.isSampled,
-      let buffer = exchange.worker.spans
-    else { return }
+    guard let state = SpanState.of(exchange), let span = state.span, span.isSampled else { return }
+    let buffer = exchange.worker[SpanBuffer.self]
+    guard buffer.isOpen else { return }
     exchange.setOver()
     let record = SpanRecord(exchange, span)
     buffer.add { record.server(&$0, tracer) }

@@ -28,7 +28,7 @@ import Transport
     main.open()
     #expect(main.sent.hasPrefix("PUT /a?b HTTP/1.1\r\n") && main.sent.hasSuffix("\r\n\r\nbody"))
     main.answer(Rig.ok)
-    #expect(client.body == "ok" && client.isReleased && !rig.worker.mirrors.isEmpty)
+    #expect(client.body == "ok" && client.isReleased && rig.worker[RunningMirrors.self].isBusy)
     copy.answer("HTTP/1.1 500 No\r\nContent-Length: 99\r\n\r\n", ends: true)
     let next = try rig.ask("GET / HTTP/1.1", "Host: h")
     main.answer(Rig.ok)
@@ -79,14 +79,14 @@ import Transport
     rig.upstreams[0].open()
     client.exchange?.clientDidLeave()
     #expect(!rig.upstreams[0].isClosed && rig.upstreams[1].isClosed && rig.live.clients == 1)
-    rig.worker.mirrors.cut()
+    rig.worker[RunningMirrors.self].cut(of: nil)
     #expect(rig.upstreams[0].isClosed)
   }
 
   @Test func `mirrors are bounded in number`() throws {
     let rig = try rig()
     for _ in 0..<(RunningMirrors.limit + 5) { _ = try rig.ask("GET /a HTTP/1.1", "Host: h") }
-    #expect(rig.live.clients == RunningMirrors.limit && !rig.worker.mirrors.hasRoom)
-    rig.worker.mirrors.cut()
+    #expect(rig.live.clients == RunningMirrors.limit && !rig.worker[RunningMirrors.self].hasRoom)
+    rig.worker[RunningMirrors.self].cut(of: nil)
   }
 }

@@ -13,7 +13,8 @@ import Testing
     ("http://[::1]:1/x?y=z", "http://[::1]:1/x?y=z"),
   ])
   func `the path of a collector is v1/traces unless one is written`(url: String, asked: String) throws {
-    let export = try #require(load("otel_exporter { endpoint \(url); }").settings?.http.spanExport)
+    let export = try #require(
+      load("otel_exporter { endpoint \(url); }").settings?.http[OpenTelemetry.Block.self].export)
     #expect("\(export.endpoint)" == asked)
     #expect(export.resource == [["service.name", "unknown_service:sallyport"]])
   }
