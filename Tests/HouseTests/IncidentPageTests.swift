@@ -39,7 +39,7 @@ import Testing
     ("Sources/Proxy/Forward/DynamicTarget.swift", "func portFault("),
     ("Sources/Proxy/Features/StreamPass/StreamPass.swift", "override func start("),
     ("Sources/Proxy/Client/Admission.swift", "private init(_ context"),
-    ("Sources/Proxy/Features/Metrics/CertificateNotices.swift", "func words(of"),
+    ("Sources/Proxy/Counts/CertificateNotices.swift", "func words(of"),
     ("Sources/Identity/ClientRules.swift", "public static func message("),
     ("Sources/Observability/FaultLog.swift", "public func note("),
     ("Sources/Observability/FaultLog.swift", "public func succeeded("),

@@ -1,3 +1,4 @@
+import Crypto
 import Observability
 import TLS
 import Transport
@@ -63,5 +64,35 @@ extension Worker {
     guard loop.index == 0, let log = live?.generation.errorLog else { return }
     shared.faults.tick(now: loop.now, isLast: isLast)
     shared.clientFaults.tick(log, now: loop.now, isLast: isLast)
+  }
+}
+
+extension Certificate {
+  /// The certificate's names as fields of the journal, each cut to 1024 octets.
+  var journalFields: [JournalField: String] {
+    func bounded(_ text: String) -> String { String(decoding: text.utf8.prefix(1024), as: UTF8.self) }
+    return [
+      .subject: bounded(subject.rfc2253), .issuer: bounded(issuer.rfc2253), .serial: bounded(serial),
+      .fingerprint: sha1Fingerprint,
+    ]
+  }
+}
+
+extension ClientRefusal {
+  /// The fields of a line about a client that was refused a request.
+  func journalFields(of exchange: Exchange, _ reason: String) -> [JournalField: String] {
+    var fields = journalFields(reason, exchange.facts.clientVerdict?.certificate)
+    fields[.client] = exchange.clientAddress.host
+    fields[.server] = exchange.session.loggedName(of: exchange.server)
+    return fields
+  }
+
+  /// `certificate`: the one that the client showed.
+  func journalFields(_ reason: String, _ certificate: Certificate?) -> [JournalField: String] {
+    var fields = certificate?.journalFields ?? [:]
+    fields[.kind] = JournalKind.clientRefused.rawValue
+    fields[.verdict] = rawValue
+    fields[.reason] = reason
+    return fields
   }
 }

@@ -73,9 +73,6 @@ public struct AccessLogSettings: Sendable, Hashable {
   }
 }
 
-/// `log_format escape=`.
-public enum LogEscaping: String, Sendable, Hashable { case `default`, json, none }
-
 extension LocationSettings {
   package var accessLogs: [AccessLogSettings] { self[AccessLogs.self]?.lines ?? [] }
 }

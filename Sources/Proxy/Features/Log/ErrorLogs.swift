@@ -1,5 +1,5 @@
 import Language
-public import Observability
+import Observability
 
 /// error_log (nginx: ngx_errlog_module): where messages go.
 struct ErrorLogs: LocationFeature {
@@ -50,16 +50,6 @@ struct ErrorLogs: LocationFeature {
   // MARK: Effect
 
   func compile(_ parts: inout LocationParts, _ makers: LiveMakers) { parts.errorLog = makers.errorLog(lines) }
-}
-
-/// One `error_log` line.
-public struct ErrorLogSettings: Sendable, Hashable {
-  public var destination: LogDestination
-  public var level: LogLevel
-  public init(destination: LogDestination, level: LogLevel) {
-    self.destination = destination
-    self.level = level
-  }
 }
 
 extension LocationSettings {

@@ -106,28 +106,3 @@ extension SharedState {
     }
   }
 }
-
-extension Worker {
-  /// What requests to the API have changed and no `state` keeps: it ends with the process.
-  package var forgottenChanges: [String] {
-    guard let live else { return [] }
-    var lines: [String] = []
-    for group in live.zonedGroups where group.settings.stateFile == nil {
-      let name = group.settings.name, changes = group.changedServers
-      for member in group.members {
-        if changes.added.contains(member.address) {
-          lines.append("server \(member.address) of upstream \"\(name)\", which was added")
-        } else if member.isChanged {
-          let state = member.isDown ? ", which was set down" : member.isDraining ? ", which was draining" : ""
-          lines.append("the change of server \(member.address) of upstream \"\(name)\"\(state)")
-        }
-      }
-      lines += changes.removed.map { "the removal of server \($0) from upstream \"\(name)\"" }.sorted()
-    }
-    for (settings, zone) in live.keyvals where settings.state == nil && settings.store == nil {
-      let count = zone.all(now: loop.now).count
-      if count > 0 { lines.append("\(count) pairs of keyval_zone \"\(settings.name)\"") }
-    }
-    return lines
-  }
-}

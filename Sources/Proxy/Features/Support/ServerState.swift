@@ -2,7 +2,7 @@ import Bytes
 import Crypto
 package import Language
 import Observability
-import Upstream
+package import Upstream
 
 /// The text of a group's `state`: a `server` line for each server, as in the configuration.
 ///
@@ -69,5 +69,13 @@ package enum ServerState {
       }
     }
     return lines
+  }
+}
+
+extension SharedState {
+  /// Writes the servers that this process knows of a group to its `state`, in place of a damaged file. Blocks.
+  package func rewriteState(of group: UpstreamGroupSettings) throws(ServerState.Fault) {
+    guard let path = group.stateFile, let lines = groupLists.lines(of: group) else { return }
+    try ServerState.write(lines, to: path, isOfStream: group.isOfStream)
   }
 }

@@ -3,6 +3,7 @@ import Crypto
 import Glibc
 import Observability
 import Synchronization
+import TLS
 
 /// What names a client's certificate for the API.
 package enum ClientName: Sendable, Equatable {
@@ -114,5 +115,14 @@ final class ClientDenials: Sendable {
   func all(now: UInt64 = MonotonicClock.milliseconds) -> [(fingerprint: String, seconds: UInt64)] {
     ends.withLock { $0 }.filter { $0.value > now }
       .map { (Hex.encode($0.key), ($0.value - now + 999) / 1000) }.sorted { $0.fingerprint < $1.fingerprint }
+  }
+}
+
+extension Worker {
+  /// Cuts the connections of a client at once, and returns how many there were.
+  package func cut(clientsNamed name: ClientName) -> Int {
+    let named = sessions.values.filter { $0.facts.clientVerdict?.certificate.map(name.names) ?? false }
+    for session in named { session.cut() }
+    return named.count
   }
 }
