@@ -119,7 +119,7 @@ import Testing
     "TLS/ClientStatusCheck.swift", "TLS/OCSPClient.swift", "TLS/Probe.swift", "TLS/ServerTLSContext.swift",
     "TLS/KeyProof.swift", "Enrolment/Register/AuthorityReading.swift", "Enrolment/ServerRenewal.swift",
     "TLS/TLSCallbacks.swift", "TLS/JudgementEnd.swift", "TLS/Reverification.swift", "Proxy/Worker.swift",
-    "Proxy/Forward/UpstreamHandler.swift", "Proxy/Features/SharedStore/StoreClient.swift",
+    "Proxy/Forward/UpstreamHandler.swift", "Proxy/Features/Support/Store/StoreClient.swift",
     "Upstream/UpstreamSession.swift",
   ]
 

@@ -1,65 +1,9 @@
-package import Crypto
+import Crypto
 import DNS
 import Language
-package import Observability
-package import TLS
+import Observability
+import TLS
 import Upstream
-
-/// `shared_store`: a Redis or Valkey server that several machines share, for what is short-lived: counts of limits, nonces,
-/// keys of session tickets (docs/decisions/0039).
-///
-/// The folder is the whole feature: the directive and what it sets here, what is said to the server in `StoreClient`, the
-/// scripts that decide there in `StoreScript`, and how the server stands in `StoreRecord`. Who uses a store says so in
-/// its own folder, by `StoreUse`.
-package struct SharedStoreSettings: Sendable, Hashable {
-  package let name: String
-  /// `redis://HOST:PORT/DATABASE`, for messages.
-  package let address: String
-  /// Index in `HTTPSettings.groups`: its servers, whose names are resolved as those of upstreams are.
-  package let group: Int
-  /// nil: in clear.
-  package let tls: UpstreamTLSSettings?
-  /// The name by which its certificate is verified.
-  package let host: String
-  package let user: String?
-  package let passwordFile: MaterialReference?
-  package let database: Int
-  /// Milliseconds that a request waits for one answer.
-  package let timeout: Int
-  /// Whether nobody between this machine and the server can read what is said: TLS, a unix socket, or this machine.
-  package let isPrivate: Bool
-  @NotCompared package var location: SourceLocation
-}
-
-/// What a limit or a check takes of a store: `store=NAME [fail=open | closed | local]`.
-package struct StoreUse: Sendable, Hashable {
-  /// What counts while the store can't be asked.
-  package enum Failing: String, Sendable, Hashable, CaseIterable {
-    /// The request passes.
-    case open
-    /// The request is refused.
-    case closed
-    /// This process decides by what it knows itself.
-    case local
-  }
-
-  package let store: String
-  package let failing: Failing
-
-  /// Says what a change means. `what`: what is in the store.
-  static func compare(_ what: String, _ old: StoreUse?, _ new: StoreUse?, _ found: inout TrustChanges) {
-    switch (old, new) {
-    case (let old?, nil): found.opens("\(what) are no longer shared with other machines (store \(old.store))")
-    case (nil, let new?): found.closes("\(what) are shared with other machines (store \(new.store))")
-    case (let old?, let new?):
-      if old.store != new.store { found.other("\(what) are in the store \(new.store) (was \(old.store))") }
-      if old.failing != new.failing {
-        found.other("\(what), while the store can't be asked: \(new.failing.rawValue) (was \(old.failing.rawValue))")
-      }
-    case (nil, nil): break
-    }
-  }
-}
 
 /// `enrolment_failures_store`: the wrong passwords of all machines count together.
 enum GuessStore: Feature {
@@ -83,6 +27,9 @@ enum GuessStore: Feature {
   }
 }
 
+/// `shared_store`: a Redis or Valkey server that several machines share (docs/decisions/0039).
+///
+/// The folder has the directives. What is said to the server stands in `Support/Store`, for whoever uses a store.
 enum SharedStore: Feature {
   static let chapter = Chapter.limits
   private static let name = "shared_store"
@@ -254,47 +201,5 @@ extension SettingsBuilder {
     }
     groups.append(group)
     return groups.count - 1
-  }
-
-  /// Reads `store=` and `fail=` among the words of a line. `failing`: what counts without `fail=`.
-  mutating func storeUse(
-    _ words: some Sequence<Word>, of directive: String, standard failing: StoreUse.Failing,
-    allowing allowed: [StoreUse.Failing] = StoreUse.Failing.allCases
-  ) -> StoreUse? {
-    var (store, mode): (Word?, Word?)
-    for word in words {
-      switch word.text.splitAtEquals.name {
-      case "store": store = word
-      case "fail": mode = word
-      default: break
-      }
-    }
-    var use = failing
-    if let mode {
-      let hint = allowed.map { "fail=\($0.rawValue)" }.joined(separator: ", ")
-      guard let said = mode.text.splitAtEquals.value.flatMap({ StoreUse.Failing(rawValue: $0) }), allowed.contains(said)
-      else {
-        error(mode.location, "invalid parameter \"\(mode.text)\" in \"\(directive)\"", hint: "\(hint)")
-        return nil
-      }
-      guard store != nil else {
-        error(mode.location, "\"\(mode.text)\" without \"store=\" in \"\(directive)\"", hint: "store=NAME")
-        return nil
-      }
-      use = said
-    }
-    guard let store else { return nil }
-    guard kind == .http else {
-      error(store.location, "\"store=\" in \"stream\": only limits of \"http\" have a store", hint: "leave it out")
-      return nil
-    }
-    let name = store.text.splitAtEquals.value ?? ""
-    guard stores[name] != nil else {
-      error(
-        store.location, "\"\(directive)\" names the store \"\(name)\", which no \"shared_store\" declares",
-        hint: "shared_store \(name.isEmpty ? "NAME" : name) redis://HOST:PORT;")
-      return nil
-    }
-    return StoreUse(store: name, failing: use)
   }
 }
