@@ -74,7 +74,7 @@ final class CertificateSearch {
       case .pinned, .unverified, .refused: return false
       }
     }
-    return settings.addresses.contains { AddressAccess.matches(session.facts.peer, $0.source) }
+    return settings.addresses.contains { $0.source.contains(session.facts.peer) }
   }
 
   /// Whether the certificate of the session's handshake has verified, and matches a selector.

@@ -1,4 +1,5 @@
 import Language
+import Observability
 
 /// What a limit or a check takes of a store: `store=NAME [fail=open | closed | local]`.
 package struct StoreUse: Sendable, Hashable {

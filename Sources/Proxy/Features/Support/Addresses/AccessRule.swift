@@ -67,3 +67,35 @@ extension AccessRule.Source {
     }
   }
 }
+
+extension [AccessRule] {
+  /// The rule that decides on a client's address; nil: none matches.
+  ///
+  /// As in nginx, rules of IPv6 count for an IPv4 client of a dual-stack socket (`::ffff:a.b.c.d`) only where none is of IPv4:
+  /// `deny ::/0` alone denies it, and `allow ::/0; deny all` does not allow it.
+  func first(for peer: SocketAddress) -> AccessRule? {
+    let address = peer.unmapped
+    if let rule = first(where: { $0.source.contains(address) }) { return rule }
+    if address == peer || contains(where: \.source.hasIPv4) { return nil }
+    return first { $0.source.holds(peer) }
+  }
+}
+
+extension AccessRule.Source {
+  /// Whether a client's address is in the network.
+  func contains(_ peer: SocketAddress) -> Bool { holds(peer.unmapped) }
+
+  /// Whether an address as it came is in the network: an IPv4 address of a dual-stack socket is one of IPv6.
+  fileprivate func holds(_ peer: SocketAddress) -> Bool {
+    switch (self, peer) {
+    case (.all, _): return true
+    case (.unix, .unix): return true
+    case (.ipv4(let network, let mask), .ipv4(let address, _)): return address & mask == network
+    case (.ipv6(let high, let low, let length), .ipv6(let peerHigh, let peerLow, _)):
+      let highMask = length >= 64 ? UInt64.max : length == 0 ? 0 : ~(UInt64.max >> UInt64(length))
+      let lowMask = length <= 64 ? 0 : length >= 128 ? UInt64.max : ~(UInt64.max >> UInt64(length - 64))
+      return peerHigh & highMask == high & highMask && peerLow & lowMask == low & lowMask
+    default: return false
+    }
+  }
+}
