@@ -73,7 +73,7 @@ extension TLSStream {
   /// that of libssl, and those before it say in which part of a message the fault lies.
   func noteCause() {
     guard case .server = side, handshakeCause == nil else { return }
-    if denial != nil { return handshakeCause = .rule }
+    if judgement?.denial != nil { return handshakeCause = .rule }
     if missingCertificate != nil { return handshakeCause = .noServerCertificate }
     let code = ERR_peek_last_error()
     guard code != 0 else { return }

@@ -24,18 +24,18 @@ extension TLSStream {
   /// Notes until when the client's verdict holds. `answersEnd`: when the first answer of a responder expires, on which it
   /// rests.
   func noteJudgementEnd(_ ssl: OpaquePointer, answersEnd: Int64 = .max) {
-    judgementEnd =
-      serverContext.map { self.judgementEnd(of: clientVerdict, ssl, by: $0, answersEnd: answersEnd) } ?? .max
+    let now = Int64(time(nil))
+    // Nobody has judged the client of a session that was resumed.
+    let end =
+      judgement?.validUntil
+      ?? serverContext.map { $0.judgementEnd(of: clientVerdict, sent: Self.sent(by: ssl), at: now) } ?? .max
+    judgementEnd = Self.end(end, answersEnd: answersEnd, at: now)
   }
 
-  /// Until when this server block would reach the same verdict.
-  func judgementEnd(
-    of verdict: ClientVerdict, _ ssl: OpaquePointer, by context: ServerTLSContext, answersEnd: Int64 = .max
-  ) -> Int64 {
-    let now = Int64(time(nil))
+  /// The end of a judgement that rests on answers of responders, too.
+  static func end(_ end: Int64, answersEnd: Int64, at now: Int64) -> Int64 {
     // Against an answer that expires as it comes.
-    let answers = max(answersEnd, now.addingReportingOverflow(1).partialValue)
-    return min(answers, context.judgementEnd(of: verdict, sent: Self.sent(by: ssl), at: now))
+    min(end, max(answersEnd, now.addingReportingOverflow(1).partialValue))
   }
 
   /// Client side: takes the judgement of the upstream.

@@ -50,22 +50,23 @@ extension TLSStream {
         return RehearsedFailure(.noServerCertificate, error.reason)
       }
     }
-    let mode = context.settings.verification
-    guard mode != .off, let leaf = certificates.first else {
+    guard context.settings.verification != .off, let leaf = certificates.first else {
       clientVerdict = .absent
       return context.settings.alertsWithoutCertificate
         ? RehearsedFailure(.noCertificate, "the client sent no required certificate") : nil
     }
-    let isLetIn = isJudged(leaf.handle, sending: certificates.dropFirst().map(\.handle), ssl, by: context)
-    let code = SSL_get_verify_result(ssl)
-    clientVerdict = ClientVerdict(of: leaf, code: code, mode: mode, client: judgedClient, fault: chainReason)
-    if isLetIn { return nil }
-    if let denial { return RehearsedFailure(.rule, denial) }
-    return RehearsedFailure(.certificate, OpenSSLMeaning.text(verification: code))
+    let judgement = ClientJudge.judge(
+      leaf, sent: Array(certificates.dropFirst()), at: Int64(time(nil)),
+      by: ClientPolicy(context: context, chooser: chooser))
+    self.judgement = judgement
+    clientVerdict = judgement.verdict
+    if judgement.isLetIn { return nil }
+    if let denial = judgement.denial { return RehearsedFailure(.rule, denial) }
+    return RehearsedFailure(.certificate, OpenSSLMeaning.text(verification: Int(judgement.code)))
   }
 
   /// The CA at which the client's chain ends, once it has verified; nil for a client that is itself a trust anchor.
-  package var clientAnchor: Certificate? { judgedClient?.chain?.others.last }
+  package var clientAnchor: Certificate? { judgement?.verdict.client?.chain?.others.last }
 
   /// The certificate that the rehearsed handshake would present, if it would load it; nil otherwise.
   package var rehearsedCertificate: Certificate? {

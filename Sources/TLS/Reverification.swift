@@ -15,13 +15,9 @@ public enum ClientReview {
   case refused(reason: String)
 }
 
-/// The server block of another generation that a connection moves to, and the chooser it belongs to.
-package struct Reverification {
-  let chooser: ServerChooser
-  let context: ServerTLSContext
-
-  /// Why a connection ended, for the log.
-  package static let refusal = "the configuration that was loaded meanwhile does not let the client in"
+extension ClientPolicy {
+  /// Why a connection ended that another generation's policy lets in no more, for the log.
+  static let refusal = "the configuration that was loaded meanwhile does not let the client in"
 }
 
 extension TLSStream {
@@ -42,12 +38,12 @@ extension TLSStream {
       return chooser.initial != nil
     }
     guard let context = chooser.choose(serverName), !context.settings.rejectsHandshake else { return false }
-    let reverification = Reverification(chooser: chooser, context: context)
+    let policy = ClientPolicy(context: context, chooser: chooser)
     if phase == .opening && !isAwaitingStatus {
-      self.reverification = reverification
+      laterPolicy = policy
       return true
     }
-    return isJudgedAnew(ssl, by: reverification)
+    return isJudgedAnew(ssl, by: policy)
   }
 
   /// Judges the client of an open connection by the generation that serves, and changes only `judgementEnd`: the
@@ -67,18 +63,20 @@ extension TLSStream {
     }
     judgementEnd = .max
     if let fault = context.workload.fault(at: now) { return .refused(reason: fault) }
-    var (verdict, denial) = judgement(of: ssl, by: Reverification(chooser: chooser, context: context))
-    if let denial { return .denied(reason: denial, by: context) }
-    var answersEnd = Int64.max
-    if let check = context.statusCheck, case .verified(let chain) = verdict {
-      switch ask(check, chain, answered) {
-      case .refused(let code, let reason)?: verdict = .refused(chain.leaf, code: Int(code), reason: reason)
-      case .good(let end)?: answersEnd = end
-      case nil: break
-      }
+    let judgement = judged(ssl, by: ClientPolicy(context: context, chooser: chooser), at: now)
+    if let denial = judgement.denial { return .denied(reason: denial, by: context) }
+    judgementEnd = judgement.validUntil
+    guard let check = context.statusCheck, case .verified(let chain) = judgement.verdict else {
+      return .judged(judgement.verdict, by: context)
     }
-    judgementEnd = judgementEnd(of: verdict, ssl, by: context, answersEnd: answersEnd)
-    return .judged(verdict, by: context)
+    switch ask(check, chain, answered) {
+    case .refused(let code, let reason)?:
+      judgementEnd = .max
+      return .judged(.refused(chain.leaf, code: Int(code), reason: reason), by: context)
+    case .good(let end)?: judgementEnd = Self.end(judgementEnd, answersEnd: end, at: now)
+    case nil: break
+    }
+    return .judged(judgement.verdict, by: context)
   }
 
   /// Asks the responders about the client of an open connection. Returns what the cache knows; nil: `answered` gets the
@@ -102,53 +100,50 @@ extension TLSStream {
   }
 
   /// Judges the client as a handshake with this server block would. What the connection knows of its client stays.
-  private func judgement(
-    of ssl: OpaquePointer, by other: Reverification
-  ) -> (verdict: ClientVerdict, denial: String?) {
-    guard other.context.settings.verification != .off, let leaf = copenssl_get0_peer_certificate(ssl) else {
-      return (.absent, nil)
+  private func judged(_ ssl: OpaquePointer, by policy: ClientPolicy, at now: Int64) -> ClientJudgement {
+    guard policy.context.settings.verification != .off, let handle = copenssl_get0_peer_certificate(ssl) else {
+      return .absent(at: now)
     }
-    let former = (side, serverContext, judgedClient, purposelessChain, judgedAt, chainFaults, denial)
-    let formerResult = SSL_get_verify_result(ssl), formerReason = chainReason
-    defer {
-      (side, serverContext, judgedClient, purposelessChain, judgedAt, chainFaults, denial) = former
-      chainReason = formerReason
-      SSL_set_verify_result(ssl, formerResult)
+    let leaf = Certificate(retaining: handle), chain = SSL_get_peer_cert_chain(ssl)
+    let sent = (0..<max(0, copenssl_sk_X509_num(chain))).compactMap { index in
+      copenssl_sk_X509_value(chain, index).map { Certificate(retaining: $0) }
     }
-    side = .server(other.chooser)
-    serverContext = other.context
-    denial = nil
-    _ = isJudged(leaf, ssl, by: other.context)
-    let verdict = ClientVerdict(
-      ssl: ssl, mode: other.context.settings.verification, client: judgedClient, fault: chainReason)
-    return (verdict, denial)
+    // A session that was resumed has the client's other certificates no more.
+    return ClientJudge.judge(leaf, sent: sent + (verifiedClient?.chain?.others ?? []), at: now, by: policy)
+  }
+
+  /// The verdict at the end of a handshake. That of a session that was resumed is by what the session keeps.
+  func handshakeVerdict(_ ssl: OpaquePointer) -> ClientVerdict {
+    if let judgement { return judgement.verdict }
+    let mode = serverContext?.settings.verification ?? .off
+    guard mode != .off, let peer = copenssl_get0_peer_certificate(ssl) else { return .absent }
+    return ClientVerdict(
+      of: Certificate(retaining: peer), code: SSL_get_verify_result(ssl), mode: mode, client: verifiedClient)
   }
 
   /// Keeps the verdict when the new context would reach the same one, and nothing of it has ended; otherwise judges as a
   /// handshake would.
-  func isJudgedAnew(_ ssl: OpaquePointer, by reverification: Reverification) -> Bool {
-    let context = reverification.context, now = Int64(time(nil))
+  func isJudgedAnew(_ ssl: OpaquePointer, by policy: ClientPolicy) -> Bool {
+    let context = policy.context, now = Int64(time(nil))
     let isSame = serverContext?.sessionContext == context.sessionContext
-    side = .server(reverification.chooser)
+    if let chooser = policy.chooser { side = .server(chooser) }
     serverContext = context
     if isSame, phase == .opening || !isJudgementOver(at: now) {
-      if phase == .opening && !isAwaitingStatus {
-        clientVerdict = ClientVerdict(
-          ssl: ssl, mode: context.settings.verification, client: verifiedClient, fault: chainReason)
-      }
+      if phase == .opening && !isAwaitingStatus { clientVerdict = handshakeVerdict(ssl) }
       return true
     }
     guard !isAwaitingStatus, context.workload.fault(at: now) == nil else { return false }
-    guard context.settings.verification != .off, let leaf = copenssl_get0_peer_certificate(ssl) else {
+    guard context.settings.verification != .off, copenssl_get0_peer_certificate(ssl) != nil else {
       clientVerdict = .absent
       judgementEnd = .max
       return !context.settings.alertsWithoutCertificate
     }
-    let isLetIn = isJudged(leaf, ssl, by: context)
-    clientVerdict = ClientVerdict(
-      ssl: ssl, mode: context.settings.verification, client: judgedClient, fault: chainReason)
-    if isResumed { foundOrigin?.client = judgedClient }
-    return (phase == .opening || isKnownToResponders(ssl, context)) && isLetIn
+    let judgement = judged(ssl, by: policy, at: now)
+    self.judgement = judgement
+    clientVerdict = judgement.verdict
+    SSL_set_verify_result(ssl, Int(judgement.code))
+    if !judgement.isLetIn { refused(copenssl_get0_peer_certificate(ssl)) }
+    return (phase == .opening || isKnownToResponders(ssl, context)) && judgement.isLetIn
   }
 
   /// Settles the verdict on the client of an open connection without a request in progress, and its end, by what
@@ -172,45 +167,4 @@ extension TLSStream {
   /// Takes the verdict by which the requests in progress of an open connection were refused, so that whatever is still
   /// told of its client says so.
   public func take(_ verdict: ClientVerdict) { if isOpen { clientVerdict = verdict } }
-
-  /// Verifies as OpenSSL's ssl_verify_cert_chain does, with the certificates that the client sent.
-  private func isJudged(_ leaf: OpaquePointer, _ ssl: OpaquePointer, by context: ServerTLSContext) -> Bool {
-    let chain = SSL_get_peer_cert_chain(ssl)
-    var sent = (0..<copenssl_sk_X509_num(chain)).compactMap { copenssl_sk_X509_value(chain, $0) }
-    // The chain keeps these alive during the call.
-    let known = verifiedClient?.chain?.others ?? []
-    sent += known.map(\.handle)
-    return isJudged(leaf, sending: sent, ssl, by: context)
-  }
-
-  /// Verifies a leaf with the certificates that came with it, and leaves the result in `ssl`.
-  func isJudged(
-    _ leaf: OpaquePointer, sending others: [OpaquePointer], _ ssl: OpaquePointer, by context: ServerTLSContext
-  ) -> Bool {
-    SSL_set_verify_result(ssl, Int(X509_V_ERR_UNSPECIFIED))
-    guard let store = X509_STORE_CTX_new(), let sent = copenssl_sk_X509_new() else { return false }
-    defer {
-      X509_STORE_CTX_free(store)
-      // A kept chain may have put its own certificates in place of some, so the stack has a reference for each, as
-      // OpenSSL's own stack in a handshake has.
-      copenssl_sk_X509_pop_free(sent)
-      keepReplaced(nil)
-      ERR_clear_error()
-    }
-    for certificate in others {
-      X509_up_ref(certificate)
-      guard copenssl_sk_X509_push(sent, certificate) > 0 else {
-        X509_free(certificate)
-        return false
-      }
-    }
-    guard X509_STORE_CTX_init(store, context.verificationStore, leaf, sent) == 1,
-      X509_STORE_CTX_set_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx(), UnsafeMutableRawPointer(ssl)) == 1,
-      X509_STORE_CTX_set_default(store, "ssl_client") == 1
-    else { return false }
-    X509_STORE_CTX_set_depth(store, Int32(truncatingIfNeeded: context.settings.verifyDepth))
-    let isLetIn = Self.judgeClient(store, nil) == 1
-    SSL_set_verify_result(ssl, Int(X509_STORE_CTX_get_error(store)))
-    return isLetIn
-  }
 }

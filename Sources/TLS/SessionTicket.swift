@@ -62,7 +62,7 @@ extension TLSStream {
         SSL_SESSION_get_protocol_version(session) >= TLS1_3_VERSION && context.names == nil
         || origin.serverName == stream.serverName
       guard isOfName, [origin.judgementEnd, context.revocationsEnd].allSatisfy({ $0.map { $0 > now.time } ?? true }),
-        stream.rulesDenial(of: origin.client, by: context) == nil
+        stream.clientPolicy?.denial(of: origin.client) == nil
       else { return ignored }
       stream.foundOrigin = origin
       return SSL_TICKET_RETURN(

@@ -69,176 +69,24 @@ extension TLSStream {
   /// alert.
   static let judgeClient: @convention(c) (OpaquePointer?, UnsafeMutableRawPointer?) -> Int32 = { store, _ in
     guard let store, let stream = TLSStream.of(TLSStream.ssl(of: store)) else { return 0 }
-    stream.judgedClient = nil
-    stream.purposelessChain = nil
-    // The chosen server block requested the certificate, so there is a context.
-    guard let context = stream.serverContext else { return 0 }
-    X509_VERIFY_PARAM_set_auth_level(X509_STORE_CTX_get0_param(store), context.chainLevel)
-    let now = Int64(time(nil))
-    stream.judgedAt = now
-    if let pins = context.pinsAlone {
-      stream.judge(by: pins, store, context)
-      return stream.answer(store, context)
-    }
-    // OpenSSL never calls this for a resumed TLS 1.3 session, so this is a full handshake.
-    let key = VerifiedChainCache.Key(store)
-    if let key, let known = context.verifiedChains.find(key, now: now) {
-      stream.judgedClient = .chain(known.chain)
-      X509_STORE_CTX_set_error(store, X509_V_OK)
-      stream.checkPins(store, context)
-      let answer = stream.answer(store, context)
-      if answer == 1 { stream.keepReplaced(known.sent.replace(in: X509_STORE_CTX_get0_untrusted(store))) }
-      return answer
-    }
-    stream.searchChain(store, context)
-    if let key, let chain = stream.judgedClient?.chain, X509_STORE_CTX_get_error(store) == X509_V_OK {
-      let sent = SharedCertificates(X509_STORE_CTX_get0_untrusted(store), in: chain)
-      context.verifiedChains.keep(
-        chain, sent: sent, for: key, judgementEnd: context.judgementEnd(of: now), now: now)
-    }
-    stream.checkPins(store, context)
-    return stream.answer(store, context)
-  }
-
-  /// Judges the client by pins where there is no CA to verify a chain by.
-  private func judge(by pins: ClientPins, _ store: OpaquePointer, _ context: ServerTLSContext) {
-    // A failure without a reason must not look like success.
-    X509_STORE_CTX_set_error(store, X509_V_ERR_UNSPECIFIED)
-    guard let leaf = X509_STORE_CTX_get0_cert(store) else { return }
-    switch pins.judge(leaf: leaf, level: context.chainLevel, purpose: context.settings.clientPurpose) {
-    case .success(let client):
-      judgedClient = client
-      X509_STORE_CTX_set_error(store, X509_V_OK)
-    case .failure(let fault): X509_STORE_CTX_set_error(store, fault.code)
-    }
-  }
-
-  /// Refuses a client that no pin matches, although its chain verified, or needn't (`optional_no_ca`). A fault of the chain
-  /// is told first.
-  private func checkPins(_ store: OpaquePointer, _ context: ServerTLSContext) {
-    guard let pins = context.pins else { return }
-    let verdict = X509_STORE_CTX_get_error(store)
-    guard verdict == X509_V_OK || context.excuses(verdict) else { return }
-    let isPinned =
-      if let chain = judgedClient?.chain {
-        pins.match(chain)
-      } else {
-        X509_STORE_CTX_get0_cert(store).map { pins.pins.matches(leaf: Certificate(retaining: $0)) } ?? false
-      }
-    if isPinned { return }
-    judgedClient = nil
-    X509_STORE_CTX_set_error(store, ClientPins.mismatch)
-  }
-
-  /// Verifies the client's chain. Sets `judgedClient` if it is verified, and else the error in the store.
-  private func searchChain(_ store: OpaquePointer, _ context: ServerTLSContext) {
-    chainFaults = ChainFaults()
-    chainReason = nil
-    if let bundles = context.bundles { return searchChain(store, bundles, context) }
-    guard context.settings.verification == .optionalNoCA else {
-      X509_STORE_CTX_set_verify_cb(store, TLSStream.walkPastMissingList)
-      let result = X509_verify_cert(store)
-      let settled = context.settle(store, result: result, chainFaults)
-      Self.nameFaultOfLoneLeaf(store)
-      judgedClient = settled.verified.map { .chain($0) }
-      if let chain = settled.purposeless { purposelessChain = chain }
-      return
-    }
-    X509_STORE_CTX_set_verify_cb(store, TLSStream.walkOn)
-    let result = X509_verify_cert(store)
-    let verdict = chainFaults.verdict(result: result, last: X509_STORE_CTX_get_error(store))
-    X509_STORE_CTX_set_error(store, verdict)
-    if verdict == X509_V_OK, context.isRevokedByEndedList(X509_STORE_CTX_get0_chain(store)) {
-      X509_STORE_CTX_set_error(store, X509_V_ERR_CERT_REVOKED)
-    } else if verdict == X509_V_OK {
-      judgedClient = VerifiedChain(X509_STORE_CTX_get0_chain(store)).map { .chain($0) }
-    }
-  }
-
-  /// Names the fault of a client that sends a leaf without an issuer as nginx does, which goes on past the first fault to
-  /// "unable to verify the first certificate": a `map` on `$ssl_client_verify` may name it.
-  private static func nameFaultOfLoneLeaf(_ store: OpaquePointer) {
-    guard X509_STORE_CTX_get_error(store) == X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY,
-      copenssl_sk_X509_num(X509_STORE_CTX_get0_chain(store)) == 1
-    else { return }
-    X509_STORE_CTX_set_error(store, X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE)
-  }
-
-  /// Verifies the client's SVID by the bundle of its trust domain. The settings never combine this with `optional_no_ca`.
-  private func searchChain(_ store: OpaquePointer, _ bundles: TrustBundles, _ context: ServerTLSContext) {
-    guard let leaf = X509_STORE_CTX_get0_cert(store) else {
-      return X509_STORE_CTX_set_error(store, X509_V_ERR_UNSPECIFIED)
-    }
-    let verification = ChainVerification(
-      depth: context.settings.verifyDepth, level: context.chainLevel,
-      use: .client(context.settings.clientPurpose))
-    switch bundles.find(leaf: leaf, sent: X509_STORE_CTX_get0_untrusted(store), by: verification) {
-    case .verified(let chain):
-      judgedClient = .chain(chain)
-      X509_STORE_CTX_set_error(store, X509_V_OK)
-    case .faulty(let fault):
-      // OpenSSL's own words are those of the code.
-      chainReason = fault.text == OpenSSLMeaning.text(verification: Int(fault.code)) ? nil : fault.text
-      X509_STORE_CTX_set_error(store, fault.code == X509_V_OK ? X509_V_ERR_UNSPECIFIED : fault.code)
-    case .unseen: X509_STORE_CTX_set_error(store, X509_V_ERR_UNSPECIFIED)
-    }
-  }
-
-  /// Returns what OpenSSL gets as the result for a client: 0 makes OpenSSL send an alert for the error in the store.
-  private func answer(_ store: OpaquePointer, _ context: ServerTLSContext) -> Int32 {
-    guard context.settings.rejection == .handshake else { return 1 }
-    let verdict = X509_STORE_CTX_get_error(store)
-    guard verdict == X509_V_OK || context.excuses(verdict) else {
-      refused(X509_STORE_CTX_get0_cert(store))
+    stream.judgement = nil
+    // The chosen server block requested the certificate, so there is a policy.
+    guard let policy = stream.clientPolicy else { return 0 }
+    var judge = ClientJudge(by: policy)
+    guard let judgement = judge.judge(store, at: Int64(time(nil))) else { return 0 }
+    stream.judgement = judgement
+    guard judgement.isLetIn else {
+      stream.refused(X509_STORE_CTX_get0_cert(store))
       return 0
     }
-    denial = rulesDenial(of: judgedClient, by: context)
-    if denial == nil { return 1 }
-    refused(X509_STORE_CTX_get0_cert(store))
-    // The alert is bad_certificate: OpenSSL has no verify error that it maps to access_denied.
-    X509_STORE_CTX_set_error(store, X509_V_ERR_CERT_REJECTED)
-    return 0
-  }
-
-  func rulesDenial(of client: VerifiedClient?, by context: ServerTLSContext) -> String? {
-    guard context.settings.rules != nil, case .server(let chooser) = side else { return nil }
-    return chooser.denial(of: client, by: context)
-  }
-
-  /// X509_STORE_CTX_set_verify_cb: continues past a missing CRL, so that a revoked CA is told as revoked, as in nginx. Also
-  /// past a leaf that is not one for clients, because the metrics tell by whom such leaves were issued, and only a chain
-  /// that verified in all else says that.
-  private static let walkPastMissingList: @convention(c) (Int32, OpaquePointer?) -> Int32 = { isFine, store in
-    guard isFine == 0 else { return 1 }
-    guard let store, let stream = TLSStream.of(TLSStream.ssl(of: store)) else { return 0 }
-    let fault = X509_STORE_CTX_get_error(store)
-    if RevocationList.excusesRoot(fault, in: store) {
-      X509_STORE_CTX_set_error(store, X509_V_OK)
-      return 1
-    }
-    if ClientPurpose.concernsLeaf(fault, in: store) {
-      // No fault came before this one: each other one ends the walk, or comes later. One that comes later is told.
-      stream.chainFaults.notePurpose()
-      X509_STORE_CTX_set_error(store, X509_V_OK)
-      return 1
-    }
-    return stream.chainFaults.goesOn(past: fault) ? 1 : 0
-  }
-
-  /// X509_STORE_CTX_set_verify_cb under `optional_no_ca`: continues past each fault, as nginx does.
-  private static let walkOn: @convention(c) (Int32, OpaquePointer?) -> Int32 = { isFine, store in
-    guard let store, let stream = TLSStream.of(TLSStream.ssl(of: store)) else { return 0 }
-    guard isFine == 0 else { return 1 }
-    let fault = X509_STORE_CTX_get_error(store)
-    if RevocationList.excusesRoot(fault, in: store)
-      || stream.serverContext?.settings.clientPurpose.excuses(fault, in: store) == true
-    {
-      // The fault that was excused before, for which the client is unverified, stays.
-      X509_STORE_CTX_set_error(store, stream.chainFaults.lastExcused)
-    } else {
-      stream.chainFaults.note(fault)
-    }
+    if let known = judge.known { stream.keepReplaced(known.replace(in: X509_STORE_CTX_get0_untrusted(store))) }
     return 1
+  }
+
+  /// By what the client is judged; nil before a server block is chosen.
+  var clientPolicy: ClientPolicy? {
+    guard case .server(let chooser) = side else { return nil }
+    return serverContext.map { ClientPolicy(context: $0, chooser: chooser) }
   }
 
   /// SSL_CTX_set_cert_verify_callback for upstreams: refuses within the handshake.
@@ -264,7 +112,7 @@ extension TLSStream {
   /// Returns whether the server may keep a session for the client. A refused client gets no session.
   func leavesSession(_ ssl: OpaquePointer, _ context: ServerTLSContext) -> Bool {
     let verdict = Int32(truncatingIfNeeded: SSL_get_verify_result(ssl))
-    return (verdict == X509_V_OK || context.excuses(verdict)) && rulesDenial(of: verifiedClient, by: context) == nil
+    return (verdict == X509_V_OK || context.excuses(verdict)) && clientPolicy?.denial(of: verifiedClient) == nil
   }
 
   /// SSL_CTX_sess_set_new_cb: returning 1 keeps the reference.
@@ -288,7 +136,7 @@ extension TLSStream {
       else { return nil }
       // The session may come from another server block, where these rules did not judge the client.
       guard found.origin.proof.remaining(of: context.settings.sessionTimeout, at: stream.moment) > 0,
-        stream.rulesDenial(of: found.origin.client, by: context) == nil
+        stream.clientPolicy?.denial(of: found.origin.client) == nil
       else {
         SSL_SESSION_free(found.session)
         return nil
@@ -333,7 +181,7 @@ extension TLSStream {
     } else {
       proof = KeyProof(at: moment)
       let judged: [Certificate]
-      switch judgedClient {
+      switch judgement?.verdict.client {
       case .chain(let chain): judged = [chain.leaf] + chain.others
       // A pin of a key has no end, and the dates that the certificate gives count for nothing.
       case .pin: judged = []
@@ -345,7 +193,7 @@ extension TLSStream {
       case .unreadable: return nil
       }
     }
-    let anchorsEnd = context.judgementEnd(of: judgedAt ?? Int64(time(nil)))
+    let anchorsEnd = context.judgementEnd(of: judgement?.moment ?? Int64(time(nil)))
     return SessionStore.Origin(
       client: verifiedClient, judgementEnd: [certificatesEnd, anchorsEnd].compactMap { $0 }.min(),
       serverName: serverName, proof: proof)

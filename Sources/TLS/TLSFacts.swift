@@ -90,7 +90,8 @@ extension TLSStream {
     guard case .server = side, let lastPeer, let ssl else { return nil }
     let code = SSL_get_verify_result(ssl)
     let pin = serverContext?.pinWords(on: Certificate(retaining: lastPeer), code: code) ?? ""
-    return ", client SSL certificate verify error: (\(chainReason ?? OpenSSLMeaning.text(verification: code))\(pin))"
+    let reason = judgement?.reason ?? OpenSSLMeaning.text(verification: code)
+    return ", client SSL certificate verify error: (\(reason)\(pin))"
   }
 
   /// The SHA-256 of an upstream's public key, in the spelling of a pin.

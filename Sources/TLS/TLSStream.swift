@@ -42,8 +42,8 @@ public final class TLSStream: ByteStream {
   /// Server side: nil until the client's first byte has come, because most of a connection's memory belongs to it.
   private(set) var ssl: OpaquePointer?
   var side: Side
-  /// Server side: the generation that judges the client at the end of a handshake that an earlier generation began.
-  var reverification: Reverification?
+  /// Server side: what judges the client at the end of a handshake that an earlier generation began.
+  var laterPolicy: ClientPolicy?
   /// Server side: the chosen server block, and the name that chose it (lower case; empty without SNI).
   public internal(set) var serverContext: ServerTLSContext?
   public internal(set) var serverName: [UInt8] = []
@@ -57,17 +57,9 @@ public final class TLSStream: ByteStream {
   public private(set) var isInClear = false
   /// The ClientHello callback has run: a second ClientHello can't change the choice.
   var hasChosen = false
-  /// By what the client was verified in a full handshake; see `verifiedClient`.
-  var judgedClient: VerifiedClient?
-  /// Server side: the chain of a client that was refused in a full handshake for its purpose alone: a CA vouches for what
-  /// its certificate says.
-  public internal(set) var purposelessChain: VerifiedChain?
-  /// Server side: when `judgeClient` began, in seconds since 1970.
-  var judgedAt: Int64?
-  /// Server side: the faults that `judgeClient` finds.
-  var chainFaults = ChainFaults()
-  /// Server side: what was wrong with the client's chain, if OpenSSL has no words for it: those of an SVID.
-  var chainReason: String?
+  /// Server side: the judgement of the client in a full handshake, or that of a later generation which has taken the
+  /// connection over; nil if the client has shown no certificate, or has resumed a session.
+  var judgement: ClientJudgement?
   /// Server side: why the chosen server block has no identity, or no bundles, of the Workload API.
   var workloadFault: String?
   /// The origin of the session that the server found. OpenSSL decides whether it resumes that session.
@@ -76,8 +68,6 @@ public final class TLSStream: ByteStream {
   var certificateChoice: CertificateChoice?
   /// Server side: early data, when the client may send some.
   var earlyData: EarlyData?
-  /// Server side: the access rule that denied the client in the handshake.
-  public internal(set) var denial: String?
   /// Server side: why the handshake failed, as far as OpenSSL or a callback knows it.
   var handshakeCause: HandshakeCause?
   /// Server side: the fault of the certificate that was refused in the handshake.
@@ -258,7 +248,7 @@ public final class TLSStream: ByteStream {
 
   private func handshakeFailure(_ error: Int32) -> StreamFailure {
     if case .refused(let refusal) = trustResult { return .protocolError(refusal.description) }
-    if let denial { return .protocolError(denial) }
+    if let denial = judgement?.denial { return .protocolError(denial) }
     if let missingCertificate { return .protocolError(missingCertificate) }
     if let failure { return failure }
     let isCut = error == SSL_ERROR_SYSCALL || OpenSSLReasons.isUnexpectedEnd
@@ -268,7 +258,13 @@ public final class TLSStream: ByteStream {
   }
 
   /// By what the client was verified, in this handshake or in the one that made the session; nil if by nothing.
-  var verifiedClient: VerifiedClient? { isResumed ? foundOrigin?.client : judgedClient }
+  var verifiedClient: VerifiedClient? {
+    if let judgement { return judgement.verdict.client }
+    return isResumed ? foundOrigin?.client : nil
+  }
+
+  /// Server side: the chain of a client that was refused in a full handshake for its purpose alone.
+  public var purposelessChain: VerifiedChain? { judgement?.purposelessChain }
 
   /// Keeps a refused peer's certificate for the log; OpenSSL frees its own reference with the handshake.
   func refused(_ peer: OpaquePointer?) {
@@ -289,15 +285,14 @@ public final class TLSStream: ByteStream {
     case .server:
       watchMessages(ssl)
       if answersChallenge { return becomeOpen() }
-      if let reverification {
-        self.reverification = nil
-        guard isJudgedAnew(ssl, by: reverification) else {
+      if let laterPolicy {
+        self.laterPolicy = nil
+        guard isJudgedAnew(ssl, by: laterPolicy) else {
           handshakeCause = .reload
-          return fail(.protocolError(Reverification.refusal))
+          return fail(.protocolError(ClientPolicy.refusal))
         }
       } else {
-        let mode = serverContext?.settings.verification ?? .off
-        clientVerdict = ClientVerdict(ssl: ssl, mode: mode, client: verifiedClient, fault: chainReason)
+        clientVerdict = handshakeVerdict(ssl)
       }
       if let check = serverContext?.statusCheck, case .verified(let chain) = clientVerdict {
         return askResponders(check, chain)

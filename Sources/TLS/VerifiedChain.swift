@@ -50,15 +50,13 @@ public enum ClientVerdict: Sendable {
     }
   }
 
-  /// `client`: by what the client was verified, in this handshake or in the one that made the session. `fault`: what was
-  /// wrong with the chain, if the verification has own words for it.
-  init(ssl: OpaquePointer, mode: ClientVerification, client: VerifiedClient?, fault: String? = nil) {
-    guard mode != .off, let peer = copenssl_get0_peer_certificate(ssl) else {
-      self = .absent
-      return
+  /// By what the client's certificate counts; nil if by nothing.
+  var client: VerifiedClient? {
+    switch self {
+    case .verified(let chain): .chain(chain)
+    case .pinned(let leaf): .pin(leaf)
+    case .absent, .unverified, .refused: nil
     }
-    self.init(
-      of: Certificate(retaining: peer), code: SSL_get_verify_result(ssl), mode: mode, client: client, fault: fault)
   }
 
   /// `code`: OpenSSL's result, X509_V_….

@@ -13,7 +13,7 @@ import Testing
   private var now: Int64 { Int64(time(nil)) }
 
   private func judged(_ identity: CertifiedKey, by block: ServerTLSContext) -> ClientVerdict {
-    block.judge([identity.certificate] + identity.chain, from: digest, at: now)
+    block.judge([identity.certificate] + identity.chain, from: digest, at: now).verdict
   }
 
   @Test(arguments: TestAuthority.ClientKind.allCases)
@@ -79,7 +79,7 @@ import Testing
     for (block, shown) in [
       (try cast.block(.on), []), (try cast.block(.off), [try cast.clients.client().certificate]),
     ] {
-      guard case .absent = block.judge(shown, at: now) else {
+      guard case .absent = block.judge(shown, at: now).verdict else {
         Issue.record("somebody was judged")
         continue
       }

@@ -219,9 +219,10 @@ enum SessionReview {
     guard search.believes(relayed.source, session) else {
       return refusal(.rule, "its server block does not take this front's word any more", server)
     }
-    let now = Int64(time(nil)), judged = context.judge(relayed.certificates, at: now)
-    let verdict = revocation(of: judged, judgedBy: servers, in: fresh) ?? judged
-    exchange.facts.relayedEnd = context.judgementEnd(of: verdict, sent: relayed.certificates, at: now)
+    let judgement = context.judge(relayed.certificates, at: Int64(time(nil)))
+    let revoked = revocation(of: judgement.verdict, judgedBy: servers, in: fresh)
+    let verdict = revoked ?? judgement.verdict
+    exchange.facts.relayedEnd = revoked == nil ? judgement.validUntil : .max
     if case .refused(_, let reason) = Admission(of: verdict, by: context) {
       return refusal(.certificate, reason, server)
     }

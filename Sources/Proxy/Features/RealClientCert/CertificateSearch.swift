@@ -143,10 +143,9 @@ final class CertificateSearch {
     }
     do throws(CertificateFieldError) {
       let certificates = try certificates(value, chain)
-      let verdict = context.judge(certificates, from: digest, at: now)
+      let judgement = context.judge(certificates, from: digest, at: now)
       return RelayedClient(
-        from: source, verdict, showing: certificates, by: context,
-        until: context.judgementEnd(of: verdict, sent: certificates, at: now))
+        from: source, judgement.verdict, showing: certificates, by: context, until: judgement.validUntil)
     } catch {
       return unreadable(source, error.reason)
     }
