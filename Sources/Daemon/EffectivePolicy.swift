@@ -30,7 +30,7 @@ struct EffectivePolicy {
   }
 
   /// The policy of one upstream alone.
-  init(of pass: ProxyPassSettings, _ http: HTTPSettings, _ material: KeyMaterial) {
+  init(of pass: UpstreamPass, _ http: HTTPSettings, _ material: KeyMaterial) {
     self.http = http
     self.material = material
     describe(pass, 2)
@@ -112,7 +112,7 @@ struct EffectivePolicy {
       add(1, "lifetime", "\(Self.time(stream.lifetime)) at most (connection_max_time)")
     }
     for line in root.policy { add(1, line.label, line.text) }
-    if let pass = root[ProxyPassSettings.self] {
+    if let pass = root[UpstreamPass.self] {
       describe(pass, 1)
     } else if root.hasContent {
       add(1, "content", root.contentWords(http))
@@ -232,10 +232,10 @@ struct EffectivePolicy {
     add(1, PolicyLine.location, location.match.asWritten)
     if hasRules { describe(location.clientRules, 2) }
     for line in location.policy { add(2, line.label, line.text) }
-    if let pass = location[ProxyPassSettings.self] { describe(pass, 2) }
+    if let pass = location[UpstreamPass.self] { describe(pass, 2) }
   }
 
-  private mutating func describe(_ pass: ProxyPassSettings, _ level: Int) {
+  private mutating func describe(_ pass: UpstreamPass, _ level: Int) {
     let version = pass.version == .http2 ? ", HTTP/2" : ""
     switch pass.target {
     case .group(let index, let scheme):
@@ -269,7 +269,7 @@ struct EffectivePolicy {
   }
 
   /// How a server of `stream` connects to its upstream.
-  private mutating func describe(connection tcp: TCPPassSettings, _ pass: ProxyPassSettings, _ level: Int) {
+  private mutating func describe(connection tcp: TCPPassSettings, _ pass: UpstreamPass, _ level: Int) {
     if let asked = tcp.opening?.asked {
       add(level, "connection", "TLS, asked for in the words of \(asked) (proxy_starttls)")
     } else {

@@ -75,5 +75,5 @@ extension MaterialLoader {
 }
 
 extension LocationSettings {
-  var envelope: EnvelopeSettings? { self[ProxyPassSettings.self]?.envelope }
+  var envelope: EnvelopeSettings? { self[UpstreamPass.self]?.envelope }
 }

@@ -111,7 +111,7 @@ package enum FileNeeds {
       }
       needs += [enrolment.passwords, enrolment.users].compactMap { $0.flatMap { read($0) } }
     }
-    if let pass = location[ProxyPassSettings.self] {
+    if let pass = location[UpstreamPass.self] {
       if case .permanent(folder: let folder)? = pass.authentication?.persistence {
         needs.append(FileNeed(.change, folder))
       }
@@ -156,7 +156,7 @@ package enum FileNeeds {
 extension LocationSettings {
   /// Whether a request body may go to a file: that of a `proxy_pass`, or one that a step collects before.
   fileprivate var mayKeepBodies: Bool {
-    keepsBodies || self[Signatures.self] != nil || self[Mirror.self] != nil || self[ProxyPassSettings.self] != nil
+    keepsBodies || self[Signatures.self] != nil || self[Mirror.self] != nil || self[UpstreamPass.self] != nil
       || self[EnrolmentSettings.self] != nil
   }
 }

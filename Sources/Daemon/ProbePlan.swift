@@ -56,7 +56,7 @@ package struct ProbePlan {
     var known: [Key: Int] = [:]
     var policies: [Judge: Result<ProbePolicy, ProbePolicy.Refused>] = [:]
     for (index, location) in http.everyLocation {
-      guard let pass = location[ProxyPassSettings.self], let tls = pass.tls else { continue }
+      guard let pass = location[UpstreamPass.self], let tls = pass.tls else { continue }
       let authority = pass.authority(in: http), speech = pass.probeSpeech
       let place = Self.place(of: location, pass, in: http.servers[index])
       if let template = pass.target.template {
@@ -77,7 +77,7 @@ package struct ProbePlan {
         continue
       }
       let judge = Judge(
-        authority: authority, tls: tls, name: ProxyPassSettings.nameForTLS(constant), speech: speech,
+        authority: authority, tls: tls, name: UpstreamPass.nameForTLS(constant), speech: speech,
         origin: pass.origin)
       for server in ProbePolicy.servers(of: pass, in: http) {
         let key = Key(address: server.address, judge: judge)
@@ -96,7 +96,7 @@ package struct ProbePlan {
   }
 
   private static func policy(
-    _ tls: UpstreamTLSSettings, _ pass: ProxyPassSettings, _ http: HTTPSettings
+    _ tls: UpstreamTLSSettings, _ pass: UpstreamPass, _ http: HTTPSettings
   ) -> Result<ProbePolicy, ProbePolicy.Refused> {
     do throws(ProbePolicy.Refused) { return .success(try ProbePolicy(tls, of: pass, in: http)) } catch {
       return .failure(error)
@@ -104,7 +104,7 @@ package struct ProbePlan {
   }
 
   private static func place(
-    of location: LocationSettings, _ pass: ProxyPassSettings, in server: ServerSettings
+    of location: LocationSettings, _ pass: UpstreamPass, in server: ServerSettings
   ) -> String {
     let name = server.primaryName.isEmpty ? "" : "\(server.primaryName) "
     let identity = pass.identity == nil ? "" : " (presents none here: a request chooses the certificate)"

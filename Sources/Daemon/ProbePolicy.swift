@@ -109,8 +109,8 @@ package struct ProbePolicy {
           hint: names.isEmpty ? nil : "there are: \(names.joined(separator: ", "))")
       ])
     }
-    let passes = http.everyLocation.filter { $0.server == index }.compactMap { entry -> ProxyPassSettings? in
-      if let pass = entry.settings[ProxyPassSettings.self], pass.tls != nil { pass } else { nil }
+    let passes = http.everyLocation.filter { $0.server == index }.compactMap { entry -> UpstreamPass? in
+      if let pass = entry.settings[UpstreamPass.self], pass.tls != nil { pass } else { nil }
     }
     let pass =
       passes.first { $0.authority(in: http) == authority }
@@ -123,7 +123,7 @@ package struct ProbePolicy {
     try self.init(tls, of: pass, in: http)
   }
 
-  static func servers(of pass: ProxyPassSettings, in http: HTTPSettings) -> [Server] {
+  static func servers(of pass: UpstreamPass, in http: HTTPSettings) -> [Server] {
     guard case .group(let index, _) = pass.target, http.groups.indices.contains(index) else { return [] }
     return http.groups[index].servers.filter { !$0.isDown }.map {
       Server(spelling: $0.address.description, address: $0.address)
@@ -131,7 +131,7 @@ package struct ProbePolicy {
   }
 
   init(
-    _ settings: UpstreamTLSSettings, of pass: ProxyPassSettings?, in http: HTTPSettings?,
+    _ settings: UpstreamTLSSettings, of pass: UpstreamPass?, in http: HTTPSettings?,
     speech: ProbeSpeech = .http1
   ) throws(Refused) {
     let (loaded, diagnostics) = KeyMaterial.loadOne(settings)
@@ -143,12 +143,12 @@ package struct ProbePolicy {
     self.speech = pass?.probeSpeech ?? speech
     origin = pass?.origin.ofOwnConnections ?? ConnectionOrigin()
     target = if let pass, let http { pass.authority(in: http) } else { nil }
-    name = pass?.tlsName.constant.map { ProxyPassSettings.nameForTLS($0) }
+    name = pass?.tlsName.constant.map { UpstreamPass.nameForTLS($0) }
     if let pass, let http { servers = Self.servers(of: pass, in: http) } else { servers = [] }
   }
 }
 
-extension ProxyPassSettings {
+extension UpstreamPass {
   /// The group or server as the configuration names it: in HTTP, the value of Host.
   func authority(in http: HTTPSettings) -> String {
     if tcp != nil, case .group(let index, _) = target, http.groups.indices.contains(index) {

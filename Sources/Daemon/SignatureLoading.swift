@@ -72,7 +72,7 @@ extension LocationSettings {
   /// Those to verify and to sign by.
   var signatures: [SignatureSettings] {
     var all = self[Signatures.self].map { [$0.verification] } ?? []
-    if let signing = self[ProxyPassSettings.self]?.signing { all.append(signing) }
+    if let signing = self[UpstreamPass.self]?.signing { all.append(signing) }
     return all
   }
 }

@@ -13,10 +13,10 @@ extension HTTPSettings {
 
 extension LocationSettings {
   var upstreamAuth: UpstreamAuthSettings? {
-    self[ProxyPassSettings.self]?.authentication
+    self[UpstreamPass.self]?.authentication
   }
 
   var upstreamTLS: UpstreamTLSSettings? {
-    self[ProxyPassSettings.self]?.tls
+    self[UpstreamPass.self]?.tls
   }
 }

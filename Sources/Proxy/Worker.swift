@@ -392,14 +392,14 @@ public final class Worker {
     if shared.pool.run(.memory, for: "", MemoryTrimmer.trim).isTaken { counters.limits.count(.memoryReturned) }
   }
 
-  func takeProxyHandler(_ pass: LiveProxyPass) -> ProxyHandler {
+  func takeProxyHandler(_ pass: CompiledPass) -> ProxyHandler {
     let handler = proxyHandlers.popLast() ?? ProxyHandler(worker: self)
     handler.prepare(pass)
     handler.attempt.expect()
     return handler
   }
 
-  func takeTCPHandler(_ pass: LiveProxyPass) -> TCPHandler {
+  func takeTCPHandler(_ pass: CompiledPass) -> TCPHandler {
     let handler = tcpHandlers.popLast() ?? TCPHandler(worker: self)
     handler.prepare(pass)
     handler.attempt.expect()

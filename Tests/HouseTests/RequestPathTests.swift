@@ -71,7 +71,7 @@ import Testing
     }
   }
 
-  @Test(arguments: ["LiveLocation", "ProxyHandler", "TCPHandler", "ContentHandler", "LiveProxyPass", "LiveContent"])
+  @Test(arguments: ["LiveLocation", "ProxyHandler", "TCPHandler", "ContentHandler", "CompiledPass", "LiveContent"])
   func `connections of clients know neither location nor handler`(type: String) {
     // After a reload, SessionReview finds the locations of the requests in progress.
     let files = SourceFile.sources.filter {

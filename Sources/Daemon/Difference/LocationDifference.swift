@@ -58,7 +58,7 @@ struct LocationDifference {
     LocationSettings.compareFeatures(
       old.settings, new.settings,
       ComparedNames(old: names.0, new: names.1, traffic: new.server.isOfStream ? .stream : .http), &found)
-    if let before = old.settings[ProxyPassSettings.self], let after = new.settings[ProxyPassSettings.self] {
+    if let before = old.settings[UpstreamPass.self], let after = new.settings[UpstreamPass.self] {
       UpstreamDifference(before, old.server.configuration, after, new.server.configuration).compare(&found)
     }
     if !new.settings.hasSameKindOfContent(as: old.settings) {

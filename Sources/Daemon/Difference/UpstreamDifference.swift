@@ -11,13 +11,13 @@ import Upstream
 /// What changes about the upstream of one `proxy_pass`: where requests go, whom sallyport trusts there, what it shows
 /// and tells.
 struct UpstreamDifference {
-  private let old: ProxyPassSettings
-  private let new: ProxyPassSettings
+  private let old: UpstreamPass
+  private let new: UpstreamPass
   private let before: ComparedConfiguration
   private let after: ComparedConfiguration
 
   init(
-    _ old: ProxyPassSettings, _ before: ComparedConfiguration, _ new: ProxyPassSettings, _ after: ComparedConfiguration
+    _ old: UpstreamPass, _ before: ComparedConfiguration, _ new: UpstreamPass, _ after: ComparedConfiguration
   ) {
     self.old = old
     self.before = before
@@ -42,7 +42,7 @@ struct UpstreamDifference {
 
   // MARK: Where requests go
 
-  private static func addresses(_ pass: ProxyPassSettings, _ http: HTTPSettings) -> Set<String> {
+  private static func addresses(_ pass: UpstreamPass, _ http: HTTPSettings) -> Set<String> {
     switch pass.target {
     case .group(let index, _):
       Set(http.groups.indices.contains(index) ? http.groups[index].servers.map(\.address.description) : [])
@@ -236,7 +236,7 @@ struct UpstreamDifference {
   // MARK: What sallyport shows and tells
 
   private func comparePresented(_ found: inout TrustChanges) {
-    func shown(_ pass: ProxyPassSettings, _ configuration: ComparedConfiguration) -> String? {
+    func shown(_ pass: UpstreamPass, _ configuration: ComparedConfiguration) -> String? {
       if let identity = pass.identity { return "what \(identity.certificate.asWritten) names" }
       if let reference = pass.tls?.workloadIdentity { return "\(reference), from the SPIFFE agent" }
       return pass.tls.flatMap { configuration.material.upstreams[$0]?.material.identity?.certificate.named }
@@ -265,7 +265,7 @@ struct UpstreamDifference {
 
   private func compareFields(_ found: inout TrustChanges) {
     ClientIdentity.compare(old.clientIdentity, new.clientIdentity, &found)
-    func fields(_ pass: ProxyPassSettings, _ names: [Int: String]) -> [String: String] {
+    func fields(_ pass: UpstreamPass, _ names: [Int: String]) -> [String: String] {
       Dictionary(
         pass.setFields.map { field in
           let values = field.values.isEmpty ? field.candidates : field.values

@@ -18,7 +18,7 @@ extension Exchange {
   }
 
   /// Whether the session's content is an upstream.
-  var goesToUpstream: Bool { location.content is LiveProxyPass }
+  var goesToUpstream: Bool { location.content is CompiledPass }
 
   /// The configuration of a reload refuses the client.
   func wasRevoked() {

@@ -8,7 +8,7 @@ package final class ExplainTrace: Sendable {
     package var label: String
     package var text: String
     /// For the line of a `proxy_pass`: the policy of its upstream can follow.
-    package var pass: ProxyPassSettings?
+    package var pass: UpstreamPass?
   }
 
   private struct State {

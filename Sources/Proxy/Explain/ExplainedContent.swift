@@ -28,7 +28,7 @@ private final class ExplainedHandler: ContentHandler {
 
   override func start(_ exchange: Exchange) {
     trace.enter(exchange)
-    if let pass = explained.content as? LiveProxyPass {
+    if let pass = explained.content as? CompiledPass {
       return pass.settings.tcp == nil ? tell(pass, exchange) : tellConnection(pass, exchange)
     }
     if exchange.server.settings.stream != nil { return tellSession(exchange) }
@@ -60,7 +60,7 @@ private final class ExplainedHandler: ContentHandler {
 
   // MARK: proxy_pass
 
-  private func tell(_ pass: LiveProxyPass, _ exchange: Exchange) {
+  private func tell(_ pass: CompiledPass, _ exchange: Exchange) {
     let proxy = exchange.worker.takeProxyHandler(pass)
     self.proxy = proxy
     if let asked = pass.authentication {
@@ -94,7 +94,7 @@ private final class ExplainedHandler: ContentHandler {
 
   // MARK: A session of `stream`
 
-  private func tellConnection(_ pass: LiveProxyPass, _ exchange: Exchange) {
+  private func tellConnection(_ pass: CompiledPass, _ exchange: Exchange) {
     let proxy = exchange.worker.takeTCPHandler(pass)
     self.proxy = proxy
     proxy.serve(exchange)
@@ -118,7 +118,7 @@ private final class ExplainedHandler: ContentHandler {
   }
 
   /// The servers that the request may go to.
-  private func target(_ pass: LiveProxyPass, _ proxy: UpstreamHandler, _ exchange: Exchange) -> String {
+  private func target(_ pass: CompiledPass, _ proxy: UpstreamHandler, _ exchange: Exchange) -> String {
     let isOfStream = pass.settings.tcp != nil
     let scheme = isOfStream ? "" : "\(proxy.scheme?.rawValue ?? "")://"
     if let dynamic = proxy.dynamic, pass.targetTemplate != nil {

@@ -118,7 +118,7 @@ enum Features {
     Access.self, SatisfyAny.self, AuthBasic.self, AuthDelay.self, AuthRequest.self,
     PathReadingRules.self,
     Signatures.self, FileSettings.self, Mirror.self, LogSubrequest.self,
-    MessageEnvelopes.self, ProxyPassSettings.self, GRPC.self, StreamProxy.self, StreamReturn.self, StreamPass.self,
+    MessageEnvelopes.self, UpstreamPass.self, GRPC.self, StreamProxy.self, StreamReturn.self, StreamPass.self,
     UpstreamTLS.self, ProxyAuth.self,
     MetricsLocation.self, StatusLocation.self, API.self, StubStatus.self, EnrolmentSettings.self,
     Gzip.self, LimitRate.self, AddTrailer.self,
@@ -226,7 +226,7 @@ extension LocationSettings {
 extension SettingsBuilder {
   /// Refuses a location with two sources of content. `line`: names a content that is not an upstream.
   mutating func refuseSecondContent(at line: Directive, _ scope: Scope) {
-    guard let pass = ProxyPassSettings.line(in: scope) else { return }
+    guard let pass = UpstreamPass.line(in: scope) else { return }
     error(
       line.location, "\"\(line.name)\" beside \"proxy_pass\": a location can have only one content handler",
       hint: "use a separate location; proxy_pass is at \(pass.location)")

@@ -12,7 +12,7 @@ enum AccelRedirect {
 
   /// Continues the exchange elsewhere. Returns false if the response has no such field, or if it is ignored.
   static func follow(
-    _ response: ResponseHead, _ exchange: Exchange, _ pass: LiveProxyPass, _ attempt: UpstreamAttempt
+    _ response: ResponseHead, _ exchange: Exchange, _ pass: CompiledPass, _ attempt: UpstreamAttempt
   ) -> Bool {
     guard !pass.settings.ignoredHeaders.contains(.redirect), let field = response.first(.xAccelRedirect) else {
       return false
@@ -37,7 +37,7 @@ enum AccelRedirect {
     return true
   }
 
-  private static func keepFields(of response: ResponseHead, _ exchange: Exchange, _ pass: LiveProxyPass) {
+  private static func keepFields(of response: ResponseHead, _ exchange: Exchange, _ pass: CompiledPass) {
     let bytes = response.bytes.readable
     for field in response.fields where kept.contains(field.id) && !pass.hidden.contains(field, in: bytes) {
       let rewritten = field.id == .setCookie ? pass.cookies?.rewrite(bytes[field.value], exchange) : nil

@@ -5,7 +5,7 @@ import Upstream
 /// How a `proxy_pass` chooses the connection for its next attempt: by group, trust, user and origin.
 extension UpstreamHandler {
   /// Begins an attempt where the request has a say in group, trust, user or origin.
-  func connect(_ exchange: Exchange, _ pass: LiveProxyPass, again: Int?) {
+  func connect(_ exchange: Exchange, _ pass: CompiledPass, again: Int?) {
     guard let group else { return }
     guard let origin = pass.origin.make(for: exchange) else { return exchange.fail(ErrorResponse(500)) }
     let protocols = pass.protocols(exchange)
@@ -23,7 +23,7 @@ extension UpstreamHandler {
   var scheme: UpstreamScheme? { dynamic?.security.scheme ?? pass?.settings.scheme }
 
   /// Computes the target of a `proxy_pass` that each request finds anew.
-  func settleTarget(_ exchange: Exchange, _ pass: LiveProxyPass) throws(DynamicTarget.Refusal) {
+  func settleTarget(_ exchange: Exchange, _ pass: CompiledPass) throws(DynamicTarget.Refusal) {
     let target = try DynamicTarget(for: exchange, pass)
     if pass.settings.needsPort, let fault = target.portFault(in: exchange) {
       throw DynamicTarget.Refusal(sentence: fault, response: ErrorResponse(500))
@@ -32,7 +32,7 @@ extension UpstreamHandler {
   }
 
   private func trust(
-    _ exchange: Exchange, _ pass: LiveProxyPass, _ context: UpstreamTLSContext?, _ origin: ConnectionOrigin,
+    _ exchange: Exchange, _ pass: CompiledPass, _ context: UpstreamTLSContext?, _ origin: ConnectionOrigin,
     _ protocols: OfferedProtocols
   ) -> UpstreamTrust {
     // A connection that tells of one client is nobody else's, not even the same user's.
@@ -44,7 +44,7 @@ extension UpstreamHandler {
   }
 }
 
-extension LiveProxyPass {
+extension CompiledPass {
   /// The body that the upstream gets whatever the client sent: that of `proxy_set_body`, or none with
   /// `proxy_pass_request_body off`. nil: the client's.
   func ownBody(_ exchange: Exchange) -> OwnBody? {

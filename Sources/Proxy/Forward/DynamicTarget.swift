@@ -52,7 +52,7 @@ struct DynamicTarget {
   /// What follows the scheme.
   var text: String { authority + String(decoding: uri, as: UTF8.self) }
 
-  init(for exchange: Exchange, _ pass: LiveProxyPass) throws(Refusal) {
+  init(for exchange: Exchange, _ pass: CompiledPass) throws(Refusal) {
     names = pass.names
     followed = pass.followed
     guard let template = pass.targetTemplate else {
@@ -82,7 +82,7 @@ struct DynamicTarget {
 
   /// The scheme of a value, and where its authority begins; nil for a URL of another scheme, or of none. As in nginx, a
   /// `grpc_pass` without a scheme is not over TLS.
-  private static func scheme(of value: [UInt8], _ settings: ProxyPassSettings) -> (UpstreamScheme, Int)? {
+  private static func scheme(of value: [UInt8], _ settings: UpstreamPass) -> (UpstreamScheme, Int)? {
     if let scheme = settings.scheme { return (scheme, 0) }
     for (spelling, scheme) in UpstreamScheme.spellings(isGRPC: settings.speaksGRPC) {
       let prefix = Array("\(spelling)://".utf8)
@@ -95,7 +95,7 @@ struct DynamicTarget {
 
   /// Fails closed: without trust settings, no request goes to an https upstream, and none goes there in plaintext.
   private static func security(
-    _ scheme: UpstreamScheme, _ pass: LiveProxyPass, _ url: String
+    _ scheme: UpstreamScheme, _ pass: CompiledPass, _ url: String
   ) throws(Refusal) -> Security {
     if scheme == .http { return .plain }
     if let context = pass.context { return .tls(context) }

@@ -121,7 +121,7 @@ struct LiveFieldBlock {
   }
 }
 
-extension ProxyPassSettings {
+extension UpstreamPass {
   /// A template with what is known of the target put in: most requests carry nothing else than `Host: $proxy_host`.
   func resolved(_ template: Template) -> Template {
     guard case .group = target else { return template }

@@ -39,7 +39,7 @@ final class ProxyHandler: UpstreamHandler {
     attempt.abandon()
   }
 
-  override func connectionUser(_ exchange: Exchange, _ pass: LiveProxyPass) -> (any AnyObject & Sendable)? {
+  override func connectionUser(_ exchange: Exchange, _ pass: CompiledPass) -> (any AnyObject & Sendable)? {
     super.connectionUser(exchange, pass) ?? authentication?.boundUser
       ?? (pass.needsOwnSession(exchange) ? OwnSession() : nil)
   }
@@ -51,7 +51,7 @@ final class ProxyHandler: UpstreamHandler {
     _ = serve { start($0, $1) }
   }
 
-  private func start(_ exchange: Exchange, _ pass: LiveProxyPass) {
+  private func start(_ exchange: Exchange, _ pass: CompiledPass) {
     if pass.settings.speaksGRPC { attempt.limit(to: GRPCCall(exchange)?.timeout) }
     if let asked = pass.authentication {
       do throws(ErrorResponse) {
@@ -72,7 +72,7 @@ final class ProxyHandler: UpstreamHandler {
     if let question { dynamic?.keep(question) }
   }
 
-  private func takeBody(_ exchange: Exchange, _ pass: LiveProxyPass) {
+  private func takeBody(_ exchange: Exchange, _ pass: CompiledPass) {
     if let envelope { return envelope.takeBody(exchange) }
     guard let kept = sender.plan(exchange, pass, isChallenged: authentication != nil) else {
       return tryNext(exchange, pass)
@@ -115,7 +115,7 @@ final class ProxyHandler: UpstreamHandler {
 
   // MARK: Attempts
 
-  func tryNext(_ exchange: Exchange, _ pass: LiveProxyPass, again: Int? = nil) {
+  func tryNext(_ exchange: Exchange, _ pass: CompiledPass, again: Int? = nil) {
     if authentication == nil, !pass.needsOwnSession(exchange), pass.begin(attempt, again: again) { return }
     connect(exchange, pass, again: again)
   }
@@ -127,7 +127,7 @@ final class ProxyHandler: UpstreamHandler {
 
   override func attemptDidOpen(_ stream: UpstreamStream) { _ = serve { attemptDidOpen(stream, $0, $1) } }
 
-  private func attemptDidOpen(_ stream: UpstreamStream, _ exchange: Exchange, _ pass: LiveProxyPass) {
+  private func attemptDidOpen(_ stream: UpstreamStream, _ exchange: Exchange, _ pass: CompiledPass) {
     let session = stream.session
     if session.trustOutcome != .none, !stream.isOnKeptSession { UpstreamFailureLog.noteHandshake(session, exchange) }
     if let authentication, authentication.choose(exchange, stream) == .waits { return }
@@ -137,7 +137,7 @@ final class ProxyHandler: UpstreamHandler {
   /// `authentication` no longer waits.
   func sendRequest(_ stream: UpstreamStream) { _ = serve { sendRequest(stream, $0, $1) } }
 
-  private func sendRequest(_ stream: UpstreamStream, _ exchange: Exchange, _ pass: LiveProxyPass) {
+  private func sendRequest(_ stream: UpstreamStream, _ exchange: Exchange, _ pass: CompiledPass) {
     attempt.body = pass.ownBody(exchange)
     guard borrowing(attempt.outgoing, { RequestRewrite.build($0, of: exchange, self, pass) }) else {
       return exchange.failUnsendable()
@@ -159,7 +159,7 @@ final class ProxyHandler: UpstreamHandler {
   }
 
   /// Sends the head, and wipes the buffers that held credentials.
-  private func sendHead(_ exchange: Exchange, _ pass: LiveProxyPass, _ stream: UpstreamStream) {
+  private func sendHead(_ exchange: Exchange, _ pass: CompiledPass, _ stream: UpstreamStream) {
     let method = RequestRewrite.method(exchange, self, pass)
     borrowing(attempt.outgoing) { head in
       borrowing(worker) { stream.send(head: head, pass.settings.version, method, scratch: &$0.scratch) }
@@ -186,7 +186,7 @@ final class ProxyHandler: UpstreamHandler {
 
   override func responseHead(_ response: ResponseHead) -> Bool { serve { responseHead(response, $0, $1) } ?? false }
 
-  private func responseHead(_ response: ResponseHead, _ exchange: Exchange, _ pass: LiveProxyPass) -> Bool {
+  private func responseHead(_ response: ResponseHead, _ exchange: Exchange, _ pass: CompiledPass) -> Bool {
     sender.dropCopy()
     if let authentication, let stream = attempt.stream {
       switch authentication.take(response, exchange, stream) {
@@ -213,7 +213,7 @@ final class ProxyHandler: UpstreamHandler {
   }
 
   /// `sealed`: bytes of the envelope that follows.
-  func sendHead(of response: ResponseHead, _ exchange: Exchange, _ pass: LiveProxyPass, sealed: Int? = nil) {
+  func sendHead(of response: ResponseHead, _ exchange: Exchange, _ pass: CompiledPass, sealed: Int? = nil) {
     // Fields of `add_header` can contain `$status`.
     exchange.setStatus(Int(ResponseRewrite.status(for: exchange, response)))
     ResponseRewrite.build(exchange.response, of: exchange, response, pass, sealed: sealed)
@@ -223,7 +223,7 @@ final class ProxyHandler: UpstreamHandler {
   }
 
   override func responseBody(_ bytes: UnsafeRawBufferPointer) { _ = serve { responseBody(bytes, $0, $1) } }
-  private func responseBody(_ bytes: UnsafeRawBufferPointer, _ exchange: Exchange, _ pass: LiveProxyPass) {
+  private func responseBody(_ bytes: UnsafeRawBufferPointer, _ exchange: Exchange, _ pass: CompiledPass) {
     if let envelope, envelope.isHolding { return envelope.hold(bytes, exchange) }
     if let authentication, authentication.isDiscarding {
       if !authentication.discard(bytes.count) { leaveForAnother() }
@@ -245,7 +245,7 @@ final class ProxyHandler: UpstreamHandler {
 
   override func responseDidPump() { _ = serve { watchClient($0, $1) } }
   /// Pauses the upstream while too many bytes wait for the client.
-  private func watchClient(_ exchange: Exchange, _ pass: LiveProxyPass) {
+  private func watchClient(_ exchange: Exchange, _ pass: CompiledPass) {
     guard exchange.waitingBytes > pass.bufferTotal, let client = exchange.stream else { return }
     attempt.stream?.pause()
     client.watchSending(exchange.location.limits.sendTimeout)
@@ -256,7 +256,7 @@ final class ProxyHandler: UpstreamHandler {
 
   /// Ends the response. `finish` comes last, because the next request can then use the same session at once.
   override func responseDidEnd(_ trailers: Trailers?) { _ = serve { responseDidEnd(trailers, $0, $1) } }
-  private func responseDidEnd(_ trailers: Trailers?, _ exchange: Exchange, _ pass: LiveProxyPass) {
+  private func responseDidEnd(_ trailers: Trailers?, _ exchange: Exchange, _ pass: CompiledPass) {
     UpstreamFailureLog.noteAnswer(exchange, pass.group ?? dynamic?.group, attempt.lastServer)
     if !pass.balances.isEmpty { GroupChoice.bindAtEnd(exchange, group, attempt.lastServer) }
     if let envelope, envelope.isHolding { return envelope.seal(exchange) }
@@ -288,7 +288,7 @@ final class ProxyHandler: UpstreamHandler {
   }
 
   /// `proxy_next_upstream http_502 …`: the response counts as a failure and another server is tried.
-  private func triesNext(for response: ResponseHead, _ exchange: Exchange, _ pass: LiveProxyPass) -> Bool {
+  private func triesNext(for response: ResponseHead, _ exchange: Exchange, _ pass: CompiledPass) -> Bool {
     let condition = RetryConditions(status: response.status)
     guard !condition.isEmpty, pass.settings.retry.conditions.contains(condition) else { return false }
     guard decide(condition, exchange, onKept: false) == .nextServer else { return false }
@@ -307,7 +307,7 @@ final class ProxyHandler: UpstreamHandler {
 
   // MARK: Upgrade (101): bytes both ways, as they are
 
-  private func switchProtocols(_ response: ResponseHead, _ exchange: Exchange, _ pass: LiveProxyPass) -> Bool {
+  private func switchProtocols(_ response: ResponseHead, _ exchange: Exchange, _ pass: CompiledPass) -> Bool {
     // A client of HTTP/1.0 knows no 101 (RFC 9110 §15.2).
     guard UpgradeChoice.isAsked(response, by: exchange.head, in: attempt.outgoing), exchange.head.mayBecomeTunnel,
       !exchange.isSubrequest, pass.envelope == nil

@@ -28,7 +28,7 @@ final class RequestBodySender {
 
   /// Decides where the body goes. The result keeps the body until it is complete; with nil, the attempt begins at once.
   /// `isChallenged`: the upstream may send a challenge, and the body then goes out a second time.
-  func plan(_ exchange: Exchange, _ pass: LiveProxyPass, isChallenged: Bool) -> RequestBody? {
+  func plan(_ exchange: Exchange, _ pass: CompiledPass, isChallenged: Bool) -> RequestBody? {
     let framing = exchange.head.framing
     if case .none = exchange.body.state, framing == .none { return nil }
     guard let stream = exchange.stream else { return nil }

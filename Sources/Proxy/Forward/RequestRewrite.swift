@@ -12,7 +12,7 @@ import UpstreamAuth
 enum RequestRewrite {
   /// Builds the head. Returns false when a template made a method or target that would break the request line.
   static func build(
-    _ outgoing: OutgoingRequestHead, of exchange: Exchange, _ handler: ProxyHandler, _ pass: LiveProxyPass
+    _ outgoing: OutgoingRequestHead, of exchange: Exchange, _ handler: ProxyHandler, _ pass: CompiledPass
   ) -> Bool {
     outgoing.reset(over: exchange.head)
     guard setMethod(of: outgoing, exchange, handler, pass), setTarget(of: outgoing, exchange, handler, pass) else {
@@ -41,7 +41,7 @@ enum RequestRewrite {
   }
 
   /// The method for the upstream. The framing of the response and the retry decision depend on it.
-  static func method(_ exchange: Exchange, _ handler: ProxyHandler, _ pass: LiveProxyPass) -> HTTP.Method {
+  static func method(_ exchange: Exchange, _ handler: ProxyHandler, _ pass: CompiledPass) -> HTTP.Method {
     if let authentication = handler.authentication, authentication.isProbe { return .head }
     if let method = pass.method { return method.bytes(exchange).withUnsafeBytes { HTTP.Method($0) } }
     // An error page is fetched with GET, or with HEAD for a HEAD request.
@@ -56,7 +56,7 @@ enum RequestRewrite {
 
   /// Sets the method: the client's, unless the configuration sets another method or the request is for an error page.
   private static func setMethod(
-    of outgoing: OutgoingRequestHead, _ exchange: Exchange, _ handler: ProxyHandler, _ pass: LiveProxyPass
+    of outgoing: OutgoingRequestHead, _ exchange: Exchange, _ handler: ProxyHandler, _ pass: CompiledPass
   ) -> Bool {
     if let authentication = handler.authentication, authentication.isProbe { return outgoing.setMethod("HEAD") }
     if let method = pass.method { return method.bytes(exchange).withUnsafeBytes { outgoing.setMethod($0) } }
@@ -66,7 +66,7 @@ enum RequestRewrite {
 
   /// Sets the target: as the client wrote it, unless `proxy_pass` or an internal redirect changes it.
   private static func setTarget(
-    of outgoing: OutgoingRequestHead, _ exchange: Exchange, _ handler: ProxyHandler, _ pass: LiveProxyPass
+    of outgoing: OutgoingRequestHead, _ exchange: Exchange, _ handler: ProxyHandler, _ pass: CompiledPass
   ) -> Bool {
     // The target of a head that was refused may be no target.
     if pass.settings.uri == nil, pass.targetTemplate == nil, !exchange.target.isRewritten,
@@ -80,7 +80,7 @@ enum RequestRewrite {
   }
 
   private static func writeTarget(
-    _ exchange: Exchange, _ handler: ProxyHandler, _ pass: LiveProxyPass, to target: inout ByteBuffer
+    _ exchange: Exchange, _ handler: ProxyHandler, _ pass: CompiledPass, to target: inout ByteBuffer
   ) {
     let head = exchange.head
     if let uri = handler.dynamic?.uri, let first = uri.first {

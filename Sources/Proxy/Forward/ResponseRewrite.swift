@@ -9,7 +9,7 @@ enum ResponseRewrite {
   /// Builds the head. `sealed`: the size of the envelope that follows, or 0 for an empty body; nil without an envelope.
   /// It sends nothing.
   static func build(
-    _ outgoing: OutgoingResponseHead, of exchange: Exchange, _ response: ResponseHead, _ pass: LiveProxyPass,
+    _ outgoing: OutgoingResponseHead, of exchange: Exchange, _ response: ResponseHead, _ pass: CompiledPass,
     sealed: Int? = nil
   ) {
     outgoing.reset(over: response)
@@ -52,7 +52,7 @@ enum ResponseRewrite {
   }
 
   /// `proxy_intercept_errors`: shows the page that `error_page` has for the upstream's status. Returns whether it has.
-  static func intercepts(_ response: ResponseHead, _ exchange: Exchange, _ pass: LiveProxyPass) -> Bool {
+  static func intercepts(_ response: ResponseHead, _ exchange: Exchange, _ pass: CompiledPass) -> Bool {
     guard pass.settings.interceptsErrors, response.status >= 300,
       exchange.errorPage(for: Int(response.status)) != nil
     else { return false }
@@ -79,7 +79,7 @@ enum ResponseRewrite {
 
   /// The body to announce: its length if that is known; for HEAD and 304, the length that GET would have.
   private static func body(
-    for exchange: Exchange, _ status: UInt16, _ response: ResponseHead, _ pass: LiveProxyPass
+    for exchange: Exchange, _ status: UInt16, _ response: ResponseHead, _ pass: CompiledPass
   ) -> OutgoingBody {
     if mayHaveBody(exchange, status) {
       return switch response.framing {
@@ -93,7 +93,7 @@ enum ResponseRewrite {
   }
 
   private static func addFields(
-    to outgoing: OutgoingResponseHead, of exchange: Exchange, _ response: ResponseHead, _ pass: LiveProxyPass,
+    to outgoing: OutgoingResponseHead, of exchange: Exchange, _ response: ResponseHead, _ pass: CompiledPass,
     isSealed: Bool
   ) {
     let bytes = response.bytes.readable
@@ -121,7 +121,7 @@ enum ResponseRewrite {
   /// Adds a field as `proxy_redirect` or the `proxy_cookie_…` directives change it. Returns whether they do.
   @inline(never)
   private static func addRewritten(
-    _ field: Field, _ bytes: UnsafeRawBufferPointer, _ exchange: Exchange, _ pass: LiveProxyPass,
+    _ field: Field, _ bytes: UnsafeRawBufferPointer, _ exchange: Exchange, _ pass: CompiledPass,
     to outgoing: OutgoingResponseHead
   ) -> Bool {
     switch field.id {
@@ -135,7 +135,7 @@ enum ResponseRewrite {
   }
 
   /// Whether the upstream's own Date replaces sallyport's (`proxy_pass_header`).
-  private static func passesDate(_ response: ResponseHead, _ pass: LiveProxyPass) -> Bool {
+  private static func passesDate(_ response: ResponseHead, _ pass: CompiledPass) -> Bool {
     !pass.hidden.contains(.date) && response.fields.first(.date) != nil
   }
 
@@ -145,7 +145,7 @@ enum ResponseRewrite {
   /// Applies `proxy_redirect`; returns true if a rule matched and the field was added. As in nginx, `absolute_redirect`
   /// makes a Location that became a path absolute. A Location that no rule matched stays unchanged.
   private static func addRedirect(
-    _ field: Field, _ bytes: UnsafeRawBufferPointer, _ exchange: Exchange, _ pass: LiveProxyPass,
+    _ field: Field, _ bytes: UnsafeRawBufferPointer, _ exchange: Exchange, _ pass: CompiledPass,
     to outgoing: OutgoingResponseHead
   ) -> Bool {
     let value = Array(bytes[field.value])

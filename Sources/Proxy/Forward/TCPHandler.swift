@@ -52,7 +52,7 @@ final class TCPHandler: UpstreamHandler {
     _ = serve { start($0, $1) }
   }
 
-  private func start(_ exchange: Exchange, _ pass: LiveProxyPass) {
+  private func start(_ exchange: Exchange, _ pass: CompiledPass) {
     settings = pass.settings.tcp ?? settings
     if pass.group != nil { return tryNext(exchange, pass) }
     do throws(DynamicTarget.Refusal) { try settleTarget(exchange, pass) } catch { return error.answer(exchange) }
@@ -63,7 +63,7 @@ final class TCPHandler: UpstreamHandler {
     if let question { dynamic?.keep(question) }
   }
 
-  private func tryNext(_ exchange: Exchange, _ pass: LiveProxyPass) {
+  private func tryNext(_ exchange: Exchange, _ pass: CompiledPass) {
     if pass.begin(attempt, again: nil) { return }
     connect(exchange, pass, again: nil)
   }

@@ -14,7 +14,7 @@ class UpstreamHandler: ContentHandler {
   // Not retained, because every event uses them: the exchange owns its handler, and the location owns the pass. Both
   // are nil between two exchanges.
   @exclusivity(unchecked) final private(set) var exchangeRef: Unmanaged<Exchange>?
-  @exclusivity(unchecked) final private var passRef: Unmanaged<LiveProxyPass>?
+  @exclusivity(unchecked) final private var passRef: Unmanaged<CompiledPass>?
   final let attempt: UpstreamAttempt
   /// The target of a `proxy_pass` with variables.
   final var dynamic: DynamicTarget?
@@ -26,16 +26,16 @@ class UpstreamHandler: ContentHandler {
     attempt.handler = Unmanaged.passUnretained(self)
   }
 
-  final func prepare(_ pass: LiveProxyPass) { passRef = Unmanaged.passUnretained(pass) }
+  final func prepare(_ pass: CompiledPass) { passRef = Unmanaged.passUnretained(pass) }
 
   final func serve(_ exchange: Exchange) { exchangeRef = Unmanaged.passUnretained(exchange) }
 
   final var exchange: Exchange? { exchangeRef?.takeUnretainedValue() }
-  final var pass: LiveProxyPass? { passRef?.takeUnretainedValue() }
+  final var pass: CompiledPass? { passRef?.takeUnretainedValue() }
 
   /// Runs `body` for the exchange in progress, if there is one.
   @inline(__always)
-  final func serve<Value>(_ body: (Exchange, LiveProxyPass) -> Value) -> Value? {
+  final func serve<Value>(_ body: (Exchange, CompiledPass) -> Value) -> Value? {
     guard let exchangeRef, let passRef else { return nil }
     return exchangeRef._withUnsafeGuaranteedRef { exchange in
       passRef._withUnsafeGuaranteedRef { pass in body(exchange, pass) }
@@ -54,7 +54,7 @@ class UpstreamHandler: ContentHandler {
   final var group: UpstreamGroup? { pass?.group ?? dynamic?.group }
 
   /// Whom the next connection belongs to; nil: anybody may use it later.
-  func connectionUser(_ exchange: Exchange, _ pass: LiveProxyPass) -> (any AnyObject & Sendable)? {
+  func connectionUser(_ exchange: Exchange, _ pass: CompiledPass) -> (any AnyObject & Sendable)? {
     pass.origin.isOfOneClient ? OwnSession() : nil
   }
 

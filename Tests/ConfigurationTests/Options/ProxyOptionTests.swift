@@ -123,7 +123,7 @@ import Upstream
   @Test func `an https upstream is verified by what is given, else by the system's CAs`() throws {
     func trust(_ changes: [ProxyOption: [String]]) throws -> String {
       let http = try settings(text(changes)).http
-      guard let pass = http.servers.first?.root.locations.first?[ProxyPassSettings.self] else { return "no proxy" }
+      guard let pass = http.servers.first?.root.locations.first?[UpstreamPass.self] else { return "no proxy" }
       return switch try #require(pass.tls).trust {
       case .anybody: "anybody"
       case .verified(let anchors, let name): "\(anchors.file?.description ?? "system") name \(name)"
@@ -179,10 +179,10 @@ import Upstream
   }
 
   @Test func `connections pass in clear unless a URL or an option says TLS`() throws {
-    func pass(_ changes: [ProxyOption: [String]], to: [String] = ["10.0.0.5:5432"]) throws -> ProxyPassSettings {
+    func pass(_ changes: [ProxyOption: [String]], to: [String] = ["10.0.0.5:5432"]) throws -> UpstreamPass {
       let http = try settings(tcp(changes, to: to)).http
       #expect(http.servers.count == 1 && http.servers[0].stream != nil && http.servers[0].tls?.verification == .on)
-      return try #require(http.servers[0].root[ProxyPassSettings.self])
+      return try #require(http.servers[0].root[UpstreamPass.self])
     }
     let plain = try pass([:])
     #expect(plain.tls == nil && plain.scheme == .http && plain.tcp?.timeout == 43_200_000 && plain.tcp?.opening == nil)

@@ -76,7 +76,7 @@ final class Rig {
     _ http: HTTPSettings, _ replays: ReplayGuard?
   ) throws -> [EnvelopeSettings: MessageEnvelope] {
     var made: [EnvelopeSettings: MessageEnvelope] = [:]
-    for case let pass? in http.servers.flatMap({ [$0.root] + $0.root.locations }).map({ $0[ProxyPassSettings.self] }) {
+    for case let pass? in http.servers.flatMap({ [$0.root] + $0.root.locations }).map({ $0[UpstreamPass.self] }) {
       if let settings = pass.envelope { made[settings] = try envelope(settings.suite, replays) }
     }
     return made
@@ -84,7 +84,7 @@ final class Rig {
 
   private static func userFiles(_ http: HTTPSettings, _ text: String) throws -> [MaterialReference: UserFile] {
     var made: [MaterialReference: UserFile] = [:]
-    for case let pass? in http.servers.flatMap({ [$0.root] + $0.root.locations }).map({ $0[ProxyPassSettings.self] }) {
+    for case let pass? in http.servers.flatMap({ [$0.root] + $0.root.locations }).map({ $0[UpstreamPass.self] }) {
       guard let users = pass.authentication?.users else { continue }
       made[users] = try Array(text.utf8).withUnsafeBytes { try UserFile(parsing: $0, users) }
     }

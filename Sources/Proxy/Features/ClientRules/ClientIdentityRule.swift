@@ -31,7 +31,7 @@ enum ClientIdentityRule: CaseIterable {
       guard let line = ClientIdentity.line(level).own, ClientIdentity.form(level) != .off else { return nil }
       return facts.unasked(line, hint: "ssl_verify_client on or optional, or client_identity off")
     case .identityFieldSetByHand:
-      guard ProxyPassSettings.forwards(level), ClientIdentity.form(level) != .off,
+      guard UpstreamPass.forwards(level), ClientIdentity.form(level) != .off,
         let other = ClientIdentity.line(level).inEffect
       else { return nil }
       let names = IdentityFieldForm.names.map { $0.lowercased() }

@@ -37,7 +37,7 @@ package struct IdentityNames {
   }
 
   /// The names that the requests of a location's clients may not bring to its upstream.
-  package func names(inServer index: Int, to pass: ProxyPassSettings) -> [[UInt8]] {
+  package func names(inServer index: Int, to pass: UpstreamPass) -> [[UInt8]] {
     if all.isEmpty { return [] }
     let own = ofServers.indices.contains(index) ? ofServers[index] : []
     return Self.distinct(own + names(toldTo: reaches.reach(of: pass)))
@@ -60,9 +60,9 @@ package struct IdentityNames {
   /// the configuration names `ssl_…`.
   private static func told(
     by root: LocationSettings, _ computed: [Int: ComputedVariable], _ ssl: Set<Int>
-  ) -> [(pass: ProxyPassSettings, names: [[UInt8]])] {
+  ) -> [(pass: UpstreamPass, names: [[UInt8]])] {
     let locations = root.withNested
-    let passes = locations.compactMap { $0[ProxyPassSettings.self] }
+    let passes = locations.compactMap { $0[UpstreamPass.self] }
     guard passes.contains(where: { $0.clientIdentity != .off || !$0.setFields.isEmpty }) else { return [] }
     let asks = locations.contains { $0[AuthBasic.self] != nil }
     let slots = slots(in: locations, computed, from: ssl, asksPasswords: asks)

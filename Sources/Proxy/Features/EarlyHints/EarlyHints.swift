@@ -31,7 +31,7 @@ struct EarlyHints: LocationFeature {
   }
 
   /// `hints`: the head of the interim response. Nothing is sent once the final response has begun.
-  static func pass(_ hints: ResponseHead, of exchange: Exchange, _ pass: LiveProxyPass) {
+  static func pass(_ hints: ResponseHead, of exchange: Exchange, _ pass: CompiledPass) {
     guard hints.status == 103, exchange.progress.state == .waiting, isWanted(exchange) else { return }
     let outgoing = exchange.response
     outgoing.reset(over: hints)

@@ -192,7 +192,7 @@ final class EnvelopeFilter {
   }
 
   private func send(
-    _ sealed: UnsafeRawBufferPointer, _ response: ResponseHead, _ pass: LiveProxyPass, _ exchange: Exchange
+    _ sealed: UnsafeRawBufferPointer, _ response: ResponseHead, _ pass: CompiledPass, _ exchange: Exchange
   ) {
     handler.sendHead(of: response, exchange, pass, sealed: sealed.count)
     handler.sendBody(sealed, exchange)

@@ -88,7 +88,7 @@ package enum MessageEnvelopes: Feature {
   /// Warns of an envelope in a location without an upstream. A level above may set it for its other locations.
   static func sealsNothing(_ scope: Scope) -> Diagnostic? {
     guard isOn(scope), let line = scope.own(name).first,
-      !ProxyPassSettings.forwards(scope), scope.ownLocations.isEmpty
+      !UpstreamPass.forwards(scope), scope.ownLocations.isEmpty
     else { return nil }
     return Diagnostic(
       .warning, at: line.location,

@@ -135,7 +135,7 @@ struct Gzip: FeatureSettings, LocationFeature {
   /// Tells, for a server with TLS, that responses to clients with an identity stay as they are.
   static func sparesIdentities(_ scope: Scope, _ root: LocationSettings) -> Diagnostic? {
     let first = root.withNested.first { location in
-      location[ProxyPassSettings.self] != nil && location[Gzip.self] != nil
+      location[UpstreamPass.self] != nil && location[Gzip.self] != nil
     }
     guard let first else { return nil }
     return Diagnostic(

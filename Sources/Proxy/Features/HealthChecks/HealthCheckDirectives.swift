@@ -38,7 +38,7 @@ enum HealthChecks: Feature {
   /// Refuses a health check where no upstream is named.
   static func checksNothing(_ scope: Scope, isOfStream: Bool) -> Diagnostic? {
     guard let line = scope.own("health_check").first,
-      !ProxyPassSettings.forwards(scope)
+      !UpstreamPass.forwards(scope)
     else { return nil }
     if isOfStream {
       return Diagnostic(

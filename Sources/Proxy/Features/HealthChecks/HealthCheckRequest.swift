@@ -15,7 +15,7 @@ struct HealthCheckRequest: Sendable {
   let body: [UInt8]?
 
   /// `serverName`: that of the server block, the value of `$server_name` and `$host`. nil: the check is none of HTTP.
-  init?(_ check: HealthCheckSettings, of pass: ProxyPassSettings, serverName: String) {
+  init?(_ check: HealthCheckSettings, of pass: UpstreamPass, serverName: String) {
     var lines: [(name: [UInt8], value: [UInt8])] = []
     for field in pass.setFields where !Self.isLeftOut(field.name) {
       let values = field.candidates.lazy.compactMap { pass.withoutClient($0, serverName: serverName) }
@@ -62,7 +62,7 @@ struct HealthCheckRequest: Sendable {
   }
 }
 
-extension ProxyPassSettings {
+extension UpstreamPass {
   /// The value of a template for a request that no client made; nil if it depends on a client.
   ///
   /// As in nginx, `$host` is the name of the server block where no request has a Host.

@@ -10,7 +10,7 @@ package struct HealthRecords: Sendable {
   /// One `health_check`, with the servers that it checks.
   struct Check: Sendable {
     let settings: HealthCheckSettings
-    let pass: ProxyPassSettings
+    let pass: UpstreamPass
     let serverName: String
     let errorLogs: [ErrorLogSettings]
     let group: String
@@ -67,7 +67,7 @@ package struct HealthRecords: Sendable {
     var byServer: [[[ServerHealth]]] = groups.map { $0.servers.map { _ in [] } }
     for server in http.servers {
       for location in server.root.withNested {
-        guard let pass = location[ProxyPassSettings.self], let settings = pass.healthCheck,
+        guard let pass = location[UpstreamPass.self], let settings = pass.healthCheck,
           case .group(let index, let scheme) = pass.target, groups.indices.contains(index)
         else { continue }
         let group = groups[index]

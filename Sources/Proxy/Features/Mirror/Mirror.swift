@@ -43,7 +43,7 @@ package struct Mirror: LocationFeature {
     let paths = lines.compactMap { Subrequest.path($0, &builder) }
     guard let first = lines.first, !paths.isEmpty else { return nil }
     let sendsBody = scope.flag(body) ?? true
-    if sendsBody, MessageEnvelopes.isOn(scope), ProxyPassSettings.ownLine(in: scope) != nil {
+    if sendsBody, MessageEnvelopes.isOn(scope), UpstreamPass.ownLine(in: scope) != nil {
       builder.error(
         first.location, "\"mirror\" would send the bodies of \"message_envelope\" before they are opened",
         hint: "write \"mirror_request_body off;\" or \"mirror off;\" here")

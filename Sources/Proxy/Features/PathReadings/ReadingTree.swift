@@ -48,7 +48,7 @@ final class ReadingTree {
     self.exact = exact
     self.prefixes = prefixes.sorted { $0.path.count > $1.path.count }
     slashed = prefixes.filter { entry in
-      entry.location.settings[ProxyPassSettings.self] != nil && entry.path.count > 1 && entry.path.last == 0x2F
+      entry.location.settings[UpstreamPass.self] != nil && entry.path.count > 1 && entry.path.last == 0x2F
         && !prefixes.contains { $0.path == entry.path.dropLast() }
     }
     self.patterns = patterns

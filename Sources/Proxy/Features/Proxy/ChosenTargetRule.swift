@@ -14,7 +14,7 @@ struct ChosenTargetRule {
 
   static func judge(_ level: Level, _ builder: inout SettingsBuilder) {
     // Only sallyport itself leads requests to an internal location.
-    guard !level.isOfStream, !level.scope.isInternal, let line = ProxyPassSettings.line(in: level.scope),
+    guard !level.isOfStream, !level.scope.isInternal, let line = UpstreamPass.line(in: level.scope),
       let word = line.arguments.first, word.text.contains("$")
     else { return }
     let authority = Self.authority(of: builder.template(word).parts)

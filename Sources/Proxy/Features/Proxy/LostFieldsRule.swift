@@ -9,7 +9,7 @@ enum LostFieldsRule {
 
   static func judge(_ level: Level, _ builder: inout SettingsBuilder) {
     if GRPC.line(in: level.scope) != nil { return judge(level.inProxyNames.scope, &builder) }
-    if ProxyPassSettings.forwards(level.scope) { judge(level.scope, &builder) }
+    if UpstreamPass.forwards(level.scope) { judge(level.scope, &builder) }
   }
 
   private static func judge(_ scope: Scope, _ builder: inout SettingsBuilder) {

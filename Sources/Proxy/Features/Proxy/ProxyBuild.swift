@@ -20,7 +20,7 @@ struct PassedURL {
 
 extension SettingsBuilder {
   /// Builds a `grpc_pass` like a `proxy_pass` of HTTP/2. Messages about its directives have their names.
-  mutating func grpcPass(_ directive: Directive, _ level: Level) -> ProxyPassSettings? {
+  mutating func grpcPass(_ directive: Directive, _ level: Level) -> UpstreamPass? {
     if let other = level.scope.own("proxy_pass").first {
       error(directive.location, "\"grpc_pass\" beside \"proxy_pass\"", hint: "the other is at \(other.location)")
     }
@@ -42,7 +42,7 @@ extension SettingsBuilder {
     return settings
   }
 
-  mutating func proxyPass(_ directive: Directive, _ level: Level) -> ProxyPassSettings? {
+  mutating func proxyPass(_ directive: Directive, _ level: Level) -> UpstreamPass? {
     guard let url = passedURL(directive, level) else { return nil }
     let scope = level.scope
     let facts = upstreamTrustFacts(scope, url, directive)
@@ -60,7 +60,7 @@ extension SettingsBuilder {
     let defaultPort = url.scheme?.defaultPort ?? 80
     let tlsName = scope.tlsNameLine.map { template($0, 0) } ?? name
     let identity = facts.mayUseTLS ? presentedIdentity(scope, facts) : nil
-    return ProxyPassSettings(
+    return UpstreamPass(
       target: url.target, uri: url.uri,
       // gRPC has no default port that the name could leave out.
       host: url.authority?.proxyHost(defaultPort: scope.isGRPC ? 0 : defaultPort) ?? "",

@@ -1,6 +1,6 @@
 import Language
 
-extension ProxyPassSettings: ContentFeature {
+extension UpstreamPass: ContentFeature {
   static let chapter = Chapter.proxy
   static let directives = proxyDirectives
 
@@ -18,13 +18,13 @@ extension ProxyPassSettings: ContentFeature {
     ChosenTargetRule.judge(level, &builder)
   }
 
-  static func read(_ level: Level, _ builder: inout SettingsBuilder) -> ProxyPassSettings? {
+  static func read(_ level: Level, _ builder: inout SettingsBuilder) -> UpstreamPass? {
     if level.isOfStream { return ownLine(in: level.scope).flatMap { builder.streamPass($0, level) } }
     if let line = GRPC.line(in: level.scope), let settings = builder.grpcPass(line, level) { return settings }
     return ownLine(in: level.scope).flatMap { builder.proxyPass($0, level) }
   }
 
   func compile(_ parts: inout LocationParts, _ makers: LiveMakers) {
-    parts.content = LiveProxyPass(self, tokens: parts.settings.redirects.serverTokens, makers: makers)
+    parts.content = CompiledPass(self, tokens: parts.settings.redirects.serverTokens, makers: makers)
   }
 }

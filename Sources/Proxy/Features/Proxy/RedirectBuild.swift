@@ -2,7 +2,7 @@ import Observability
 import Language
 
 /// The regular expressions of `proxy_redirect` and `proxy_cookie_…`.
-extension ProxyPassSettings {
+extension UpstreamPass {
   // As in nginx, domains and names of cookies have no case; others have after `~`, and not after `~*`.
   static let definitions: [String: Definition] = [
     "proxy_redirect": { define($0, hasCase: true, &$1) }, "proxy_cookie_path": { define($0, hasCase: true, &$1) },

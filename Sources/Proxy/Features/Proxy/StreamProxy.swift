@@ -78,7 +78,7 @@ public struct TCPPassSettings: Sendable {
   public var passesGreeting = false
 }
 
-extension ProxyPassSettings {
+extension UpstreamPass {
   /// How a connection that no client is behind asks for TLS. A greeting without TLS is left to whoever reads it.
   var negotiationOfOwnConnections: UpstreamNegotiation? {
     guard let opening = tcp?.opening, opening.goal == .tls else { return nil }
@@ -88,7 +88,7 @@ extension ProxyPassSettings {
 
 extension SettingsBuilder {
   /// Builds a `proxy_pass` of `stream`, as `proxyPass` does one of `http`.
-  mutating func streamPass(_ directive: Directive, _ level: Level) -> ProxyPassSettings? {
+  mutating func streamPass(_ directive: Directive, _ level: Level) -> UpstreamPass? {
     let scope = level.scope
     let scheme: UpstreamScheme = StreamProxy.usesTLS(scope) ? .https : .http
     guard let url = streamTarget(directive, scheme) else { return nil }
@@ -120,7 +120,7 @@ extension SettingsBuilder {
     if scope.flag("proxy_next_upstream") == false { retry.conditions = [] }
     retry.tries = scope.number("proxy_next_upstream_tries") ?? 0
     retry.timeout = scope.milliseconds("proxy_next_upstream_timeout") ?? 0
-    return ProxyPassSettings(
+    return UpstreamPass(
       target: url.target, uri: nil, host: url.authority?.nameForTLS ?? "", port: "", replacedPrefix: 0, tls: tls,
       identity: identity, tlsName: tlsName, version: .tcp,
       setFields: [], clientIdentity: .off, method: nil, passesRequestFields: false, passesRequestBody: true,

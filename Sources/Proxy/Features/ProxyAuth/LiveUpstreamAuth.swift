@@ -30,7 +30,7 @@ final class LiveUpstreamAuth {
   private let terms: String
   private let places: [Place]
 
-  init(_ settings: UpstreamAuthSettings, _ pass: ProxyPassSettings, _ group: UpstreamGroup?, _ makers: LiveMakers) {
+  init(_ settings: UpstreamAuthSettings, _ pass: UpstreamPass, _ group: UpstreamGroup?, _ makers: LiveMakers) {
     self.settings = settings
     users = makers.generation.userFiles[settings.users]
     store = makers.shared.challenges.store(settings.persistence, log: makers.generation.errorLog)

@@ -65,7 +65,7 @@ enum UpstreamAuthRule: CaseIterable {
       return Diagnostic(
         .warning, at: first.location,
         "no server of this proxy_pass is in a \"proxy_auth_space\": sallyport answers no challenge",
-        hint: "the proxy_pass is at \(ProxyPassSettings.line(in: facts.scope)?.location ?? line.location)")
+        hint: "the proxy_pass is at \(UpstreamPass.line(in: facts.scope)?.location ?? line.location)")
     case .permanentWithoutState:
       guard isPermanent, scope.value("proxy_auth_state") == nil, let said = scope.value("proxy_auth_persistence")
       else { return nil }

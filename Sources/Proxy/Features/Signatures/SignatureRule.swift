@@ -45,7 +45,7 @@ enum SignatureRule {
         hint: "message_signature verify; or sign")
     }
     guard Signatures.mode(scope) == .sign, let line = scope.own("message_signature").first,
-      !ProxyPassSettings.forwards(scope), scope.ownLocations.isEmpty
+      !UpstreamPass.forwards(scope), scope.ownLocations.isEmpty
     else { return nil }
     return Diagnostic(
       .warning, at: line.location,

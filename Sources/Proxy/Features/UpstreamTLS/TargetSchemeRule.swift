@@ -23,7 +23,7 @@ struct TargetSchemeRule {
   /// `scheme`: the one of all clients of the server block; nil if they have either.
   static func diagnostics(_ root: LocationSettings, _ builder: SettingsBuilder, scheme: String?) -> [Diagnostic] {
     var isNeeded = false
-    root.visitNested { isNeeded = isNeeded || $0[ProxyPassSettings.self]?.openTarget != nil }
+    root.visitNested { isNeeded = isNeeded || $0[UpstreamPass.self]?.openTarget != nil }
     guard isNeeded else { return [] }
     var rule = TargetSchemeRule(
       computed: builder.computed, setNames: builder.variables.setNames,
@@ -85,7 +85,7 @@ struct TargetSchemeRule {
   }
 
   private mutating func judge(_ location: LocationSettings, _ values: Values) {
-    guard let pass = location[ProxyPassSettings.self], let target = pass.openTarget else { return }
+    guard let pass = location[UpstreamPass.self], let target = pass.openTarget else { return }
     budget = Self.standardBudget
     let starts = starts(of: target, values, depth: 0)
     let secure = UpstreamScheme.spellings(isGRPC: pass.speaksGRPC).filter { $0.scheme == .https }
@@ -100,7 +100,7 @@ struct TargetSchemeRule {
     }
   }
 
-  private mutating func report(_ diagnostic: Diagnostic, of pass: ProxyPassSettings) {
+  private mutating func report(_ diagnostic: Diagnostic, of pass: UpstreamPass) {
     found.append(diagnostic)
     if pass.speaksGRPC { found[found.count - 1].replace("proxy_", with: "grpc_") }
   }
@@ -146,7 +146,7 @@ struct TargetSchemeRule {
   }
 }
 
-extension ProxyPassSettings {
+extension UpstreamPass {
   /// The URL, if it begins with variables and the location has no trust settings; otherwise nil.
   fileprivate var openTarget: Template? { if case .url(let template) = target, tls == nil { template } else { nil } }
 }

@@ -55,7 +55,7 @@ import Testing
     ] {
       let server = "upstream erp { server 127.0.0.1:9000; } server { listen 127.0.0.1:80; \(lines) }"
       let rig = try Rig("\(server) \(Self.telling("http://erp"))")
-      let passes = rig.live.servers[0].settings.root.withNested.compactMap { $0[ProxyPassSettings.self] }
+      let passes = rig.live.servers[0].settings.root.withNested.compactMap { $0[UpstreamPass.self] }
       let names = IdentityNames(rig.live.generation.http, rig.live.generation.groups)
       #expect(!passes.isEmpty)
       for pass in passes {

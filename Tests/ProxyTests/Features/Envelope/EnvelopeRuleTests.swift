@@ -18,7 +18,7 @@ private let joining =
 
 @Suite struct `Message envelopes, as configured` {
   private func settings(_ text: LoadedText) -> EnvelopeSettings? {
-    guard let pass = text.settings?.http.servers.first?.root.locations.first?[ProxyPassSettings.self] else {
+    guard let pass = text.settings?.http.servers.first?.root.locations.first?[UpstreamPass.self] else {
       return nil
     }
     return pass.envelope

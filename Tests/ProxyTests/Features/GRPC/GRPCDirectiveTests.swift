@@ -12,9 +12,9 @@ private func location(_ lines: String, at path: String = "/a.B/", http: String =
   LoadedText("http { \(http) server { listen 80; location \(path) {\n\(lines)\n} } }")
 }
 
-private func pass(_ lines: String, http: String = "") -> ProxyPassSettings? {
+private func pass(_ lines: String, http: String = "") -> UpstreamPass? {
   guard
-    let pass = location(lines, http: http).settings?.http.servers.first?.root.locations.first?[ProxyPassSettings.self]
+    let pass = location(lines, http: http).settings?.http.servers.first?.root.locations.first?[UpstreamPass.self]
   else { return nil }
   return pass
 }

@@ -11,7 +11,7 @@ private func check(_ parameters: String, pass: String = "proxy_pass http://u;", 
   -> HealthCheckSettings?
 {
   let text = location("\(pass) health_check \(parameters);", http: http)
-  guard let pass = text.settings?.http.servers.first?.root.locations.first?[ProxyPassSettings.self] else { return nil }
+  guard let pass = text.settings?.http.servers.first?.root.locations.first?[UpstreamPass.self] else { return nil }
   return pass.healthCheck
 }
 

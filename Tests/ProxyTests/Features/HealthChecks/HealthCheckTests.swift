@@ -14,10 +14,10 @@ private func loaded(_ http: String) throws -> HTTPSettings {
   return try #require(settings, "\(diagnostics)").http
 }
 
-private func pass(_ http: String) throws -> (pass: ProxyPassSettings, check: HealthCheckSettings, serverName: String) {
+private func pass(_ http: String) throws -> (pass: UpstreamPass, check: HealthCheckSettings, serverName: String) {
   let server = try #require(try loaded(http).servers.first)
   for location in server.root.withNested {
-    if let pass = location[ProxyPassSettings.self], let check = pass.healthCheck {
+    if let pass = location[UpstreamPass.self], let check = pass.healthCheck {
       return (pass, check, server.primaryName)
     }
   }

@@ -9,7 +9,7 @@ private func stream(_ server: String, stream: String = "", servers: String = "se
 }
 
 private func check(_ parameters: String, stream more: String = "") -> HealthCheckSettings? {
-  stream("health_check \(parameters);", stream: more).settings?.http.servers.first?.root[ProxyPassSettings.self]?
+  stream("health_check \(parameters);", stream: more).settings?.http.servers.first?.root[UpstreamPass.self]?
     .healthCheck
 }
 
@@ -95,8 +95,8 @@ private func judged(_ match: String, _ pieces: [String]) throws -> (passed: Bool
         server { listen 82; proxy_pass u; health_check match=m; } }
       """)
     let servers = try #require(text.settings, "\(text.errors)").http.servers
-    guard case .http(_, .some) = servers[0].root.locations[0][ProxyPassSettings.self]?.healthCheck?.kind,
-      case .tcp(.some) = servers[1].root[ProxyPassSettings.self]?.healthCheck?.kind
+    guard case .http(_, .some) = servers[0].root.locations[0][UpstreamPass.self]?.healthCheck?.kind,
+      case .tcp(.some) = servers[1].root[UpstreamPass.self]?.healthCheck?.kind
     else {
       Issue.record("\(servers)")
       return

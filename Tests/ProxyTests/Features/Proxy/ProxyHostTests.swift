@@ -18,6 +18,6 @@ import Testing
     ("127.0.0.1:8443", "127.0.0.1"), ("", ""),
   ])
   func `a name for TLS has no port`(text: String, name: String) {
-    #expect(ProxyPassSettings.nameForTLS(Array(text.utf8)) == name)
+    #expect(UpstreamPass.nameForTLS(Array(text.utf8)) == name)
   }
 }

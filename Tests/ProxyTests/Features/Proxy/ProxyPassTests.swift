@@ -11,9 +11,9 @@ private func location(_ lines: String, at path: String = "/a/", http: String = "
   LoadedText("http { \(http) server { listen 80; location \(path) {\n\(lines)\n} } }")
 }
 
-private func pass(_ lines: String, at path: String = "/a/", http: String = "") -> ProxyPassSettings? {
+private func pass(_ lines: String, at path: String = "/a/", http: String = "") -> UpstreamPass? {
   let settings = location(lines, at: path, http: http).settings
-  guard let pass = settings?.http.servers.first?.root.locations.first?[ProxyPassSettings.self] else { return nil }
+  guard let pass = settings?.http.servers.first?.root.locations.first?[UpstreamPass.self] else { return nil }
   return pass
 }
 

@@ -7,8 +7,8 @@ private func location(_ lines: String, http: String = "") -> LoadedText {
   LoadedText("http { \(http) server { listen 80; location /a.B/ {\n\(lines)\n} } }")
 }
 
-private func pass(_ lines: String, http: String = "") -> ProxyPassSettings? {
-  location(lines, http: http).settings?.http.servers.first?.root.locations.first?[ProxyPassSettings.self]
+private func pass(_ lines: String, http: String = "") -> UpstreamPass? {
+  location(lines, http: http).settings?.http.servers.first?.root.locations.first?[UpstreamPass.self]
 }
 
 @Suite struct `The HTTP version for upstreams` {

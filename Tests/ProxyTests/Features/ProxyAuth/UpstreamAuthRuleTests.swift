@@ -15,8 +15,8 @@ import UpstreamAuth
       """)
   }
 
-  private func settings(_ text: LoadedText) -> ProxyPassSettings? {
-    guard let pass = text.settings?.http.servers.first?.root.locations.first?[ProxyPassSettings.self] else {
+  private func settings(_ text: LoadedText) -> UpstreamPass? {
+    guard let pass = text.settings?.http.servers.first?.root.locations.first?[UpstreamPass.self] else {
       return nil
     }
     return pass

@@ -10,7 +10,7 @@ import Upstream
   }
 
   private func resolution(_ loaded: LoadedText) -> NameResolutionSettings? {
-    guard let pass = loaded.settings?.http.servers.first?.root.locations.first?[ProxyPassSettings.self] else {
+    guard let pass = loaded.settings?.http.servers.first?.root.locations.first?[UpstreamPass.self] else {
       return nil
     }
     return pass.nameResolution

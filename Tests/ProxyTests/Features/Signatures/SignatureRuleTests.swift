@@ -18,7 +18,7 @@ private let sign = "message_signature sign;\nmessage_signature_key k hmac-sha256
   private func root(_ text: LoadedText) -> LocationSettings? { text.settings?.http.servers.first?.root.locations.first }
 
   private func signing(_ text: LoadedText) -> SignatureSettings? {
-    guard let pass = root(text)?[ProxyPassSettings.self] else { return nil }
+    guard let pass = root(text)?[UpstreamPass.self] else { return nil }
     return pass.signing
   }
 

@@ -55,7 +55,7 @@ import Testing
   ) throws {
     let loaded = Self.server("listen 81 ssl;", lines)
     let pass = try #require(
-      loaded.settings?.http.servers.first?.root[ProxyPassSettings.self]?.tcp, "\(loaded.problems)")
+      loaded.settings?.http.servers.first?.root[UpstreamPass.self]?.tcp, "\(loaded.problems)")
     #expect(pass.opening == UpstreamOpening(kind: kind, goal: goal) && pass.passesGreeting == passes)
     #expect(pass.negotiationWords == (goal == .tls ? kind.rawValue : nil))
   }
@@ -63,7 +63,7 @@ import Testing
   @Test(arguments: ["", "starttls postgres;", "starttls ldap;"])
   func `a protocol whose client speaks first has no greeting to read`(line: String) throws {
     let pass = try #require(
-      Self.server("listen 81 ssl;", line).settings?.http.servers.first?.root[ProxyPassSettings.self]?.tcp)
+      Self.server("listen 81 ssl;", line).settings?.http.servers.first?.root[UpstreamPass.self]?.tcp)
     #expect(pass.opening == nil)
   }
 

@@ -190,7 +190,7 @@ import Upstream
     #expect(loaded.problems == [])
     let http = try #require(loaded.settings?.http)
     #expect(http.groups.map(\.name) == ["g", "g"] && http.groups.map(\.isOfStream) == [false, true])
-    guard case .group(1, .http)? = http.servers[1].root[ProxyPassSettings.self]?.target else {
+    guard case .group(1, .http)? = http.servers[1].root[UpstreamPass.self]?.target else {
       Issue.record("stream's server passes to http's group")
       return
     }
@@ -271,7 +271,7 @@ import Upstream
     #expect(settings == StreamServerSettings())
     #expect(settings.proxyHeaderTimeout == 30_000 && settings.handshakeTimeout == 60_000 && settings.lifetime == 0)
     #expect(settings.preread.timeout == 30_000 && settings.preread.bufferSize == 16_384 && !settings.preread.isOn)
-    let pass = try #require(Self.server("proxy_pass 127.0.0.1:1;")?.root[ProxyPassSettings.self])
+    let pass = try #require(Self.server("proxy_pass 127.0.0.1:1;")?.root[UpstreamPass.self])
     #expect(pass.tcp?.timeout == 600_000 && pass.timeouts.connect == 60_000 && pass.tcp?.bufferSize == 16_384)
     #expect(pass.retry.conditions != [] && pass.tls == nil && pass.version == .tcp)
   }
@@ -283,7 +283,7 @@ import Upstream
         server { listen 81; proxy_pass 127.0.0.1:1; } server { listen 82; proxy_pass 127.0.0.1:1; proxy_timeout 8s; } }
       """)
     let servers = try #require(loaded.settings?.http.servers)
-    let passes = servers.compactMap { $0.root[ProxyPassSettings.self]?.tcp }
+    let passes = servers.compactMap { $0.root[UpstreamPass.self]?.tcp }
     #expect(passes.map(\.timeout) == [7_000, 8_000] && passes.map(\.keepsHalfOpen) == [true, true])
     #expect(
       passes.allSatisfy { $0.uploadRate != nil } && servers.map { $0.stream?.handshakeTimeout } == [3_000, 3_000])
@@ -307,7 +307,7 @@ import Upstream
   @Test func `proxy_ssl_alpn takes several names, variables, and "" for none`() throws {
     let tls = "proxy_pass a:1; proxy_ssl on; proxy_ssl_trusted_certificate ca.pem;"
     for (names, constant, count) in [("x y", ["x", "y"], 0), ("x $remote_addr", [], 2), (#""""#, [], 0)] {
-      let pass = try #require(Self.server("\(tls) proxy_ssl_alpn \(names);")?.root[ProxyPassSettings.self])
+      let pass = try #require(Self.server("\(tls) proxy_ssl_alpn \(names);")?.root[UpstreamPass.self])
       #expect(pass.tls?.protocols == constant && pass.tcp?.offeredProtocols.count == count, "\(names)")
     }
   }
@@ -324,7 +324,7 @@ import Upstream
       ])
     let pass = try #require(
       Self.server("proxy_pass a:1; proxy_ssl on; proxy_ssl_trusted_certificate ca.pem; proxy_ssl_alpn x y;")?
-        .root[ProxyPassSettings.self])
+        .root[UpstreamPass.self])
     #expect(pass.tls?.protocols == ["x", "y"] && pass.scheme == .https)
     #expect(pass.tlsName.constant == Array("a".utf8))
   }

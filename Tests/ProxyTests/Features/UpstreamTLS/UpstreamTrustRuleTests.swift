@@ -26,7 +26,7 @@ private func upstream(_ lines: String, pass: String = "https://up.example") -> L
 }
 
 private func trust(_ lines: String) -> UpstreamTLSSettings? {
-  guard let pass = upstream(lines).settings?.http.servers.first?.root.locations.first?[ProxyPassSettings.self] else {
+  guard let pass = upstream(lines).settings?.http.servers.first?.root.locations.first?[UpstreamPass.self] else {
     return nil
   }
   return pass.tls
@@ -128,7 +128,7 @@ private func trust(_ lines: String) -> UpstreamTLSSettings? {
     func identity(_ lines: String) -> PresentedIdentitySettings? {
       guard
         let pass = upstream("proxy_ssl_verify on; \(lines)").settings?.http.servers.first?.root.locations
-          .first?[ProxyPassSettings.self]
+          .first?[UpstreamPass.self]
       else { return nil }
       #expect(pass.identity == nil || pass.tls?.certificate == nil)
       return pass.identity
@@ -340,7 +340,7 @@ private func trust(_ lines: String) -> UpstreamTLSSettings? {
         + "location /b { proxy_pass https://a.example; } } }")
     let locations = try #require(loaded.settings?.http.servers.first?.root.locations)
     let pins = locations.map { location -> [String] in
-      guard let pass = location[ProxyPassSettings.self] else { return [] }
+      guard let pass = location[UpstreamPass.self] else { return [] }
       return pass.tls?.trust.pins?.sources.map(\.spelling) ?? []
     }
     #expect(pins == [[other], [aPin]])

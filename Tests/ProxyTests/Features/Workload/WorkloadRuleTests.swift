@@ -93,7 +93,7 @@ private func upstream(_ lines: String, pass: String = "proxy_pass https://up.exa
   @Test func `is bundles and IDs for an upstream`() throws {
     let loaded = upstream(trust + id + "proxy_ssl_certificate spiffe:;")
     #expect(loaded.diagnostics.isEmpty, "\(loaded.problems)")
-    let pass = try #require(loaded.settings?.http.servers.first?.root.locations.first?[ProxyPassSettings.self])
+    let pass = try #require(loaded.settings?.http.servers.first?.root.locations.first?[UpstreamPass.self])
     #expect(
       pass.tls?.trust
         == .workload(.everyDomain, ids: [try SPIFFEIDPattern(parsing: "spiffe://example.org/ns/*/sa/app")]))

@@ -11,8 +11,8 @@ import Transport
 import Upstream
 
 /// `proxy_pass` in one worker.
-final class LiveProxyPass: LiveContent {
-  let settings: ProxyPassSettings
+final class CompiledPass: LiveContent {
+  let settings: UpstreamPass
   /// nil when the target has variables, or the group has `resolve`.
   let group: UpstreamGroup?
   /// The group with `resolve` that the target names.
@@ -70,7 +70,7 @@ final class LiveProxyPass: LiveContent {
   private let ownFilters: [ResponseFilter]
 
   /// `tokens`: `server_tokens` of the location.
-  init(_ settings: ProxyPassSettings, tokens: Bool, makers: LiveMakers) {
+  init(_ settings: UpstreamPass, tokens: Bool, makers: LiveMakers) {
     self.settings = settings
     self.serverTokens = tokens
     self.names = makers.resolvers.names(settings.nameResolution)
@@ -123,7 +123,7 @@ final class LiveProxyPass: LiveContent {
     self.trust = settings.tlsName.constant.flatMap { [context] name in
       (offered.isEmpty ? origin.settled : nil).map {
         UpstreamTrust(
-          context: context, name: ProxyPassSettings.nameForTLS(name), connection: settings.version.connection,
+          context: context, name: UpstreamPass.nameForTLS(name), connection: settings.version.connection,
           origin: $0, negotiation: negotiation)
       }
     }
@@ -230,12 +230,12 @@ final class LiveProxyPass: LiveContent {
   }
 }
 
-extension LiveProxyPass {
+extension CompiledPass {
   /// `proxy_ssl_name` for an exchange, without the port that $proxy_host or $http_host may bring (nginx takes it off too).
-  func nameForTLS(_ exchange: Exchange) -> String { ProxyPassSettings.nameForTLS(tlsName.bytes(exchange)) }
+  func nameForTLS(_ exchange: Exchange) -> String { UpstreamPass.nameForTLS(tlsName.bytes(exchange)) }
 }
 
-extension LiveProxyPass {
+extension CompiledPass {
   /// What ALPN offers for an exchange; empty: what the TLS context offers. As in nginx, a value that is no name of ALPN is
   /// left out.
   func protocols(_ exchange: Exchange) -> OfferedProtocols {

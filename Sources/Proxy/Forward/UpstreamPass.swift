@@ -105,7 +105,7 @@ public enum UpstreamTarget: Sendable, Hashable {
 }
 
 /// `proxy_pass` and everything that speaks of the upstream side of a location.
-public final class ProxyPassSettings: Sendable {
+public final class UpstreamPass: Sendable {
   public let target: UpstreamTarget
   /// The path that takes the place of the matched prefix; nil: the request target goes on as the client sent it.
   /// With a regex location or variables nginx allows none.
@@ -227,7 +227,7 @@ public final class ProxyPassSettings: Sendable {
   }
 }
 
-extension ProxyPassSettings {
+extension UpstreamPass {
   /// nil: each value of the target says it.
   public var scheme: UpstreamScheme? { target.scheme }
   /// Whether the protocol has no default port.
@@ -245,7 +245,7 @@ extension ProxyPassSettings {
   }
 }
 
-extension ProxyPassSettings {
+extension UpstreamPass {
   func words(_ http: HTTPSettings) -> String { "forwards to \(destination(http))" }
 
   package func destination(_ http: HTTPSettings) -> String {
