@@ -351,15 +351,15 @@ public final class Worker {
   /// Writes buffered lines of access logs, before the files are reopened and at the end.
   public func flushLogs() {
     for part in parts.all { part.flush() }
-    live?.flushLogs()
-    for old in leaving { old.flushLogs() }
+    for live in generations { for part in live.parts.all { part.flush() } }
   }
 
-  fileprivate func flushOldLogs() {
+  fileprivate func tickParts() {
     for part in parts.all { part.tick(now: loop.now) }
-    live?.flushOldLogs(now: loop.now)
-    for old in leaving { old.flushOldLogs(now: loop.now) }
+    for live in generations { for part in live.parts.all { part.tick(now: loop.now) } }
   }
+
+  private var generations: [LiveGeneration] { [live].compactMap { $0 } + leaving }
 
   // MARK: Exchanges and proxy handlers are used again: a request allocates neither
 
@@ -430,7 +430,7 @@ final class LogTicker: EventTarget {
   }
 
   override func deadlinePassed() {
-    worker.flushOldLogs()
+    worker.tickParts()
     worker.tellOfFolded()
     worker.trimSpares()
     worker.endAdmissions()

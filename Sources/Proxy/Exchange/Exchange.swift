@@ -12,7 +12,7 @@ import Transport
 ///                               └────────── error_page ◄── fail ─────┘
 ///
 /// An object serves one request after another; `reset` empties it. A late callback compares `serial` to see whether the
-/// exchange still waits for it. `end` is called once for every exchange, and writes the access record.
+/// exchange still waits for it. `end` is called once for every exchange, and runs the log steps.
 final class Exchange {
   // Uncounted: the worker holds its sessions and its spare exchanges, and outlives them.
   unowned(unsafe) let worker: Worker
@@ -387,7 +387,6 @@ final class Exchange {
   func keep(_ id: RequestID) { variables.requestID = id }
 
   func setState(_ state: ResponseProgress.State) { progress.state = state }
-  func setOver() { account.isOver = true }
   func didSendBody(_ count: Int) { account.bodyBytesSent &+= UInt64(count) }
   /// Adds a filter of the response's body, next to the client.
   func append(_ filter: BodyFilter) { account.filters.append(filter) }
@@ -490,7 +489,7 @@ final class Exchange {
 
   // MARK: End
 
-  /// Ends the exchange: the access record, the handler, and then the object is free for the next request, which the stream
+  /// Ends the exchange: the log steps, the handler, and then the object is free for the next request, which the stream
   /// may bring at once.
   @inline(never)
   func end(_ reason: EndReason) {
@@ -506,13 +505,17 @@ final class Exchange {
         ? stream.subrequestWillEnd(self, reason) : stream.sessionResult != .passed && !stream.isHealthQuestion
     }
     RequestCount.end(self, streamRef)
-    if isLogged, location.hasAccessLogs { AccessRecord.write(self) }
-    if isLogged, let tracer = location.tracer { SpanRecord.write(self, tracer) }
+    if isLogged, location.hasLogSteps { log() }
     // From here this call holds the stream, because the exchange may begin its next request before the call returns.
     self.streamRef = nil
     streamRef._withUnsafeGuaranteedRef { account.states.end($0) }
     borrowing(worker) { $0.giveBack(self) }
     streamRef._withUnsafeGuaranteedRef { if case .complete = reason { $0.release() } else { $0.cut(reason) } }
     streamRef.release()
+  }
+  private func log() {
+    account.isOver = true
+    // The location holds its steps, and the exchange its location: no template changes that.
+    for step in location.logSteps { step.run(self) }
   }
 }

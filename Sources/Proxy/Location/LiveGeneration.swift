@@ -11,7 +11,6 @@ struct LiveMakers {
   let groups: [UpstreamGroup]
   /// By the identity of the group: what the choice of its servers asks of requests.
   let balances: [ObjectIdentifier: LiveBalance]
-  let accessLogs: LiveAccessLogs
   let resolvers: LiveResolvers
   let stores: LiveStores
   /// Groups with `resolve`, by index.
@@ -45,7 +44,6 @@ final class LiveGeneration {
   /// By the identity of their contexts, which they hold.
   private let serversOfContexts: [ObjectIdentifier: LiveServer]
   let listeners: [VirtualServers]
-  let accessLogWriters: [AccessLogWriter]
   let dynamicGroups: DynamicGroups
   let streamGroups: DynamicGroups
   private let resolvers: LiveResolvers
@@ -100,8 +98,6 @@ final class LiveGeneration {
       let group = groups[index]
       balances[group.identity] = LiveBalance(settings, of: group.settings.name, shared.learnZones)
     }
-    let writers = generation.accessLogs.mapValues { $0.makeWriter() }
-    self.accessLogWriters = Array(writers.values)
     let resolvers = LiveResolvers(generation, loop: loop)
     self.resolvers = resolvers
     // An explanation asks nothing outside the process.
@@ -113,7 +109,7 @@ final class LiveGeneration {
       }
     self.stores = stores
     let makers = LiveMakers(
-      generation: generation, shared: shared, groups: groups, balances: balances, accessLogs: LiveAccessLogs(writers),
+      generation: generation, shared: shared, groups: groups, balances: balances,
       resolvers: resolvers, stores: stores, followed: followed, loop: loop,
       identityNames: IdentityNames(generation.http, generation.groups), trace: trace)
     let servers = generation.http.servers.enumerated().map { index, settings in
@@ -183,11 +179,6 @@ final class LiveGeneration {
     return current + dynamicGroups.made + streamGroups.made
   }
 
-  func flushLogs() { for writer in accessLogWriters { writer.flush() } }
-
-  /// Hands over the lines that are as old as `flush=` of their log says.
-  func flushOldLogs(now: UInt64) { for writer in accessLogWriters { writer.flushIfOld(now: now) } }
-
   /// Closes idle connections. No new exchange begins in this generation.
   func close() {
     for part in parts.all { part.close() }
@@ -197,6 +188,5 @@ final class LiveGeneration {
     resolvers.close()
     dynamicGroups.close()
     streamGroups.close()
-    flushLogs()
   }
 }

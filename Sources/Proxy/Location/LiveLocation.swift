@@ -26,10 +26,8 @@ final class LiveLocation {
   let headFilters: [HeadFilter]
   let changesFields: Bool
   let errorLog: ErrorLog
-  let accessLogs: [LiveAccessLog]
-  let hasAccessLogs: Bool
-  /// nil: no request has a span.
-  let tracer: LiveOpenTelemetry?
+  let logSteps: [LogStep]
+  let hasLogSteps: Bool
   let entrance: LocationEntrance?
   /// Whether the content is the location's own, not that of the location around an `if`.
   let hasOwnContent: Bool
@@ -76,9 +74,8 @@ final class LiveLocation {
     self.headFilters = parts.headFilters
     self.changesFields = !parts.headFilters.isEmpty
     self.errorLog = parts.errorLog ?? makers.generation.errorLog
-    self.accessLogs = parts.accessLogs
-    self.hasAccessLogs = !parts.accessLogs.isEmpty
-    self.tracer = parts.tracer
+    self.logSteps = parts.logSteps
+    self.hasLogSteps = !parts.logSteps.isEmpty
     self.filters = content.filters + parts.filters
     self.objects = parts.objects
   }

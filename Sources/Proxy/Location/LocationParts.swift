@@ -20,9 +20,8 @@ struct LocationParts {
   var headFilters: [HeadFilter] = []
   /// What happens to the responses, the first filter first.
   var filters: [ResponseFilter] = []
-  var accessLogs: [LiveAccessLog] = []
-  /// nil: no request has a span.
-  var tracer: LiveOpenTelemetry?
+  /// What is written of an exchange that ends here, in order.
+  var logSteps: [LogStep] = []
   /// nil: that of the main level.
   var errorLog: ErrorLog?
   /// What a feature's variables or the way of a request ask for, by its type.

@@ -4,6 +4,10 @@ class LivePart {
   required init(_ makers: LiveMakers) {}
   /// The generation begins to serve.
   func open() {}
+  /// About each second. `now`: milliseconds of the loop's clock.
+  func tick(now: UInt64) {}
+  /// Log files are reopened, or the process ends: what waits to be written is handed over.
+  func flush() {}
   /// No new exchange begins in the generation.
   func close() {}
 }

@@ -4,7 +4,7 @@ public import Observability
 /// access_log and log_format (nginx: ngx_http_log_module): where and how requests are logged.
 ///
 /// The folder is the whole feature: the directives here, a line and its format in `LogLine`, and when it is written in
-/// `AccessRecord`.
+/// `AccessLogStep`.
 struct AccessLogs: LocationFeature {
   var lines: [AccessLogSettings]
 
@@ -45,7 +45,7 @@ struct AccessLogs: LocationFeature {
   // MARK: Effect
 
   func compile(_ parts: inout LocationParts, _ makers: LiveMakers) {
-    parts.accessLogs = lines.compactMap(makers.accessLogs.log)
+    parts.logSteps.append(AccessLogStep(lines.compactMap(makers[LiveAccessLogs.self].log)))
   }
 }
 

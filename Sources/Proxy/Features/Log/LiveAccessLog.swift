@@ -49,11 +49,19 @@ final class LiveLogName {
 }
 
 /// Every access log of a generation in one worker.
-final class LiveAccessLogs {
+final class LiveAccessLogs: LivePart {
   private let writers: [AccessLogDestination: AccessLogWriter]
   private var made: [AccessLogSettings: LiveAccessLog] = [:]
 
-  init(_ writers: [AccessLogDestination: AccessLogWriter]) { self.writers = writers }
+  required init(_ makers: LiveMakers) {
+    writers = makers.generation.accessLogs.mapValues { $0.makeWriter() }
+    super.init(makers)
+  }
+
+  /// Hands over the lines that are as old as `flush=` of their log says.
+  override func tick(now: UInt64) { for writer in writers.values { writer.flushIfOld(now: now) } }
+  override func flush() { for writer in writers.values { writer.flush() } }
+  override func close() { flush() }
 
   /// nil: no log is open for the settings.
   func log(for settings: AccessLogSettings) -> LiveAccessLog? {

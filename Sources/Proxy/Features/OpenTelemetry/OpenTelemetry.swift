@@ -186,7 +186,9 @@ package struct OpenTelemetry: LocationFeature {
   // MARK: Effect
 
   func compile(_ parts: inout LocationParts, _ makers: LiveMakers) {
-    parts.tracer = LiveOpenTelemetry(self, named: parts.settings.match)
+    let tracer = LiveOpenTelemetry(self, named: parts.settings.match)
+    parts.objects.append(tracer)
+    parts.logSteps.append(SpanStep(tracer))
   }
 }
 

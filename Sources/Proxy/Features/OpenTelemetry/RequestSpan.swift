@@ -26,7 +26,7 @@ final class SpanState: FeatureState {
   /// the same. nil: the location has nothing of OpenTelemetry.
   static func of(_ exchange: Exchange) -> SpanState? {
     if let known = exchange.account.states.known(SpanState.self), known.span != nil { return known }
-    guard let tracer = exchange.location.tracer else { return nil }
+    guard let tracer = exchange.location.object(LiveOpenTelemetry.self) else { return nil }
     let state = exchange.use(SpanState.self)
     var parent: TraceParent?
     if tracer.settings.context.extracts {

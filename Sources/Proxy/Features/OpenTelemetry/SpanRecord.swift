@@ -18,11 +18,10 @@ struct SpanRecord {
   private let clock: UInt64
   private let now: UInt64
 
-  static func write(_ exchange: Exchange, _ tracer: LiveOpenTelemetry) {
+  fileprivate static func write(_ exchange: Exchange, _ tracer: LiveOpenTelemetry) {
     guard let state = SpanState.of(exchange), let span = state.span, span.isSampled else { return }
     let buffer = exchange.worker[SpanBuffer.self]
     guard buffer.isOpen else { return }
-    exchange.setOver()
     let record = SpanRecord(exchange, span)
     buffer.add { record.server(&$0, tracer) }
     guard let handler = exchange.handler as? UpstreamHandler else { return }
@@ -133,4 +132,13 @@ struct SpanRecord {
     let status = record.status ?? 0
     end(&writer, status: status, isError: status == 0 || status >= 400)
   }
+}
+
+/// Writes the spans of the exchanges that end in one location.
+final class SpanStep: LogStep {
+  private let tracer: LiveOpenTelemetry
+
+  init(_ tracer: LiveOpenTelemetry) { self.tracer = tracer }
+
+  override func run(_ exchange: Exchange) { SpanRecord.write(exchange, tracer) }
 }

@@ -2,15 +2,15 @@ import Bytes
 import HTTP
 import Observability
 
-/// The lines of the access log, written once for every exchange whose location has one.
-enum AccessRecord {
-  static func write(_ exchange: Exchange) {
-    exchange.setOver()
-    // The location holds its logs, and the exchange its location: no template changes that.
-    for log in exchange.location.accessLogs { write(log, exchange) }
-  }
+/// The lines of the access logs of a location, written once for every exchange that ends there.
+final class AccessLogStep: LogStep {
+  private let logs: [LiveAccessLog]
 
-  private static func write(_ log: LiveAccessLog, _ exchange: Exchange) {
+  init(_ logs: [LiveAccessLog]) { self.logs = logs }
+
+  override func run(_ exchange: Exchange) { for log in logs { write(log, exchange) } }
+
+  private func write(_ log: LiveAccessLog, _ exchange: Exchange) {
     if let condition = log.condition {
       let value = condition.bytes(exchange)
       if value.isEmpty || value == [0x30] { return }
@@ -27,7 +27,7 @@ enum AccessRecord {
     }
   }
 
-  private static func append(_ line: LogLine, _ exchange: Exchange, to output: inout ByteBuffer) {
+  private func append(_ line: LogLine, _ exchange: Exchange, to output: inout ByteBuffer) {
     for step in line.steps {
       line.format.append(step.text, to: &output)
       let start = output.count
@@ -48,7 +48,7 @@ enum AccessRecord {
   }
 
   /// Writes the status 000 as 0 where no quotation mark stands before it, because JSON has no leading zeros.
-  private static func mendNumber(_ start: Int, in line: inout ByteBuffer) {
+  private func mendNumber(_ start: Int, in line: inout ByteBuffer) {
     guard start > 0, line.readable[start - 1] != 0x22 else { return }
     line.truncate(to: start)
     line.append(0x30)
