@@ -25,9 +25,6 @@ package struct SettingsBuilder {
   var tableOrder: [Int: Int] = [:]
   /// Some of them need each other, or too long a chain.
   var hasCircles = false
-  var formats: [String: LogFormat] = [:]
-  /// `buffer=` and `flush=` of each log.
-  var logBuffers: [LogDestination: LogBuffering] = [:]
   var groups: [UpstreamGroupSettings] = []
   /// By index in `groups`: the key of `hash`, and `sticky`.
   var balances: [Int: BalanceSettings] = [:]
@@ -100,7 +97,6 @@ package struct SettingsBuilder {
     setNames.merge(variables.setNames) { first, _ in first }
     tables = [:]
     tableOrder = [:]
-    formats = [:]
     namedGroups = [:]
     addressGroups = [:]
     matches = [:]

@@ -87,15 +87,25 @@ struct LogFormat {
     "$remote_addr - $remote_user [$time_local] \"$request\" $status $body_bytes_sent \"$http_referer\" \"$http_user_agent\""
 }
 
+/// What `access_log` lines refer to, and what they have in common.
+private struct LogLines: BlockPart {
+  var formats: [String: LogFormat] = [:]
+  /// `buffer=` and `flush=` of each log, of both blocks.
+  var buffers: [LogDestination: LogBuffering] = [:]
+
+  mutating func endBlock() { formats = [:] }
+}
+
 extension SettingsBuilder {
   fileprivate mutating func collectFormats(_ scope: Scope) {
     // As in nginx, `stream` has no format that needn't be defined.
     if kind == .http {
-      formats["combined"] = LogFormat(escape: .default, text: template(Word(LogFormat.combined, at: .nowhere)))
+      let text = template(Word(LogFormat.combined, at: .nowhere))
+      self[LogLines.self].formats["combined"] = LogFormat(escape: .default, text: text)
     }
     for line in scope.own("log_format") {
       let name = line.text(0)
-      guard formats[name] == nil else {
+      guard self[LogLines.self].formats[name] == nil else {
         error(line.place(0), "duplicate \"log_format\" name \"\(name)\"", hint: "use another name")
         continue
       }
@@ -109,12 +119,14 @@ extension SettingsBuilder {
         }
         escape = named
       }
-      formats[name] = LogFormat(escape: escape, text: Template(words.flatMap { template($0).parts }))
+      let text = Template(words.flatMap { template($0).parts })
+      self[LogLines.self].formats[name] = LogFormat(escape: escape, text: text)
     }
     // Many files for nginx define a format of this name; theirs takes precedence.
-    if formats["json"] == nil, kind == .http {
+    if self[LogLines.self].formats["json"] == nil, kind == .http {
       // Its members mean the same in each configuration, also where one defines a variable of such a name.
-      formats["json"] = LogFormat(escape: .json, text: ownTemplate(LogFormat.json))
+      let text = ownTemplate(LogFormat.json)
+      self[LogLines.self].formats["json"] = LogFormat(escape: .json, text: text)
     }
   }
 
@@ -128,6 +140,7 @@ extension SettingsBuilder {
 
   /// `cache`: `open_log_file_cache`.
   private mutating func accessLog(_ line: Directive, _ cache: OpenLogCache) -> AccessLogSettings? {
+    let formats = self[LogLines.self].formats
     var format: LogFormat?
     var condition: Template?
     var buffer: Int?
@@ -287,13 +300,13 @@ extension SettingsBuilder {
       error(line.place(0), "lines to the journal can't be buffered", hint: "remove buffer=, flush= and gzip")
       return false
     }
-    if let other = logBuffers[destination], other != buffering {
+    if let other = self[LogLines.self].buffers[destination], other != buffering {
       error(
         line.place(0), "\"access_log \(line.text(0))\" is already defined with another buffer=, flush= or gzip",
         hint: "give every line for this file the same ones")
       return false
     }
-    logBuffers[destination] = buffering
+    self[LogLines.self].buffers[destination] = buffering
     return true
   }
 }

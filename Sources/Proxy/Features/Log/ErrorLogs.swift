@@ -9,7 +9,7 @@ struct ErrorLogs: LocationFeature {
 
   static let chapter = Chapter.main
   static let kinds: Set<TrafficKind> = [.http, .stream]
-  private static let directive = "error_log"
+  fileprivate static let directive = "error_log"
 
   static let directives: [DirectiveEntry] = [
     .list(
@@ -20,31 +20,7 @@ struct ErrorLogs: LocationFeature {
   ]
 
   static func read(_ level: Level, _ builder: inout SettingsBuilder) -> ErrorLogs? {
-    ErrorLogs(lines: lines(level.scope, &builder))
-  }
-
-  /// The lines in effect. Without `error_log`, the log goes to `stderr` at level `error` and above.
-  static func lines(_ scope: Scope, _ builder: inout SettingsBuilder) -> [ErrorLogSettings] {
-    let lines = scope.list(directive)
-    if lines.isEmpty { return [ErrorLogSettings(destination: .stderr, level: .error)] }
-    return lines.compactMap { line in
-      var level = LogLevel.error
-      if line.arguments.count > 1 {
-        guard let named = LogLevel(name: line.text(1)) else {
-          builder.error(
-            line.place(1), "invalid log level \"\(line.text(1))\"",
-            hint: "it must be one of debug, info, notice, warn, error, crit, alert, emerg")
-          return nil
-        }
-        level = named
-      }
-      if line.text(0) == "off" {
-        builder.warning(
-          line.place(0), "\"error_log off\" names a file called \"off\"",
-          hint: "error_log stderr emerg; logs the least")
-      }
-      return builder.logDestination(line).map { ErrorLogSettings(destination: $0, level: level) }
-    }
+    ErrorLogs(lines: builder.errorLogs(level.scope))
   }
 
   // MARK: Effect
@@ -57,6 +33,30 @@ extension LocationSettings {
 }
 
 extension SettingsBuilder {
+  /// The lines in effect. Without `error_log`, the log goes to `stderr` at level `error` and above.
+  mutating func errorLogs(_ scope: Scope) -> [ErrorLogSettings] {
+    let lines = scope.list(ErrorLogs.directive)
+    if lines.isEmpty { return [ErrorLogSettings(destination: .stderr, level: .error)] }
+    return lines.compactMap { line in
+      var level = LogLevel.error
+      if line.arguments.count > 1 {
+        guard let named = LogLevel(name: line.text(1)) else {
+          error(
+            line.place(1), "invalid log level \"\(line.text(1))\"",
+            hint: "it must be one of debug, info, notice, warn, error, crit, alert, emerg")
+          return nil
+        }
+        level = named
+      }
+      if line.text(0) == "off" {
+        warning(
+          line.place(0), "\"error_log off\" names a file called \"off\"",
+          hint: "error_log stderr emerg; logs the least")
+      }
+      return logDestination(line).map { ErrorLogSettings(destination: $0, level: level) }
+    }
+  }
+
   /// The one log that a line names.
   mutating func logDestination(_ line: Directive) -> LogDestination? {
     guard !line.text(0).contains("$") else {

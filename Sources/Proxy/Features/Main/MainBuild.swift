@@ -13,7 +13,7 @@ extension SettingsBuilder {
     }
     main.sandbox = scope.text("sandbox").flatMap { SandboxSettings(rawValue: $0) } ?? .on
     if let pid = scope.text("pid"), pid != "off" { main.pidFile = resolve(pid, in: folder) }
-    main.errorLogs = ErrorLogs.lines(scope, &self)
+    main.errorLogs = errorLogs(scope)
     main.openFiles = scope.number("worker_rlimit_nofile").map { UInt64($0) }
     main.coreSize = UInt64(clamping: scope.size("worker_rlimit_core") ?? 0)
     main.shutdownTimeout = scope.milliseconds("worker_shutdown_timeout") ?? 0
