@@ -205,9 +205,7 @@ extension HTTPSettings {
   /// Whether some location shows metrics, so that requests are counted.
   var showsMetrics: Bool {
     servers.contains { server in
-      server.root.withNested.contains { location in
-        location[MetricsLocation.self] != nil || location[StatusLocation.self] != nil || location[API.self] != nil
-      }
+      server.root.withNested.contains { $0.features.contains(where: \.showsCounts) }
     }
   }
 }

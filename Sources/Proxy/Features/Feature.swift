@@ -54,6 +54,11 @@ protocol LocationFeature: Feature, Sendable {
   var guardingDirective: String? { get }
   /// What the feature says of who may enter the location, for `path_readings`; nil: nothing.
   var entryRule: EntryRule? { get }
+  /// The location shows counts of requests and attempts. Without such a location, nobody counts them.
+  var showsCounts: Bool { get }
+  /// Nothing but the unix sockets of its server keeps strangers from the location, so it refuses everybody who has come by
+  /// anything else.
+  var isGuardedBySocket: Bool { get }
   /// Lines of the policy that `check` prints, each with its label.
   var policy: [(label: String, text: String)] { get }
   /// Says what a change means for who gets in and where requests go, for `check --diff`. nil: the feature is not there.
@@ -67,6 +72,8 @@ extension LocationFeature {
   static func guardingLine(_ scope: Scope) -> GuardingLine? { nil }
   var guardingDirective: String? { nil }
   var entryRule: EntryRule? { nil }
+  var showsCounts: Bool { false }
+  var isGuardedBySocket: Bool { false }
   var policy: [(label: String, text: String)] { [] }
   static func compare(_ old: Self?, _ new: Self?, _ names: ComparedNames, _ found: inout TrustChanges) {}
 }

@@ -8,7 +8,7 @@ import Observability
 /// what happens to a request in `APIHandler`.
 struct API: ContentFeature {
   /// What requests may do, and what keeps strangers out.
-  enum Access: Sendable, Hashable {
+  enum Permission: Sendable, Hashable {
     case read
     /// They may change something. Rules keep strangers out; whoever comes by a unix socket must be root or the user that
     /// serves, too.
@@ -18,7 +18,7 @@ struct API: ContentFeature {
     case writeBySocket
   }
 
-  let access: Access
+  let access: Permission
   /// What stands before the API's own path.
   let prefix: [UInt8]
 
@@ -48,7 +48,7 @@ struct API: ContentFeature {
   static func read(_ level: Level, _ builder: inout SettingsBuilder) -> API? {
     guard let line = line(in: level.scope) else { return nil }
     builder.refuseSecondContent(at: line, level.scope)
-    let access: Access
+    let access: Permission
     switch line.arguments.first?.text {
     case nil, "write=off": access = .read
     case "write=on": access = isGuardedByRules(level.scope) ? .writeByRules : .writeBySocket
@@ -83,12 +83,10 @@ struct API: ContentFeature {
     return !listens.isEmpty && listens.allSatisfy { $0.text(0).hasPrefix("unix:") }
   }
 
-  /// Whether a server has an API that only its sockets guard.
-  static func isGuardedBySocket(_ server: ServerSettings) -> Bool {
-    server.root.withNested.contains { $0[API.self]?.access == .writeBySocket }
-  }
-
   func compile(_ parts: inout LocationParts, _ makers: LiveMakers) { parts.content = APIContent(self) }
+
+  var showsCounts: Bool { true }
+  var isGuardedBySocket: Bool { access == .writeBySocket }
 
   var policy: [(label: String, text: String)] {
     [

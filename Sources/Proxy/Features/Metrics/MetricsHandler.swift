@@ -28,6 +28,8 @@ struct MetricsLocation: ContentFeature {
 
   func compile(_ parts: inout LocationParts, _ makers: LiveMakers) { parts.content = MetricsContent() }
 
+  var showsCounts: Bool { true }
+
   var policy: [(label: String, text: String)] { [("metrics", "for every client that this server lets in")] }
 
   func words(_ http: HTTPSettings) -> String { "serves metrics" }

@@ -28,6 +28,8 @@ struct StatusLocation: ContentFeature {
 
   func compile(_ parts: inout LocationParts, _ makers: LiveMakers) { parts.content = StatusPageContent() }
 
+  var showsCounts: Bool { true }
+
   var policy: [(label: String, text: String)] { [("status", "for every client that this server lets in")] }
 
   func words(_ http: HTTPSettings) -> String { "serves status" }

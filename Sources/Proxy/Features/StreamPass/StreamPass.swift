@@ -52,7 +52,8 @@ struct StreamPass: ContentFeature {
         case .stream: if seen.insert(target).inserted { open.append(target) }
         case .http:
           let guarded = listeners[target].servers.first {
-            servers.indices.contains($0) && API.isGuardedBySocket(servers[$0])
+            servers.indices.contains($0)
+              && servers[$0].root.withNested.contains { $0.features.contains(where: \.isGuardedBySocket) }
           }
           guard let guarded else { continue }
           found.append(
