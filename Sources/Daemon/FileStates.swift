@@ -1,9 +1,7 @@
-import ACME
 package import Crypto
 import Glibc
 import Proxy
 import TLS
-import UpstreamAuth
 
 /// The states of files when they were read, to detect changes.
 ///
@@ -102,69 +100,33 @@ package struct FileStates: Sendable, Equatable {
 extension HTTPSettings {
   /// The files to watch: everything that decides who is trusted and which certificates are shown, where `ssl_reload` is
   /// on.
-  package var watchedFiles: Set<String> { materialFiles { $0 }.union(fetchedFiles) }
+  package var watchedFiles: Set<String> { fileUses.watched }
 
-  /// The files of revocation lists that are fetched, and the folders in which others may appear.
-  private var fetchedFiles: [String] {
-    servers.compactMap { $0.tls?.revocationFetch }.flatMap { fetch in
-      let files = fetch.lists.compactMap { try? $0.file.resolvedPath(expecting: .revocation) }
-      return files + (fetch.points == .none ? [] : [fetch.folder].compactMap { $0 })
-    }
-  }
-
-  /// The files that every reload by HUP opens, watched or not.
-  package var reloadedFiles: Set<String> { materialFiles { _ in true } }
-
-  /// Collects the files of blocks for which `isMeant` returns true; its argument is the block's `ssl_reload`.
-  private func materialFiles(where isMeant: (_ reloads: Bool) -> Bool) -> Set<String> {
-    let (references, pins) = material(where: isMeant)
-    let paths = references.compactMap { try? $0.resolvedPath(expecting: .certificate) }
-    return Set(paths + pins.compactMap(\.path))
+  /// The files of keys, certificates and trust that every reload by HUP opens, watched or not.
+  package var reloadedFiles: Set<String> {
+    Set(fileUses.filter { $0.isLoaded && $0.material != nil }.compactMap(\.resolvedPath))
   }
 
   /// The paths of pins, which may be folders.
-  var pinPaths: [String] { material { _ in true }.pins.compactMap(\.path) }
+  var pinPaths: [String] {
+    fileUses.compactMap { use in if case .pins = use.subject { use.resolvedPath } else { nil } }
+  }
 
   /// Every file of keys, certificates and trust that is loaded, and keys in tokens, each as the configuration names it
   /// first.
-  package var materialReferences: [MaterialReference] {
-    let (references, pins) = material { _ in true }
-    return (references + pins.compactMap(\.reference)).distinct
-  }
+  package var materialReferences: [MaterialReference] { fileUses.filter(\.isLoaded).compactMap(\.material).distinct }
 
-  private func material(
-    where isMeant: (_ reloads: Bool) -> Bool
-  ) -> (references: [MaterialReference], pins: [PinSource]) {
-    var references: [MaterialReference?] = []
-    var pins: [PinSource] = []
-    for tls in servers.compactMap(\.clientPolicy) where isMeant(tls.reloads) {
-      references += tls.certificates.flatMap { [$0.certificate, $0.key] }
-      references += [tls.passwordFile, tls.clientCertificate, tls.trustedCertificate, tls.dhParameters]
-      references += tls.revocationLists.map { $0 } + tls.ticketKeys.map { $0 }
-      if case .file(let staple) = tls.stapling { references.append(staple) }
-      pins += tls.clientPins?.sources ?? []
-    }
-    references.append(self[OpenTelemetry.Block.self].export?.trustedCertificate)
-    for store in sharedStores {
-      references += [store.passwordFile, store.tls?.certificate?.certificate, store.tls?.certificate?.key]
-      references.append(store.tls?.trust.anchors?.file)
-      pins += store.tls?.trust.pins?.sources ?? []
-    }
-    for issuer in Set(acmeCertificates.map(\.issuer)) { references += issuer.material.map { $0 } }
-    for (_, location) in everyLocation {
-      if let tls = location.upstreamTLS, isMeant(tls.reloads) {
-        references += [tls.certificate?.certificate, tls.certificate?.key, tls.passwordFile, tls.trust.anchors?.file]
-        references += tls.revocationLists.map { $0 }
-        pins += tls.trust.pins?.sources ?? []
-      }
-      if let envelope = location.envelope, isMeant(envelope.reloads) { references += envelope.keyFiles.map { $0 } }
-      for signature in location.signatures where isMeant(signature.reloads) {
-        references += signature.keys.map(\.file)
-      }
-      if let asked = location.upstreamAuth, isMeant(asked.reloads) { references.append(asked.users) }
-    }
-    return (references.compactMap { $0 }.distinct, pins)
-  }
+  /// The files that a reload or a request reads: keys, certificates, passwords, lists.
+  var filesForReading: [MaterialReference] { fileUses.compactMap(\.material).distinct }
+}
+
+extension [FileUse] {
+  /// The files whose change makes a new generation.
+  package var watched: Set<String> { Set(filter { $0.reading == .watched }.compactMap(\.resolvedPath)) }
+}
+
+extension FileUse {
+  var isLoaded: Bool { reading == .watched || reading == .loaded }
 }
 
 extension [MaterialReference] {
@@ -178,9 +140,4 @@ extension [MaterialReference] {
 extension PinSource {
   /// The path of a pin's file; nil for a pin that is a hash.
   var path: String? { try? reference?.resolvedPath(expecting: .pin) }
-
-  var reference: MaterialReference? {
-    guard Pin.Spelling(spelling) == .file else { return nil }
-    return try? MaterialReference(parsing: spelling, relativeTo: folder, location: location)
-  }
 }

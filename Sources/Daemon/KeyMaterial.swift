@@ -63,7 +63,8 @@ package struct KeyMaterial {
     loading http: HTTPSettings, keeping former: FormerMaterial = FormerMaterial(),
     seeing seen: FileStates = FileStates(of: []), sharing shared: SharedState
   ) {
-    var loader = MaterialLoader(keeping: former, seeing: seen, noticing: http.expiryNotice, sharing: shared)
+    var loader = MaterialLoader(
+      http.fileUses, keeping: former, seeing: seen, noticing: http.expiryNotice, sharing: shared)
     workloadDigest = loader.workloadState.material?.digest
     let sessions = SessionStore(limit: Self.sessionLimit(http))
     for server in http.servers {
@@ -110,7 +111,7 @@ package struct KeyMaterial {
     in draft: HTTPSettings?, besides told: [Diagnostic], sharing shared: SharedState
   ) -> [Diagnostic] {
     guard let http = draft else { return [] }
-    var loader = MaterialLoader(noticing: http.expiryNotice, sharing: shared)
+    var loader = MaterialLoader(http.fileUses, noticing: http.expiryNotice, sharing: shared)
     for server in http.servers {
       if let tls = server.clientPolicy { _ = material(tls, &loader) }
       for location in server.root.withNested {
@@ -213,7 +214,7 @@ package struct KeyMaterial {
     }
     let told = loader.diagnostics.count, kept = loader.kept(tls)
     let files = UnitFiles(.certificate, tls.certificates.map(\.certificate) + tls.workloadReferences)
-    if kept == nil { loader.tried.insert(files.identity) }
+    if kept == nil { _ = loader.begin(files) }
     let fresh = kept ?? material(tls, &loader)
     var loaded = fresh.flatMap { make($0, &loader) }
     if loaded == nil, !tls.workloadReferences.isEmpty {
@@ -291,7 +292,7 @@ package struct KeyMaterial {
     }
     let told = loader.diagnostics.count, kept = loader.kept(tls)
     let files = UnitFiles(.certificate, [tls.certificate?.certificate, tls.trust.anchors?.file].compactMap { $0 })
-    if kept == nil { loader.tried.insert(files.identity) }
+    if kept == nil { _ = loader.begin(files) }
     let fresh = kept ?? material(tls, &loader)
     var loaded = fresh.flatMap { make($0, &loader) }
     if loaded != nil {
@@ -313,7 +314,7 @@ package struct KeyMaterial {
 
   /// Loads one policy alone, or reports what is wrong with it.
   static func loadOne(_ tls: UpstreamTLSSettings) -> (loaded: Upstream?, diagnostics: [Diagnostic]) {
-    var loader = MaterialLoader(sharing: SharedState())
+    var loader = MaterialLoader(tls.fileUses, sharing: SharedState())
     let loaded = load(tls, &loader)
     return (loaded, loader.diagnostics)
   }

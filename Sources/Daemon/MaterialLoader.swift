@@ -33,6 +33,8 @@ struct MaterialLoader {
   var stale: [StaleMaterial] = []
   /// The units of this pass, by `UnitFiles.identity`.
   var tried: Set<[String]> = []
+  /// What may be loaded.
+  private let declared: DeclaredFiles
   let expiryNotice: ExpiryNotice
   let shared: SharedState
   /// One message of the SPIFFE agent for all blocks, whatever comes meanwhile.
@@ -49,10 +51,12 @@ struct MaterialLoader {
   /// Why no client can get into a server block, by the place of the file that decides it.
   private var lockouts: [SourceLocation: Diagnostic] = [:]
 
+  /// `uses`: the files of the configuration; no other one is loaded.
   init(
-    keeping former: FormerMaterial = FormerMaterial(), seeing seen: FileStates = FileStates(of: []),
+    _ uses: [FileUse], keeping former: FormerMaterial = FormerMaterial(), seeing seen: FileStates = FileStates(of: []),
     noticing expiryNotice: ExpiryNotice = .standard, sharing shared: SharedState
   ) {
+    declared = DeclaredFiles(uses)
     self.former = former
     self.seen = seen
     // Those of blocks with `ssl_reload off` are not loaded again.
@@ -67,6 +71,18 @@ struct MaterialLoader {
   var revocations: [MaterialReference: [RevocationList]] {
     former.revocations.filter { keptRevocations.contains($0.key) }
       .merging(loadedRevocations.mapValues(\.all)) { _, fresh in fresh }
+  }
+
+  /// Notes that a unit is loaded in this pass. Returns false, after adding the reason to the diagnostics, if no feature has
+  /// declared its files: nobody would watch them, and the sandbox would not let them be read again.
+  mutating func begin(_ files: UnitFiles) -> Bool {
+    tried.insert(files.identity)
+    guard let stranger = files.paths.first(where: { !declared.has($0) && access($0, F_OK) == 0 }) else { return true }
+    report(
+      Diagnostic(
+        .error, at: nil, "\"\(stranger)\" is named by no directive that sallyport knows to name files",
+        hint: "this is a fault of sallyport: report it with the lines that name the file"))
+    return false
   }
 
   /// Adds a diagnostic once, however many servers inherit the faulty setting.
@@ -426,4 +442,21 @@ struct MaterialLoader {
         hint: "put its successor in its place in time")
     }
   }
+}
+
+/// The files that a configuration's features declare, for the question whether one may be loaded.
+private struct DeclaredFiles {
+  private var paths: Set<String> = []
+  /// Folders of pins, whose files are loaded one by one.
+  private var folders: Set<String> = []
+
+  init(_ uses: [FileUse]) {
+    for use in uses {
+      guard let path = use.resolvedPath else { continue }
+      paths.insert(path)
+      if case .pins = use.subject { folders.insert(path) }
+    }
+  }
+
+  func has(_ path: String) -> Bool { paths.contains(path) || folders.contains(NewFile.folder(of: path)) }
 }

@@ -60,7 +60,7 @@ extension MaterialLoader {
     _ load: (inout MaterialLoader) -> Content?
   ) -> Content? {
     let told = diagnostics.count
-    tried.insert(files.identity)
+    guard begin(files) else { return nil }
     if let content = load(&self) {
       units[keyPath: slot][key] = content
       return content
@@ -82,7 +82,7 @@ extension MaterialLoader {
   /// Reads once what requests read again each time. A fault that comes with a reload stops nothing else.
   mutating func tryUnit(_ kind: MaterialKind, _ file: MaterialReference, _ load: (inout MaterialLoader) -> Void) {
     let told = diagnostics.count
-    tried.insert(UnitFiles(kind, file).identity)
+    guard begin(UnitFiles(kind, file)) else { return }
     load(&self)
     let isGood = !diagnostics[told...].contains { $0.severity == .error }
     guard isGood || former.units.trials.contains(file) else { return }

@@ -68,7 +68,7 @@ extension MaterialLoader {
   ) -> LoadedRevocations? {
     let known = loadedRevocations[file], before = former.revocations[file] ?? []
     let told = diagnostics.count, now = Int64(time(nil))
-    tried.insert(UnitFiles(.revocation, file).identity)
+    guard begin(UnitFiles(.revocation, file)) else { return nil }
     let fresh = known?.fresh ?? attempt { () throws(MaterialError) in try RevocationList.loadAll(file) } ?? []
     if let system { for list in fresh + before { authorities += system.named(asIssuerOf: list) } }
     // A file that can be loaded has a list.

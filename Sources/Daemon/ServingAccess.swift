@@ -178,6 +178,4 @@ extension LocationSettings {
     guard let memory = limits.bodyBufferSize else { return true }
     return limits.maxBodySize == 0 || limits.maxBodySize > UInt64(clamping: memory)
   }
-
-  var bodyFolder: String { bodyFiles?.folder?.path ?? BodyFolder.path }
 }

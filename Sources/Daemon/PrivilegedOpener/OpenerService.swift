@@ -153,7 +153,7 @@ struct OpenerNames {
 
   private mutating func add(_ settings: Settings) {
     let http = settings.http
-    material = Set(FileNeeds.openedForReading(http).compactMap { try? $0.resolvedPath(expecting: .certificate) })
+    material = Set(http.filesForReading.compactMap { try? $0.resolvedPath(expecting: .certificate) })
     pins = Set(http.pinPaths)
     logs = Set(FileNeeds.fixedLogs(settings))
     for listener in http.listeners { listeners["\(listener.address)"] = listener }

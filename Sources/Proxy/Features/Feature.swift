@@ -19,6 +19,8 @@ protocol Feature: SendableMetatype {
   static var kinds: Set<TrafficKind> { get }
   /// Reads the lines of `http`, or of `stream`, that servers and locations refer to: zones, formats, tables.
   static func begin(_ http: Scope, _ builder: inout SettingsBuilder)
+  /// The files that its lines outside locations name.
+  static func fileUses(_ http: HTTPSettings) -> [FileUse]
   /// What the feature keeps over generations and does without being asked (`SharedPart.serve`, `close`).
   static var sharedParts: [any SharedPart.Type] { get }
   /// What the feature keeps in a worker and does without being asked, in the order in which they are told of events.
@@ -32,6 +34,7 @@ extension Feature {
   static var definitions: [String: Definition] { [:] }
   static var kinds: Set<TrafficKind> { [.http] }
   static func begin(_ http: Scope, _ builder: inout SettingsBuilder) {}
+  static func fileUses(_ http: HTTPSettings) -> [FileUse] { [] }
   static var sharedParts: [any SharedPart.Type] { [] }
   static var workerParts: [WorkerPart.Type] { [] }
   static var liveParts: [LivePart.Type] { [] }
@@ -46,6 +49,8 @@ protocol LocationFeature: Feature, Sendable {
   static func judge(_ level: Level, _ builder: inout SettingsBuilder)
   /// Adds what the requests of the location run. Called once in each worker.
   func compile(_ parts: inout LocationParts, _ makers: LiveMakers)
+  /// The files that the location names.
+  func fileUses(_ location: LocationSettings) -> [FileUse]
   /// The locations that requests reach only by way of this one.
   var conditional: [LocationSettings] { get }
   /// The line in effect at a level that keeps clients out in the access phase or later; nil: none does.
@@ -68,6 +73,7 @@ protocol LocationFeature: Feature, Sendable {
 extension LocationFeature {
   static func judge(_ level: Level, _ builder: inout SettingsBuilder) {}
   func compile(_ parts: inout LocationParts, _ makers: LiveMakers) {}
+  func fileUses(_ location: LocationSettings) -> [FileUse] { [] }
   var conditional: [LocationSettings] { [] }
   static func guardingLine(_ scope: Scope) -> GuardingLine? { nil }
   var guardingDirective: String? { nil }

@@ -1,3 +1,4 @@
+import Glibc
 import ACME
 import Bytes
 import Crypto
@@ -296,5 +297,15 @@ enum ACMECertificates: Feature {
       builder.error(line.place(1), "invalid parameter \"\(line.text(1))\"", hint: "profile NAME require; or without")
     }
     return ProfileSettings(name: line.text(0), isRequired: line.arguments.count == 2)
+  }
+}
+
+extension ACMECertificates {
+  static func fileUses(_ http: HTTPSettings) -> [FileUse] {
+    Set(http.acmeCertificates.map(\.issuer)).flatMap { issuer in
+      // One that is missing gets no rule: the rule would be for the folder above it.
+      let folder = access(issuer.stateFolder, F_OK) == 0 ? [issuer.stateFolder] : []
+      return FileUse.material(issuer.material) + folder.map { .path(.change, $0, at: issuer.location) }
+    }
   }
 }

@@ -105,3 +105,11 @@ struct API: ContentFeature {
       closes: "the API can no longer change servers")
   }
 }
+
+extension API {
+  /// The folder of denials.
+  static func fileUses(_ http: HTTPSettings) -> [FileUse] {
+    guard http.hasWritableAPI, let folder = DenialState.folder else { return [] }
+    return [.path(.change, folder)]
+  }
+}

@@ -105,3 +105,12 @@ extension AuthBasic.Users {
     }
   }
 }
+
+extension AuthBasic {
+  func fileUses(_ location: LocationSettings) -> [FileUse] {
+    switch source {
+    case .file(let users): FileUse.requestFiles([users])
+    case .named(let path, let folder): [FileUse.folder(before: path, in: folder)].compactMap { $0 }
+    }
+  }
+}

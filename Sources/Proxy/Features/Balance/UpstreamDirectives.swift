@@ -1,3 +1,5 @@
+import Upstream
+import Crypto
 import Language
 
 /// `upstream` blocks (nginx: ngx_http_upstream_module, ngx_http_upstream_keepalive_module).
@@ -43,4 +45,10 @@ enum UpstreamGroups: Feature {
   ]
 
   static func begin(_ http: Scope, _ builder: inout SettingsBuilder) { builder.collectGroups(http) }
+}
+
+extension UpstreamGroups {
+  static func fileUses(_ http: HTTPSettings) -> [FileUse] {
+    http.groups.compactMap(\.stateFile).map { .path(.change, NewFile.folder(of: $0)) }
+  }
 }

@@ -1,3 +1,4 @@
+import Crypto
 import Enrolment
 import Observability
 import Language
@@ -149,5 +150,16 @@ extension SettingsBuilder {
         hint: "it must be \(Expected.seconds)")
     }
     return limit
+  }
+}
+
+extension EnrolmentSettings {
+  func fileUses(_ location: LocationSettings) -> [FileUse] {
+    var uses = FileUse.requestFiles([passwords, users]) + [.bodyFolder(of: location)]
+    if let folder = authority.realPath() {
+      uses.append(.path(.change, folder, at: authority.location))
+      uses += AuthorityStore.databaseFiles(of: folder).map { .path(.read, $0, at: authority.location) }
+    }
+    return uses
   }
 }

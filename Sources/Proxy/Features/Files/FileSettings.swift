@@ -114,3 +114,9 @@ public struct TypeSettings: Sendable {
     return nil
   }
 }
+
+extension FileSettings {
+  func fileUses(_ location: LocationSettings) -> [FileUse] {
+    [.path(.read, String(decoding: root.folder, as: UTF8.self))]
+  }
+}

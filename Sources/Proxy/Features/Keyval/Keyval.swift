@@ -1,3 +1,4 @@
+import Crypto
 import Language
 import Observability
 import Transport
@@ -164,5 +165,11 @@ final class LiveKeyval: LiveVariable {
 
   override func value(for exchange: Exchange) -> [UInt8]? {
     zone.value(of: key.bytes(exchange), now: exchange.worker.loop.now) ?? []
+  }
+}
+
+extension Keyval {
+  static func fileUses(_ http: HTTPSettings) -> [FileUse] {
+    http.keyvalZones.compactMap(\.stateFile).map { .path(.change, NewFile.folder(of: $0)) }
   }
 }

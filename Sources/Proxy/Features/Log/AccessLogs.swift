@@ -315,3 +315,15 @@ extension SourceLocation {
   /// A placeholder location for sallyport's own text, which is in no file.
   static let nowhere = SourceLocation(file: "", line: 0, column: 0)
 }
+
+extension AccessLogs {
+  func fileUses(_ location: LocationSettings) -> [FileUse] {
+    lines.compactMap { line in
+      switch line.destination {
+      case .fixed(.file(let path)): .path(.append, path)
+      case .fixed: nil
+      case .folder(let settings): .path(.change, settings.folder)
+      }
+    }
+  }
+}

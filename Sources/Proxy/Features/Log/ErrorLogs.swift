@@ -73,3 +73,9 @@ extension SettingsBuilder {
     }
   }
 }
+
+extension ErrorLogs {
+  func fileUses(_ location: LocationSettings) -> [FileUse] {
+    lines.compactMap { if case .file(let path) = $0.destination { .path(.append, path) } else { nil } }
+  }
+}

@@ -66,3 +66,7 @@ package struct Mirror: LocationFeature {
     }
   }
 }
+
+extension Mirror {
+  package func fileUses(_ location: LocationSettings) -> [FileUse] { [.bodyFolder(of: location)] }
+}

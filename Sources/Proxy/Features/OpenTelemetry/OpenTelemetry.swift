@@ -287,3 +287,9 @@ struct SpanEndpoint: Sendable, Hashable, CustomStringConvertible {
 
   var description: String { "\(isTLS ? "https" : "http")://\(authority)\(target)" }
 }
+
+extension OpenTelemetry {
+  static func fileUses(_ http: HTTPSettings) -> [FileUse] {
+    FileUse.material([http[Block.self].export?.trustedCertificate])
+  }
+}

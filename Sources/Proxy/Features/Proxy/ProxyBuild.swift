@@ -353,3 +353,20 @@ extension Scope {
   /// `proxy_set_body`, the body in place of the client's.
   var ownBodyLine: Directive? { value("proxy_set_body") }
 }
+
+extension UpstreamPass {
+  func fileUses(_ location: LocationSettings) -> [FileUse] {
+    var uses = (tls?.fileUses ?? []) + (signing?.fileUses ?? []) + [.bodyFolder(of: location)]
+    if let envelope { uses += FileUse.material(envelope.keyFiles, reloads: envelope.reloads) }
+    if let authentication {
+      uses += FileUse.material([authentication.users], reloads: authentication.reloads)
+      if case .permanent(folder: let folder) = authentication.persistence { uses.append(.path(.change, folder)) }
+    }
+    if let identity {
+      uses += [identity.certificate, identity.key].compactMap { path in
+        path.flatMap { FileUse.folder(before: $0, in: identity.folder, at: identity.location) }
+      }
+    }
+    return uses
+  }
+}

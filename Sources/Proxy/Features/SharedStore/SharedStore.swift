@@ -203,3 +203,9 @@ extension SettingsBuilder {
     return groups.count - 1
   }
 }
+
+extension SharedStore {
+  static func fileUses(_ http: HTTPSettings) -> [FileUse] {
+    http.sharedStores.flatMap { FileUse.material([$0.passwordFile]) + ($0.tls?.fileUses ?? []) }
+  }
+}

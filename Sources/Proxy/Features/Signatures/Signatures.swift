@@ -149,3 +149,11 @@ package struct Signatures: LocationFeature {
     }
   }
 }
+
+extension Signatures {
+  func fileUses(_ location: LocationSettings) -> [FileUse] { verification.fileUses + [.bodyFolder(of: location)] }
+}
+
+extension SignatureSettings {
+  var fileUses: [FileUse] { FileUse.material(keys.map(\.file), reloads: reloads) }
+}
