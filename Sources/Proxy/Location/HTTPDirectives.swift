@@ -24,7 +24,8 @@ enum CoreHTTP: Feature {
       "Settings for the requests whose paths match.", repeatable: true,
       example: "location /api/ { proxy_pass http://127.0.0.1:8080; }", trust: .told),
     .local(
-      "internal", .location, .none, "Allows only internal redirects to this location.", example: "internal;",
+      "internal", .location, .none, "Allows only internal redirects to this location and to those inside it.",
+      example: "internal;",
       trust: .told
     ),
     .value(

@@ -170,8 +170,9 @@ extension SettingsBuilder {
 }
 
 extension Scope {
-  /// Whether only sallyport itself leads requests to the level (`internal`).
-  var isInternal: Bool { !own("internal").isEmpty }
+  /// Whether only sallyport itself leads requests to the level (`internal`). As in nginx, it holds in the locations inside,
+  /// too.
+  var isInternal: Bool { value("internal") != nil }
 }
 
 extension LocationMatch {

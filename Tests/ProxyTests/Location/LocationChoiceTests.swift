@@ -93,4 +93,20 @@ import Testing
     #expect(try status("/exact") == "200")
     #expect(try status("/hidden") == "404")
   }
+
+  @Test func `a location inside an internal one is internal, too`() throws {
+    let rig = try Rig(
+      """
+      server { listen 8080; server_name s;
+        location /kept/ { internal; location /kept/in/ { return 200; } location ~ x$ { return 200; } return 200; }
+        location /kept/open/ { return 200; }
+        location /way { error_page 403 = /kept/in/a; return 403; }
+      }
+      """)
+    func status(_ target: String) throws -> Substring {
+      try rig.answer("GET \(target) HTTP/1.1\r\nHost: me\r\n\r\n").dropFirst(9).prefix(3)
+    }
+    for path in ["/kept/a", "/kept/in/a", "/kept/x"] { #expect(try status(path) == "404", "\(path)") }
+    #expect(try status("/kept/open/a") == "200" && status("/way") == "200")
+  }
 }
