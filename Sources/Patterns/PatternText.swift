@@ -9,22 +9,40 @@ package struct PatternText {
 
   // MARK: Groups
 
-  /// What stands in the capturing group of a number, or of a name; nil: there is none.
-  package func group(_ number: Int) -> PatternText? {
-    let groups = capturingGroups
-    return groups.indices.contains(number - 1) ? groups[number - 1].content : nil
+  /// A capturing group.
+  package struct Group {
+    /// What stands in it.
+    package let content: PatternText
+    /// Whether each match of the pattern goes through it, as far as its place tells.
+    package let isInEachMatch: Bool
+    fileprivate let name: String?
   }
 
-  package func group(named name: String) -> PatternText? { capturingGroups.first { $0.name == name }?.content }
+  /// The capturing group of a number, or of a name; nil: there is none.
+  package func group(_ number: Int) -> Group? {
+    let groups = capturingGroups(areInEachMatch: true)
+    return groups.indices.contains(number - 1) ? groups[number - 1] : nil
+  }
 
-  private var capturingGroups: [(name: String?, content: PatternText)] {
-    var found: [(name: String?, content: PatternText)] = []
-    for token in tokens(entersGroups: true) {
+  package func group(named name: String) -> Group? {
+    capturingGroups(areInEachMatch: true).first { $0.name == name }
+  }
+
+  private func capturingGroups(areInEachMatch: Bool) -> [Group] {
+    let tokens = tokens(entersGroups: false)
+    let isOnlyWay = areInEachMatch && !tokens.contains(.alternative)
+    var found: [Group] = []
+    for (index, token) in tokens.enumerated() {
       guard case .group(let opening, let content) = token else { continue }
+      let inner = PatternText(content)
+      var isInEachMatch = isOnlyWay && !(tokens.dropFirst(index + 1).first?.mayBeNone ?? false)
       switch opening {
-      case .capturing(let name): found.append((name, PatternText(content)))
-      case .other: break
+      case .capturing(let name):
+        found.append(Group(content: inner, isInEachMatch: isInEachMatch, name: name))
+      // It may be an assertion, which can ask for the opposite.
+      case .other: isInEachMatch = false
       }
+      found += inner.capturingGroups(areInEachMatch: isInEachMatch)
     }
     return found
   }
@@ -41,6 +59,88 @@ package struct PatternText {
       }
     }
   }
+
+  /// Whether each match begins with this character.
+  package func begins(with byte: UInt8) -> Bool {
+    Self.alternatives(tokens(entersGroups: false)).allSatisfy { alternative in
+      let rest = alternative.first == .start ? alternative.dropFirst() : alternative[...]
+      guard let first = rest.first, !(rest.dropFirst().first?.mayBeNone ?? false) else { return false }
+      switch first {
+      case .literal(byte): return true
+      case .group(.capturing, let content): return PatternText(content).begins(with: byte)
+      default: return false
+      }
+    }
+  }
+
+  /// How many of this character each match has at least, outside its groups.
+  package func leastCount(of byte: UInt8) -> Int {
+    Self.alternatives(tokens(entersGroups: false)).map { alternative in
+      alternative.indices.count { index in
+        alternative[index] == .literal(byte) && !(alternative.dropFirst(index + 1).first?.mayBeNone ?? false)
+      }
+    }.min() ?? 0
+  }
+
+  /// Whether a match can have this character.
+  package func mayHave(_ byte: UInt8) -> Bool {
+    isOpen(to: String(decoding: [byte], as: UTF8.self)) || tokens(entersGroups: true).contains(.literal(byte))
+  }
+
+  // MARK: Names
+
+  /// Whether it tells which paths it matches by a few names: of folders at their begin, as `^/(css|js)/`, or of files, or
+  /// the endings of these, at their end, as `\.(css|js)$`.
+  package var tellsNames: Bool {
+    Self.alternatives(tokens(entersGroups: false)).allSatisfy {
+      Self.beginsInName($0) || $0.last == .end && Self.endsInName($0.dropLast())
+    }
+  }
+
+  private static func beginsInName(_ alternative: [Token]) -> Bool {
+    guard alternative.starts(with: [.start, .literal(slash)]) else { return false }
+    var hasName = false
+    for (index, token) in alternative.enumerated().dropFirst(2) {
+      if alternative.dropFirst(index + 1).first?.mayBeNone ?? false { return false }
+      if token == .end || token == .literal(slash) { return hasName }
+      guard isWord(token) else { return false }
+      hasName = true
+    }
+    return false
+  }
+
+  /// Whether it ends in a word behind a slash or a point.
+  private static func endsInName(_ alternative: ArraySlice<Token>) -> Bool {
+    var hasName = false, isOptional = false
+    for token in alternative.reversed() {
+      if case .quantifier(let mayBeNone) = token {
+        isOptional = isOptional || mayBeNone
+        continue
+      }
+      if hasName, !isOptional, token == .literal(slash) || token == .literal(UInt8(ascii: ".")) { return true }
+      if case .group(_, let content) = token, !isOptional,
+        alternatives(PatternText(content).tokens(entersGroups: false)).allSatisfy({ endsInName($0[...]) })
+      {
+        return true
+      }
+      guard isWord(token) else { return hasName && token == .start }
+      hasName = true
+      isOptional = false
+    }
+    return false
+  }
+
+  /// Whether the token matches texts that it names: letters, those of a list, or words of a group.
+  private static func isWord(_ token: Token) -> Bool {
+    switch token {
+    case .literal, .quantifier, .alternative: true
+    case .class(let text, let isNegated): !isNegated && !text.contains(UInt8(ascii: "-")) && !text.contains(backslash)
+    case .group(_, let content): PatternText(content).tokens(entersGroups: false).allSatisfy(isWord)
+    case .start, .end, .anything, .escape: false
+    }
+  }
+
+  private static let slash = UInt8(ascii: "/"), backslash = UInt8(ascii: "\\")
 
   /// Whether it has a letter or a digit that a text must have.
   package var hasLiteral: Bool {

@@ -55,6 +55,10 @@ protocol LocationFeature: Feature, Sendable {
   var conditional: [LocationSettings] { get }
   /// The line in effect at a level that keeps clients out in the access phase or later; nil: none does.
   static func guardingLine(_ scope: Scope) -> GuardingLine?
+  /// What the lines of a level respond to each of its requests, before its content; nil: they don't.
+  static func fixedResponse(_ scope: Scope) -> FixedResponse?
+  /// The paths of the same server block that subrequests for requests of a level go to.
+  static func subrequestPaths(_ scope: Scope) -> [String]
   /// The directive that keeps clients out of the location; nil: none does.
   var guardingDirective: String? { get }
   /// What the feature says of who may enter the location, for `path_readings`; nil: nothing.
@@ -76,6 +80,8 @@ extension LocationFeature {
   func fileUses(_ location: LocationSettings) -> [FileUse] { [] }
   var conditional: [LocationSettings] { [] }
   static func guardingLine(_ scope: Scope) -> GuardingLine? { nil }
+  static func fixedResponse(_ scope: Scope) -> FixedResponse? { nil }
+  static func subrequestPaths(_ scope: Scope) -> [String] { [] }
   var guardingDirective: String? { nil }
   var entryRule: EntryRule? { nil }
   var showsCounts: Bool { false }
@@ -112,6 +118,14 @@ struct GuardingLine {
     guard let line = scope.value(name), line.text(0) != "off" else { return nil }
     self.init(line, act: act, remedy: "\(name) off;")
   }
+}
+
+/// A response that all requests of a level get.
+enum FixedResponse {
+  case redirect
+  /// A status of 400 or more.
+  case refusal
+  case other
 }
 
 /// Every feature, in the order in which nginx's modules act: steps of one phase run in it, and responses pass filters in it.

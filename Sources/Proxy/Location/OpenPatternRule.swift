@@ -43,21 +43,52 @@ enum OpenPatternRule {
 
   /// `pattern`: as the configuration has it, behind `~` or `~*`. `word`: where it stands.
   static func judge(_ pattern: String, at word: Word, on subject: Template, _ builder: inout SettingsBuilder) {
-    let kinds: [Kind] = subject.parts.compactMap {
-      if case .variable(let variable) = $0 { Kind.of(variable) } else { nil }
-    }
-    guard let kind = kinds.first else { return }
-    let text = PatternText(pattern), separators = kind.separators
+    let text = PatternText(pattern)
     guard text.hasLiteral else { return }
-    // In an Origin, nothing but the scheme stands before "://".
-    let hasScheme = kind == .origin && (pattern.contains("://") || pattern.contains(#":\/\/"#))
-    let begins = hasScheme || text.beginsAtBound(separators.front)
-    let ends = text.endsAtBound(separators.back)
-    guard !begins || !ends else { return }
-    let place = begins ? "end" : ends ? "begin" : "begin and end"
-    builder.warning(
-      word.location,
-      "the pattern \"\(pattern)\" has no anchor at its \(place): it matches other names that contain it",
-      hint: "\(kind.hint)")
+    for (index, part) in subject.parts.enumerated() {
+      guard case .variable(let variable) = part, let kind = Kind.of(variable) else { continue }
+      let front = Divider(subject.parts[..<index], isInFront: true, rest: subject.parts[index...])
+      let back = Divider(subject.parts[(index + 1)...], isInFront: false, rest: subject.parts[...index])
+      // It is about a variable on the other side of these.
+      if let front, text.beginsAtBound([]), !text.mayHave(front.byte) { continue }
+      if let back, text.endsAtBound([]), !text.mayHave(back.byte) { continue }
+      let separators = kind.separators
+      // In an Origin, nothing but the scheme stands before "://".
+      let hasScheme = kind == .origin && (pattern.contains("://") || pattern.contains(#":\/\/"#))
+      let begins =
+        hasScheme || text.beginsAtBound(separators.front.union([front?.byte].compactMap { $0 }))
+        || front?.isIn(text) ?? false
+      let ends =
+        text.endsAtBound(separators.back.union([back?.byte].compactMap { $0 })) || back?.isIn(text) ?? false
+      guard !begins || !ends else { continue }
+      let place = begins ? "end" : ends ? "begin" : "begin and end"
+      builder.warning(
+        word.location,
+        "the pattern \"\(pattern)\" has no anchor at its \(place): it matches other names that contain it",
+        hint: "\(kind.hint)")
+      return
+    }
+  }
+
+  /// The character that divides a variable's value from what stands before it, or behind it.
+  private struct Divider {
+    let byte: UInt8
+    /// How many of these characters the subject has from there to its end on the variable's other side.
+    private let count: Int
+
+    /// nil: no text stands beside the variable. `rest`: the variable, and what is on its other side.
+    init?(_ parts: ArraySlice<Template.Part>, isInFront: Bool, rest: ArraySlice<Template.Part>) {
+      guard case .literal(let bytes)? = isInFront ? parts.last : parts.first,
+        let byte = isInFront ? bytes.last : bytes.first
+      else { return nil }
+      self.byte = byte
+      count =
+        rest.reduce(1) { count, part in
+          if case .literal(let bytes) = part { count + bytes.count { $0 == byte } } else { count }
+        }
+    }
+
+    /// Whether the pattern goes beyond the character: it has as many of it.
+    func isIn(_ text: PatternText) -> Bool { text.leastCount(of: byte) >= count }
   }
 }

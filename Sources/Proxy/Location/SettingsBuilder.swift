@@ -130,6 +130,9 @@ package struct SettingsBuilder {
     diagnostics.append(Diagnostic(.warning, at: place, message, hint: hint))
   }
 
+  /// Whether the server block that is being built takes the clients of an address that ask for no other server's name.
+  var isDefaultServer: Bool { listeners.listeners.contains { $0.defaultServer == servers.count } }
+
   mutating func template(_ word: Word) -> Template {
     do {
       return try TemplateCompiler(defined: variables).compile(word)

@@ -15,6 +15,8 @@ public struct FeatureVariable: Sendable, Hashable {
   let saysClient: Bool
   /// Whether `set` may give it a value, which its feature heeds.
   let isSettable: Bool
+  /// Whether it is the name that a client asks for, which a client can freely choose.
+  let isClientsWish: Bool
   /// In whose configurations it is.
   let kinds: Set<TrafficKind>
   /// Appends the value for an exchange; nothing if there is none.
@@ -23,10 +25,11 @@ public struct FeatureVariable: Sendable, Hashable {
   /// `saysClient`: nil for what the name says, which is true of `ssl_…`.
   init(
     _ name: String, isOursAlone: Bool = false, isSettable: Bool = false, saysClient: Bool? = nil,
-    of kinds: Set<TrafficKind> = [.http],
+    isClientsWish: Bool = false, of kinds: Set<TrafficKind> = [.http],
     append: @escaping @Sendable (Exchange, inout ByteBuffer) -> Void
   ) {
     self.saysClient = saysClient ?? name.hasPrefix("ssl_")
+    self.isClientsWish = isClientsWish
     self.name = name
     self.kinds = kinds
     self.isOursAlone = isOursAlone

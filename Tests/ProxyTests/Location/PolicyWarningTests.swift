@@ -35,6 +35,21 @@ import Testing
       "\(outer) location / { proxy_set_header A b; return 204; }",
       "\(outer) location / { proxy_pass http://127.0.0.1:1; }",
     ] { #expect(server(lines, http: map) == [], "\(lines)") }
+    let pass = "proxy_pass http://127.0.0.1:1;"
+    for lines in [
+      // The same is told under another name; another identity is told; nothing of clients is meant for the upstream; a Host
+      // names the server.
+      "proxy_set_header X-CN $cn; location / { \(pass) proxy_set_header X-User $cn; }",
+      "proxy_set_header X-CN $cn; location / { \(pass) proxy_set_header X-S $ssl_client_serial; }",
+      "proxy_set_header X-Real-IP $remote_addr; location / { \(pass) proxy_set_header X-For $proxy_add_x_forwarded_for; }",
+      "\(outer) location / { \(pass) proxy_set_header A b; proxy_pass_request_headers off; }",
+      "proxy_set_header Host $cn; location / { \(pass) proxy_set_header A b; }",
+    ] { #expect(server(lines, http: map) == [], "\(lines)") }
+    for lines in [
+      // An address is not the certificate, and the verdict alone is nobody.
+      "\(outer) location / { \(pass) proxy_set_header X-Real-IP $remote_addr; }",
+      "\(outer) location / { \(pass) proxy_set_header X-Verify $ssl_client_verify; }",
+    ] { #expect(server(lines, http: map).count == 1, "\(lines)") }
     let grpc = server(
       "grpc_set_header X-DN $ssl_client_s_dn; location / { grpc_pass grpc://127.0.0.1:1; grpc_set_header A b; }",
       listen: "listen 80; http2 on;")
@@ -59,6 +74,27 @@ import Testing
     }
     #expect(server("return 204;", http: "map \(variable) $x { \"~\(pattern)\" 1; }") == expected ?? [])
     #expect(server("if (\(variable) ~* \"\(pattern)\") { return 403; } return 204;") == expected ?? [])
+  }
+
+  /// The text between two variables divides their values.
+  @Test(
+    arguments: [
+      ("$ssl_client_s_dn_cn:$uri", "^alice:/admin", nil), ("$ssl_client_s_dn_cn:$uri", "^alice:", nil),
+      ("$ssl_client_s_dn_cn:$uri", "/admin$", nil), ("$ssl_client_s_dn_cn:$uri", "^alice", "end"),
+      ("$ssl_client_s_dn_cn:$uri", "alice:/admin", "begin"), ("$ssl_client_s_dn_cn:$uri", "^alice.*/admin$", nil),
+      ("$uri:$ssl_client_s_dn_cn", "^/admin", nil), ("$uri:$ssl_client_s_dn_cn", ":alice$", nil),
+      ("$uri:$ssl_client_s_dn_cn", "^/admin:alice", "end"), ("$uri:$ssl_client_s_dn_cn", "^/admin.*alice", "end"),
+      ("$uri:$ssl_client_s_dn_cn", "alice$", "begin"), ("$request_method|$http_origin|$uri", "GET", "begin and end"),
+      ("$request_method|$http_origin|$uri", #"^GET\|https://a\.test\|/x"#, nil),
+      ("$request_method|$http_origin|$uri", #"^GET\|https://a\.test"#, "end"),
+    ] as [(String, String, String?)]) func `an open pattern on several variables`(
+      subject: String, pattern: String, place: String?
+    )
+  {
+    let expected = place.map {
+      ["the pattern \"\(pattern)\" has no anchor at its \($0): it matches other names that contain it"]
+    }
+    #expect(server("return 204;", http: "map \"\(subject)\" $x { \"~\(pattern)\" 1; }") == expected ?? [])
   }
 
   @Test func `allow without deny`() {
@@ -97,6 +133,12 @@ import Testing
       ("location / { proxy_pass http://app${arg_a}.test; }", "$arg_a"),
       ("location / { proxy_pass http://$of; }", "$of"),
       ("location ~ ^/p/(?<to>[^/]+)/ { proxy_pass http://$to.example.com; }", "$to"),
+      // The only server of an address gets the requests for any name.
+      ("server_name a.test; location / { proxy_pass http://$host; }", "$host"),
+      // The capture may be empty, or begin otherwise.
+      ("location ~ ^/p(/.*)?x(.*)$ { proxy_pass http://app$1$2; }", "$1"),
+      ("location ~ ^/p(/a|.*)$ { proxy_pass http://app$1; }", "$1"),
+      ("location ~ ^/p/(.*)$ { set $rest $1; proxy_pass http://app$rest; }", "$rest"),
     ] {
       let map = "map $uri $of { ~^/api/(.*)$ $1; default a; }"
       #expect(server(lines, http: "\(resolver) \(map)") == chosen(name), "\(lines)")
@@ -109,11 +151,43 @@ import Testing
     for lines in [
       "location / { proxy_pass http://127.0.0.1:1$request_uri; }",
       "location / { proxy_pass http://127.0.0.1:1/$arg_a; }",
-      "server_name a.test; location / { proxy_pass http://$host; }",
+      "server_name a.test; if ($host !~ \\.a\\.test$) { return 403; } location / { proxy_pass http://$host; }",
+      "location ~ ^(/.*)$ { proxy_pass http://app$1; }", "location ~ ^/p(/.*)$ { proxy_pass http://app:8080$1?$args; }",
+      "location ~ ^/p(?<rest>/.*)$ { proxy_pass http://app$rest$is_args$args; }",
+      "location ~ ^/p(/.*)$ { set $rest $1; proxy_pass http://app$rest; }",
       "location / { set $to app; proxy_pass http://$to; }", "location ~ ^/([a-z]+)/ { proxy_pass http://$1:8080; }",
       "server_name ~^(?<to>[a-z]+)\\.a\\.test$; location / { proxy_pass http://$to.internal; }",
       "location ~ ^/p/(.*)$ { internal; proxy_pass http://$1; }", "location / { proxy_pass http://$to; }",
     ] { #expect(server(lines, http: "\(resolver) map $arg_to $to { default a; b c; }") == [], "\(lines)") }
+    let other = "server { listen 80 default_server; return 444; }"
+    #expect(server("server_name a.test; location / { proxy_pass http://$host; }", http: "\(resolver) \(other)") == [])
+    #expect(
+      server("location / { proxy_pass $to; }", http: "\(resolver) map $uri $to { ~^/a(/.*)$ http://app$1; }") == [])
+  }
+
+  @Test func `a server of stream that a client chooses`() {
+    func found(_ lines: String, _ stream: String = "") -> [String] {
+      warnings("stream { resolver 127.0.0.1; \(stream) server { listen 443; ssl_preread on; \(lines) } }")
+    }
+    func chosen(_ name: String) -> [String] {
+      ["a client chooses the server: \"proxy_pass\" takes it from \(name)"]
+    }
+    let name = "$ssl_preread_server_name"
+    #expect(found("proxy_pass \(name):443;") == chosen(name))
+    #expect(found("proxy_pass \(name):443;", "server { listen 444; return x; }") == chosen(name))
+    #expect(found("set $to \(name); proxy_pass $to:443;") == chosen("$to"))
+    let open = "map \(name) $to { default \(name):443; }",
+      closed = "map \(name) $to { a.test 127.0.0.1:1; default 127.0.0.1:2; }"
+    #expect(found("proxy_pass $to;", open) == chosen("$to"))
+    #expect(found("proxy_pass $to;", closed) == [])
+    #expect(
+      found("proxy_pass $to;", "map \(name) $to { ~^([a-z]+)\\.a\\.test$ $1.internal:443; default 127.0.0.1:1; }") == []
+    )
+    #expect(
+      found("proxy_pass $to;", "map \(name) $to { ~^(.+)\\.a\\.test$ $1:443; default 127.0.0.1:1; }") == chosen("$to"))
+    // Another server block takes all other names.
+    let other = "server { listen 443 default_server; ssl_preread on; return x; }"
+    #expect(found("server_name a.test b.test; proxy_pass \(name):443;", other) == [])
   }
 
   @Test func `a Referer that may be missing`() {
@@ -123,6 +197,11 @@ import Testing
     }
     #expect(server(lines("none blocked a.test")) == words)
     #expect(server(lines("blocked a.test")) == [])
+    // For mere files, it is only noted.
+    let files = "location /i/ { root /srv/www; valid_referers none a.test; if ($invalid_referer) { return 403; } }"
+    #expect(server(files) == [])
+    #expect(LoadedText.server(files).diagnostics.map(\.message) == words)
+    #expect(server("valid_referers none a.test; location / { proxy_pass http://127.0.0.1:1; }") == words)
   }
 
   @Test func `an address that a client chooses, and rules about addresses`() {
@@ -167,13 +246,25 @@ import Testing
       server("\(outer) location / { add_header A b; return 204; }") == [
         "\"add_header\" replaces the lines around it: the responses here lack Strict-Transport-Security, X-Frame-Options"
       ])
+    let pass = "proxy_pass http://127.0.0.1:1;"
     for lines in [
       "\(outer) location / { return 204; }",
       "\(outer) location / { add_header_inherit merge; add_header A b; return 204; }",
       "add_header X-Other y; location / { add_header A b; return 204; }",
       "\(outer) location / { add_header x-frame-options a; add_header Strict-Transport-Security z; return 204; }",
       "\(outer) location / { if ($request_method = OPTIONS) { add_header A b; return 204; } return 200; }",
+      // A redirect, and the responses of subrequests, are no page.
+      "\(outer) location / { add_header A b; return 301 https://a.test$request_uri; }",
+      "\(outer) location / { add_header A b; return https://a.test/; }",
+      "\(outer) location / { add_header A b; rewrite ^/(.*)$ https://a.test/$1 permanent; }",
+      "\(outer) location = /ask { internal; add_header A b; return 204; } location / { auth_request /ask; \(pass) }",
+      "\(outer) location /ask/ { internal; add_header A b; return 204; } location / { mirror /ask/x; \(pass) }",
     ] { #expect(server(lines) == [], "\(lines)") }
+    for lines in [
+      "\(outer) location = /x { internal; add_header A b; return 204; } location / { auth_request /ask; \(pass) }",
+      "\(outer) location = /ask { add_header A b; return 204; } location / { auth_request /ask; \(pass) }",
+      "\(outer) location / { add_header A b; rewrite ^/old/ https://a.test/ permanent; return 200; }",
+    ] { #expect(server(lines).count == 1, "\(lines)") }
   }
 
   @Test func `slashes that lead past a location's rules`() {
@@ -205,7 +296,26 @@ import Testing
       "location / { root /var/www; }", "location = /favicon.ico { root /etc; }", "location / { root /etc/html; }",
       "location /a/ { alias /srv/$host/; }", "location /munin/ { root /var; }",
       "location /.well-known/acme-challenge/ { root /etc/letsencrypt; }",
+      // No request gets a file of it: each location has something else, or a folder inside.
+      "root /var; location / { proxy_pass http://127.0.0.1:1; }", "root /var; location / { return 204; }",
+      "root /var; location / { root /srv/www; } location /lib/ { deny all; } location /kept/ { internal; }",
+      "root /var; location / { proxy_pass http://127.0.0.1:1; } location /munin/ { }", "root /var; return 404;",
+      // A few names.
+      #"location ~* \.(css|jpe?g|png)$ { root /var; }"#, "location ~ ^/(static|media)/ { root /var; }",
+      #"root /var; location / { return 204; } location ~ ^/(favicon\.ico|robots\.txt)$ { }"#,
     ] { #expect(server(lines) == [], "\(lines)") }
+    for lines in [
+      "root /var; location /a/ { proxy_pass http://127.0.0.1:1; }",
+      "root /var; location / { proxy_pass http://127.0.0.1:1; location /a/ { } } location ~ x { }",
+      "root /var; location / { return 204; } location ~ ^/(.*)$ { }",
+    ] { #expect(server(lines) == words("root /var", "a folder of the system"), "\(lines)") }
+    // A pattern that matches the name of a key.
+    let tls = Self.tls.replacing("s.key", with: "/srv/www/tls/s.key")
+    func key(_ pattern: String) -> [String] {
+      server("\(tls) location ~ \(pattern) { root /srv/www; }", listen: "listen 443 ssl;")
+    }
+    #expect(key(#"\.(key|crt)$"#) == words("root /srv/www", "the key \"/srv/www/tls/s.key\", too"))
+    #expect(key(#"\.(css|js)$"#) == [])
   }
 
   /// gixy's class `alias_traversal`.
@@ -218,6 +328,7 @@ import Testing
     for lines in [
       "location /a/ { alias /srv/a/; }", "location /robots.txt { alias /srv/robots.txt; }",
       "location = /a { alias /srv/a; }", "location /robots { alias /srv/robots.txt; }",
+      "location /a { internal; alias /srv/a/; }", "location /a { internal; alias /srv/b; }",
     ] { #expect(server(lines) == [], "\(lines)") }
     #expect(LoadedText.server("location /a/ { alias /srv/a; }").errors.count == 1)
   }

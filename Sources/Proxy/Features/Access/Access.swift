@@ -87,6 +87,11 @@ package struct Access: LocationFeature {
     }
   }
 
+  static func fixedResponse(_ scope: Scope) -> FixedResponse? {
+    guard let first = scope.list(allow, deny).first, first.name == deny, first.text(0) == "all" else { return nil }
+    return SatisfyAny.isOn(scope) ? nil : .refusal
+  }
+
   var entryRule: EntryRule? {
     EntryRule(
       text: rules.map(\.asWritten).joined(separator: ", "), effect: rules.contains { !$0.allows } ? .judges : .none)

@@ -69,6 +69,10 @@ struct AuthRequest: LocationFeature {
 
   static func guardingLine(_ scope: Scope) -> GuardingLine? { GuardingLine(scope, unlessOff: name, act: "is asked") }
 
+  static func subrequestPaths(_ scope: Scope) -> [String] {
+    [scope.text(name)].compactMap { $0 }.filter { $0 != "off" }
+  }
+
   var guardingDirective: String? { Self.name }
 
   var entryRule: EntryRule? { EntryRule(text: "auth_request \(String(decoding: path, as: UTF8.self))") }

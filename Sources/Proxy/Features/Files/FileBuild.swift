@@ -38,7 +38,7 @@ extension SettingsBuilder {
       if let root = scope.own("root").first {
         error(alias.location, "\"alias\" beside \"root\"", hint: "one of them; root is at \(root.location)")
       }
-      return self.alias(alias, level.match)
+      return self.alias(alias, level)
     }
     if let line = scope.own("root").first { return place(line, .root) }
     switch level {
@@ -58,9 +58,8 @@ extension SettingsBuilder {
     return FileRoot(kind: .root, folder: Array(folder.utf8), rest: Template([]))
   }
 
-  private mutating func alias(_ line: Directive, _ match: LocationMatch) -> FileRoot? {
-    let endsWithSlash = line.text(0).hasSuffix("/")
-    switch match {
+  private mutating func alias(_ line: Directive, _ level: Level) -> FileRoot? {
+    switch level.match {
     case .named(let name):
       error(
         line.location, "the \"alias\" directive cannot be used inside the named location \"@\(name)\"", hint: "root")
@@ -68,26 +67,33 @@ extension SettingsBuilder {
     case .regex: return place(line, .wholeAlias)
     case .exact(let path): return place(line, .alias(prefix: path.count))
     case .prefix(let path), .prefixNoRegex(let path):
-      let spelling = String(decoding: path, as: UTF8.self)
-      if path.last == 0x2F, !endsWithSlash, !line.text(0).contains("$") {
-        error(
-          line.place(0),
-          "\"alias\" has no slash at its end, but location \"\(spelling)\" has: paths would join its name",
-          hint: "alias \(line.text(0))/;")
-      } else if path.last != 0x2F, endsWithSlash {
-        warning(
-          line.place(0),
-          "\"alias\" has a slash at its end, but location \"\(spelling)\" has none: it also matches \"\(spelling)…\"",
-          hint: "location \(spelling)/ { … }")
-      } else if path.last != 0x2F, Self.mayBeFolder(spelling), Self.mayBeFolder(line.text(0)),
-        !line.text(0).contains("$")
-      {
-        warning(
-          line.place(0),
-          "location \"\(spelling)\" also matches \"\(spelling)-old/x\", which is the file \"\(line.text(0))-old/x\"",
-          hint: "location \(spelling)/ { alias \(line.text(0))/; }")
-      }
+      judge(alias: line, of: String(decoding: path, as: UTF8.self), isInternal: level.scope.isInternal)
       return place(line, .alias(prefix: path.count))
+    }
+  }
+
+  /// Tells that `alias`, or its location, has no slash at its end, so that more paths lead to files than the author meant.
+  private mutating func judge(alias line: Directive, of path: String, isInternal: Bool) {
+    let endsWithSlash = line.text(0).hasSuffix("/")
+    if path.hasSuffix("/"), !endsWithSlash, !line.text(0).contains("$") {
+      error(
+        line.place(0), "\"alias\" has no slash at its end, but location \"\(path)\" has: paths would join its name",
+        hint: "alias \(line.text(0))/;")
+    } else if isInternal {
+      // No client can ask for what the location also matches.
+      return
+    } else if !path.hasSuffix("/"), endsWithSlash {
+      warning(
+        line.place(0),
+        "\"alias\" has a slash at its end, but location \"\(path)\" has none: it also matches \"\(path)…\"",
+        hint: "location \(path)/ { … }")
+    } else if !path.hasSuffix("/"), Self.mayBeFolder(path), Self.mayBeFolder(line.text(0)),
+      !line.text(0).contains("$")
+    {
+      warning(
+        line.place(0),
+        "location \"\(path)\" also matches \"\(path)-old/x\", which is the file \"\(line.text(0))-old/x\"",
+        hint: "location \(path)/ { alias \(line.text(0))/; }")
     }
   }
 

@@ -1,5 +1,6 @@
 import Language
 import Observability
+import Patterns
 
 /// Warns of a `root` or `alias` whose folder also holds what nobody should read: a folder of the system, the configuration
 /// itself, or a key.
@@ -19,15 +20,52 @@ enum ServedFolderRule {
     for line in lines {
       let fixed = line.text(0).prefix { $0 != "$" }
       // Of a folder that variables name nothing is known.
-      guard !fixed.isEmpty,
+      guard !fixed.isEmpty else { continue }
+      let isRoot = line.name == "root"
+      let matches = isRoot ? places(of: level, builder) : isServed(scope) ? [level.match] : []
+      let reason = matches.lazy.compactMap { match -> String? in
         let folder = Self.folder(
-          String(fixed) + (line.name == "root" ? Self.place(of: level.match) : ""), isWhole: fixed == line.text(0),
-          builder.folder),
-        let reason = Self.reason(folder, scope, builder.folder)
-      else { continue }
+          String(fixed) + (isRoot ? Self.place(of: match) : ""), isWhole: fixed == line.text(0), builder.folder)
+        return folder.flatMap { Self.reason($0, scope, builder.folder, isRoot ? match : nil) }
+      }.first
+      guard let reason else { continue }
       builder.warning(
         line.place(0), "\"\(line.name) \(line.text(0))\" serves \(reason)",
         hint: "name a folder that holds only what clients may read")
+    }
+  }
+
+  // MARK: Where the files are served
+
+  /// The level, and the locations inside it, whose requests get files of its `root`.
+  private static func places(of level: Level, _ builder: SettingsBuilder) -> [LocationMatch] {
+    var isWhole = isServed(level.scope)
+    // No request is left for a server with a location for each path.
+    if case .server = level, level.scope.ownLocations.contains(where: { LocationSpelling($0)?.isOfEachPath ?? false }) {
+      isWhole = false
+    }
+    return (isWhole ? [level.match] : []) + placesInside(level.scope, builder)
+  }
+
+  private static func placesInside(_ scope: Scope, _ builder: SettingsBuilder) -> [LocationMatch] {
+    scope.ownLocations.flatMap { line -> [LocationMatch] in
+      let inner = Scope(line.block ?? [], outer: scope)
+      guard inner.own("root").isEmpty, inner.own("alias").isEmpty else { return [] }
+      return (isServed(inner) ? match(of: line, builder).map { [$0] } ?? [] : []) + placesInside(inner, builder)
+    }
+  }
+
+  /// Whether clients' requests that end at a level get files.
+  private static func isServed(_ scope: Scope) -> Bool {
+    !scope.hasContent && !scope.isInternal && scope.fixedResponse == nil
+  }
+
+  private static func match(of line: Directive, _ builder: SettingsBuilder) -> LocationMatch? {
+    switch LocationSpelling(line) {
+    case .prefix(let word), .prefixNoRegex(let word): .prefix(Array(word.text.utf8))
+    case .regex(let word, _, _): builder.variables.pattern(at: word).map { .regex($0, slots: []) }
+    case .named(let word): .named(word.text)
+    case .exact, .invalid, nil: nil
     }
   }
 
@@ -48,14 +86,40 @@ enum ServedFolderRule {
     return path.isEmpty ? nil : path
   }
 
-  private static func reason(_ folder: String, _ scope: Scope, _ configuration: String) -> String? {
-    if ofTheSystem.contains(folder) { return "a folder of the system" }
+  /// `match`: of the paths whose files are in the folder; nil: these are not below the folder.
+  private static func reason(
+    _ folder: String, _ scope: Scope, _ configuration: String, _ match: LocationMatch?
+  ) -> String? {
+    var pattern: RegularExpression?
+    if case .regex(let expression, _)? = match { pattern = expression }
+    let tellsNames = pattern.map { PatternText($0.pattern).tellsNames } ?? false
+    if !tellsNames, ofTheSystem.contains(folder) { return "a folder of the system" }
     // A name with a colon is one of a store or of a credential.
     let keys = scope.presentedKeys.filter { !$0.contains(":") }
-    if let key = keys.first(where: { resolve($0, in: configuration).hasPrefix("\(folder)/") }) {
-      return "the key \"\(key)\", too"
+    let key = keys.first { key in
+      let path = resolve(key, in: configuration)
+      return path.hasPrefix("\(folder)/") && (pattern.map { matches($0, path.dropFirst(folder.count)) } ?? true)
     }
+    if let key { return "the key \"\(key)\", too" }
     let holdsConfiguration = "\(configuration)/".hasPrefix("\(folder)/")
-    return configuration.hasPrefix("/") && holdsConfiguration ? "the configuration, too" : nil
+    return !tellsNames && configuration.hasPrefix("/") && holdsConfiguration ? "the configuration, too" : nil
+  }
+
+  /// Whether the path matches, or perhaps does.
+  private static func matches(_ pattern: RegularExpression, _ path: Substring) -> Bool {
+    var captures = Captures()
+    return Array(path.utf8).withUnsafeBytes {
+      pattern.match($0, scratch: RegularExpression.Scratch(), into: &captures) != .noMatch
+    }
+  }
+}
+
+extension LocationSpelling {
+  /// Whether each path begins with that of the location.
+  fileprivate var isOfEachPath: Bool {
+    switch self {
+    case .prefix(let word), .prefixNoRegex(let word): word.text == "/"
+    case .exact, .regex, .named, .invalid: false
+    }
   }
 }

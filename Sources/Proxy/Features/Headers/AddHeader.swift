@@ -42,6 +42,8 @@ struct AddHeader: LocationFeature {
     guard !level.isConditional, let own = scope.own("add_header").first, scope.text("add_header_inherit") == nil else {
       return
     }
+    // A page that a client sees has none of these responses.
+    if scope.fixedResponse == .redirect || level.servesSubrequestsAlone { return }
     let kept = Set(scope.own("add_header").map { $0.text(0).lowercased() })
     let lost = (scope.outer?.inheritingList("add_header") ?? []).filter {
       let name = $0.text(0).lowercased()

@@ -55,6 +55,10 @@ package struct Mirror: LocationFeature {
 
   func compile(_ parts: inout LocationParts, _ makers: LiveMakers) { parts.steps.precontent.append(MirrorStep(self)) }
 
+  static func subrequestPaths(_ scope: Scope) -> [String] {
+    scope.list(name).map { $0.text(0) }.filter { $0 != "off" }
+  }
+
   static func compare(_ old: Self?, _ new: Self?, _ names: ComparedNames, _ found: inout TrustChanges) {
     func paths(_ mirror: Self?) -> Set<String> {
       Set((mirror?.paths ?? []).map { String(decoding: $0, as: UTF8.self) })

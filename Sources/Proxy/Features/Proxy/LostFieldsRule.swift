@@ -13,6 +13,8 @@ enum LostFieldsRule {
   }
 
   private static func judge(_ scope: Scope, _ builder: inout SettingsBuilder) {
+    // Nothing of a client is meant for such an upstream.
+    guard scope.passesRequestFields else { return }
     let lines = scope.setFieldLines
     guard let first = lines.first else { return }
     var level: Scope? = scope
@@ -20,12 +22,22 @@ enum LostFieldsRule {
     guard let outer = level?.outer else { return }
     let kept = Set(lines.map { $0.text(0).lowercased() })
     let lost = outer.setFieldLines.filter { !kept.contains($0.text(0).lowercased()) }
-    guard !lost.isEmpty else { return }
-    let origins = VariableOrigins(at: outer, &builder)
+    guard let place = lost.first?.location else { return }
+    // What the upstream is told here, under any name.
+    let origins = VariableOrigins(at: scope, &builder)
+    let own = lines.flatMap { origins.variables(decidingOn: builder.template($0, 1)) }
+    let identity = own.map { $0 == .simple(.ssl_client_verify) ? 0 : weight($0) }.max() ?? 0
+    let outerOrigins = VariableOrigins(at: outer, &builder)
     let told = lost.map { line in
-      (line: line, weight: origins.variables(decidingOn: builder.template(line, 1)).map(weight).max() ?? 0)
+      // A Host names the server, whatever decides on it.
+      let variables =
+        line.text(0).lowercased() == "host" ? [] : outerOrigins.variables(decidingOn: builder.template(line, 1))
+      return (
+        line: line, weight: variables.map(weight).max() ?? 0,
+        isMissing: variables.contains { weight($0) > identity && !own.contains($0) }
+      )
     }
-    guard told.contains(where: { $0.weight > 0 }), let place = lost.first?.location else { return }
+    guard told.contains(where: \.isMissing) else { return }
     // What comes from the certificate stands first.
     var names: [String] = []
     for weight in [2, 1, 0] {

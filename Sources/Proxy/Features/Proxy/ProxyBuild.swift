@@ -70,7 +70,7 @@ extension SettingsBuilder {
       identity: identity, tlsName: tlsName, version: version,
       setFields: fields, clientIdentity: ClientIdentity.form(scope),
       method: scope.value("proxy_method").map { template($0, 0) },
-      passesRequestFields: scope.flag("proxy_pass_request_headers") ?? true,
+      passesRequestFields: scope.passesRequestFields,
       passesRequestBody: scope.flag("proxy_pass_request_body") ?? true, hiddenFields: hiddenFields(scope),
       redirects: redirectRewrites(scope, url, level), interceptsErrors: scope.flag("proxy_intercept_errors") ?? false,
       headBufferSize: headBufferSize, bufferTotal: isBuffered ? count * size : headBufferSize,
@@ -327,6 +327,8 @@ extension Scope {
 
   /// The `proxy_set_header` lines in effect.
   var setFieldLines: [Directive] { list("proxy_set_header") }
+  /// Whether requests have the client's own fields (`proxy_pass_request_headers`).
+  var passesRequestFields: Bool { flag("proxy_pass_request_headers") ?? true }
   /// Those of the level itself.
   var ownSetFieldLines: [Directive] { own("proxy_set_header") }
 

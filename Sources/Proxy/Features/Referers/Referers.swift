@@ -89,9 +89,13 @@ struct Referers: LocationFeature {
   static func judge(_ level: Level, _ builder: inout SettingsBuilder) {
     let words = level.scope.own("valid_referers").flatMap(\.arguments)
     guard let none = words.first(where: { $0.text == "none" }) else { return }
-    builder.warning(
-      none.location, "\"valid_referers none\" admits every request without Referer, and any client can leave it out",
-      hint: "leave out \"none\", and keep nobody out by Referer alone: a client can also invent one")
+    // Who only keeps other sites from showing the files wants it so.
+    let isOfFiles = !level.scope.hasContent && !level.scope.hasInnerLevels
+    builder.diagnostics.append(
+      Diagnostic(
+        isOfFiles ? .notice : .warning, at: none.location,
+        "\"valid_referers none\" admits every request without Referer, and any client can leave it out",
+        hint: "leave out \"none\", and keep nobody out by Referer alone: a client can also invent one"))
   }
 
   // MARK: Effect

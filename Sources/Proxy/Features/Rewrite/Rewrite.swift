@@ -94,6 +94,26 @@ struct Rewrite: LocationFeature {
   /// The first `return` of the level itself.
   static func response(_ scope: Scope) -> Directive? { scope.own("return").first }
 
+  private static let redirecting: Set<Int> = [301, 302, 303, 307, 308]
+  /// Regular expressions that match each path.
+  private static let ofEachPath: Set<String> = [
+    "^", "^/", "/", ".", ".*", "(.*)", "^.*", "^.*$", "^(.*)", "^(.*)$", "^/.*", "^/.*$", "^/(.*)", "^/(.*)$",
+    "^(/.*)$",
+  ]
+
+  static func fixedResponse(_ scope: Scope) -> FixedResponse? {
+    if let line = response(scope) {
+      // Without a status it is an address.
+      guard let status = Quantity.number(line.text(0)), !redirecting.contains(status) else { return .redirect }
+      return status >= 400 ? .refusal : .other
+    }
+    let redirects = scope.own("rewrite").contains { line in
+      let isURL = ["http://", "https://", "$scheme"].contains { line.text(1).hasPrefix($0) }
+      return ofEachPath.contains(line.text(0)) && (isURL || ["redirect", "permanent"].contains(line.text(2)))
+    }
+    return redirects ? .redirect : nil
+  }
+
   /// Whether any of the steps can respond.
   var mayRespond: Bool {
     steps.contains {

@@ -24,15 +24,16 @@ enum StreamPreread: Feature {
   ]
 
   private static func variable(
-    _ name: String, _ value: @escaping @Sendable (PrereadFacts, inout ByteBuffer) -> Void
+    _ name: String, isClientsWish: Bool = false,
+    _ value: @escaping @Sendable (PrereadFacts, inout ByteBuffer) -> Void
   ) -> FeatureVariable {
-    FeatureVariable(name, saysClient: false, of: [.stream]) { exchange, output in
+    FeatureVariable(name, saysClient: false, isClientsWish: isClientsWish, of: [.stream]) { exchange, output in
       if let facts = (exchange.session.tcp)?.preread { value(facts, &output) }
     }
   }
 
   static let variables = [
-    variable("ssl_preread_server_name") { $1.append($0.serverName) },
+    variable("ssl_preread_server_name", isClientsWish: true) { $1.append($0.serverName) },
     variable("ssl_preread_protocol") { $1.append(string: $0.version) },
     variable("ssl_preread_alpn_protocols") { facts, output in
       for (index, name) in facts.protocols.enumerated() {
