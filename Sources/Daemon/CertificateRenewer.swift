@@ -23,7 +23,6 @@ final class CertificateRenewer {
   }
 
   private let shared: SharedState
-  private let record: ProcessRecord
   private let hook: ChallengeHook?
   private var entries: [ACMECertificateSettings: Entry] = [:]
   private var timer: (any DispatchSourceTimer)?
@@ -31,10 +30,9 @@ final class CertificateRenewer {
   private var didGetNew: @MainActor () -> Void = {}
   private static let interval = 1
 
-  init(_ shared: SharedState, _ record: ProcessRecord, _ hook: ChallengeHook?) {
+  init(_ shared: SharedState, _ hook: ChallengeHook?) {
     self.hook = hook
     self.shared = shared
-    self.record = record
   }
 
   /// Takes care of the certificates of these settings from now on, and of no others. What is known of those that stay
@@ -130,6 +128,6 @@ final class CertificateRenewer {
   }
 
   private func tell() {
-    record.take(entries.values.map(\.state).sorted { ($0.issuer, $0.names) < ($1.issuer, $1.names) })
+    shared[ACMERenewals.self].take(entries.values.map(\.state).sorted { ($0.issuer, $0.names) < ($1.issuer, $1.names) })
   }
 }

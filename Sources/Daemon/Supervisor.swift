@@ -84,7 +84,7 @@ final class Supervisor {
     shared = start.shared
     stapling = StapleRefresh(pool: start.shared.pool, faults: start.shared.ongoing)
     upkeep = AuthorityUpkeep(start.shared)
-    renewer = CertificateRenewer(start.shared, fleet.metrics.process, start.confinement.hook)
+    renewer = CertificateRenewer(start.shared, start.confinement.hook)
     inherited = start.inherited
     kept = start.kept
     predecessor = start.predecessor
@@ -220,8 +220,6 @@ final class Supervisor {
     status.tell("Serving: \(summary)\(staleWords)", with: .ready)
     fleet.metrics.process.take(.sample())
     fleet.metrics.process.follow(logs)
-    fleet.metrics.process.follow(shared.workload)
-    fleet.metrics.process.follow(shared)
     if let sockets {
       store.begin(kept, sockets)
       let (replaced, others) = kept.unused(besides: sockets)

@@ -25,7 +25,8 @@ extension Supervisor {
     answer.authorities = HealthAnswer.Validity.first(HealthAnswer.maximumCertificates, of: trusted.authorities)
     answer.lists = Array(trusted.lists.prefix(HealthAnswer.maximumLists))
     let now = Int64(time(nil))
-    answer.troubles = fleet.metrics.process.troubles(at: now).map {
+    let renewals = shared.troubledRenewals(current.generation, at: now)
+    answer.troubles = (renewals + fleet.metrics.process.troubles(at: now)).map {
       HealthAnswer.Trouble(isServing: $0.isServing, text: $0.words)
     }
     let identity = shared.workload.current
@@ -38,7 +39,9 @@ extension Supervisor {
       + current.files.forbidden.map {
         HealthAnswer.FileState(isStale: false, text: WatchedFiles.words(ofForbidden: $0))
       }
-    answer.faults = fleet.metrics.process.ongoing.map { HealthAnswer.Fault(kind: $0.kind.rawValue, text: $0.words) }
+    answer.faults = (shared.ongoing.current + fleet.metrics.process.losingLogs).map {
+      HealthAnswer.Fault(kind: $0.kind.rawValue, text: $0.words)
+    }
     answer.notice = current.settings.http.expiryNotice
     return answer
   }

@@ -1,7 +1,6 @@
 import Crypto
 import Glibc
 import Observability
-import SPIFFE
 import TLS
 import Transport
 import Upstream
@@ -34,6 +33,7 @@ struct MetricsSnapshot {
   }
 
   var now = Int64(time(nil))
+  let shared: SharedState
   var generation: Generation
   var traffic: TrafficTotals
   var servers: [(series: ServerSeries, totals: RequestTotals)] = []
@@ -58,24 +58,18 @@ struct MetricsSnapshot {
   var figures: ProcessFigures
   /// Of revocation lists, by URL.
   var fetches: [(url: String, history: FetchHistory)] = []
-  var renewals: [ACMERenewalState] = []
   /// What goes on being wrong.
   var ongoing: [OngoingFaults.Fault] = []
   var files = WatchedFiles()
-  /// nil: the configuration has no collector.
-  var spans: (endpoint: String, counts: SpanExporter.Counts)?
-  /// The stores of the configuration, each with its address.
-  var stores: [(store: String, address: String, counts: StoreRecord.Counts)] = []
   /// By log: all that are in use, and those that have lost lines.
   var lostLines: [(log: String, count: UInt64)] = []
   /// What requests to the API have changed.
-  var overrides = RuntimeOverrides()
-  /// nil: the configuration takes nothing from a SPIFFE agent.
-  var workload: WorkloadIdentity.State?
+  var overrides: RuntimeOverrides
 }
 
 extension MetricsSnapshot {
-  init(_ metrics: Metrics, _ generation: Generation, _ overrides: RuntimeOverrides = RuntimeOverrides()) {
+  init(_ metrics: Metrics, _ shared: SharedState, _ generation: Generation, _ overrides: RuntimeOverrides) {
+    self.shared = shared
     self.generation = generation
     self.overrides = overrides
     workers = metrics.all.sorted { $0.index < $1.index }
@@ -85,15 +79,8 @@ extension MetricsSnapshot {
     age = metrics.process.age
     figures = metrics.process.figures
     fetches = metrics.process.fetches.map { ($0.key, $0.value) }.sorted { $0.0 < $1.0 }
-    renewals = metrics.process.renewals
-    ongoing = metrics.process.ongoing
+    ongoing = shared.ongoing.current + metrics.process.losingLogs
     files = metrics.process.files
-    spans = metrics.process.spans
-    let records = Dictionary(metrics.process.stores) { first, _ in first }
-    stores = generation.http.sharedStores.compactMap { store in
-      records[store.name].map { (store.name, store.address, $0) }
-    }
-    workload = metrics.process.workload
     let tables = workers.map { worker in worker.withMeters { $0 } }
     let requests = Set(tables.flatMap(\.requests.keys)).sorted()
     servers = requests.map { series in
@@ -107,12 +94,12 @@ extension MetricsSnapshot {
       for table in tables { table.sessions[series]?.add(to: &totals) }
       return (series, totals)
     }
-    let health = Self.health(of: generation)
-    let attempts = Set(tables.flatMap(\.attempts.keys)).union(health.keys).sorted()
+    let isUp = Features.all.reduce(into: [:]) { $0.merge($1.serversUp(generation)) { $0 && $1 } }
+    let attempts = Set(tables.flatMap(\.attempts.keys)).union(isUp.keys).sorted()
     upstreams = attempts.map { series in
       var totals = AttemptTotals()
       for table in tables { table.attempts[series]?.add(to: &totals) }
-      return UpstreamServer(series: series, totals: totals, isUp: health[series])
+      return UpstreamServer(series: series, totals: totals, isUp: isUp[series])
     }
     exhausted = Set(tables.flatMap(\.exhausted.keys)).sorted().map { upstream in
       (upstream, tables.reduce(UInt64(0)) { $0 &+ ($1.exhausted[upstream]?.value(at: 0) ?? 0) })
@@ -121,13 +108,6 @@ extension MetricsSnapshot {
     takeCertificates()
     takeLists()
     lostLines = Self.lostLines(metrics, generation)
-  }
-
-  private static func health(of generation: Generation) -> [UpstreamSeries: Bool] {
-    generation.health.byServer.reduce(into: [:]) { health, entry in
-      health[UpstreamSeries(upstream: entry.key.group, server: entry.key.address.description)] =
-        entry.value.allSatisfy(\.isUp)
-    }
   }
 
   private mutating func takeCertificates() {

@@ -1,6 +1,5 @@
 import Glibc
 public import Observability
-public import SPIFFE
 import Synchronization
 
 /// Figures of the process, as the kernel tells them; nil where it doesn't, such as without /proc.
@@ -109,15 +108,10 @@ public final class ProcessRecord: Sendable {
   public var age: Int64 { MonotonicClock.seconds - startTick }
   /// By URL. The configuration and `RevocationPoints.limit` bound how many there are.
   private let fetchStates = Mutex<[String: FetchHistory]>([:])
-  private let acme = Mutex<[ACMERenewalState]>([])
   private struct State: Sendable {
     var reloads: ReloadHistory
     var figures = ProcessFigures()
     var logs: LogFiles?
-    var workload: WorkloadIdentity?
-    var spans: SpanExporter?
-    var stores: StoreRecords?
-    var ongoing: OngoingFaults?
     var files = WatchedFiles()
   }
 
@@ -125,42 +119,18 @@ public final class ProcessRecord: Sendable {
 
   public init() { state = Mutex(State(reloads: ReloadHistory(startedAt: startedAt))) }
 
-  /// How the SPIFFE agent stands; nil if the configuration takes nothing from it.
-  var workload: WorkloadIdentity.State? {
-    state.withLock { $0.workload }.flatMap { $0.current.endpoint == nil ? nil : $0.current }
-  }
-  public func follow(_ workload: WorkloadIdentity) { state.withLock { $0.workload = workload } }
-
-  /// What became of spans; nil if the configuration has no collector.
-  var spans: (endpoint: String, counts: SpanExporter.Counts)? { state.withLock { $0.spans }?.counts }
-  /// How the stores stand that machines share, by name; also those of former configurations.
-  var stores: [(store: String, counts: StoreRecord.Counts)] { state.withLock { $0.stores }?.all ?? [] }
-  package func follow(_ shared: SharedState) {
-    state.withLock {
-      $0.spans = shared[SpanExporter.self]
-      $0.stores = shared.stores
-      $0.ongoing = shared.ongoing
-    }
-  }
-
   var files: WatchedFiles { state.withLock { $0.files } }
   public func take(_ files: WatchedFiles) { state.withLock { $0.files = files } }
-
-  /// The certificates that the process renews by itself.
-  public var renewals: [ACMERenewalState] { acme.withLock { $0 } }
-  public func take(_ renewals: [ACMERenewalState]) { acme.withLock { $0 = renewals } }
 
   /// The lines that logs have lost, by log. Logs that have lost none may be missing.
   public var lostLines: [String: UInt64] { state.withLock { $0.logs }?.lostLines ?? [:] }
   public func follow(_ logs: LogFiles) { state.withLock { $0.logs = logs } }
 
-  /// What goes on being wrong, with the logs that lose lines now.
-  package var ongoing: [OngoingFaults.Fault] {
-    let (faults, logs) = state.withLock { ($0.ongoing, $0.logs) }
-    let losing = (logs?.losing ?? []).map { log in
+  /// The logs that lose lines now.
+  package var losingLogs: [OngoingFaults.Fault] {
+    (state.withLock { $0.logs }?.losing ?? []).map { log in
       OngoingFaults.Fault(kind: .log, name: log.path, words: "the log \(log.path) loses lines: \(log.reason)")
     }
-    return (faults?.current ?? []) + losing
   }
 
   public var reloads: ReloadHistory { state.withLock { $0.reloads } }
@@ -179,10 +149,9 @@ public final class ProcessRecord: Sendable {
     fetchStates.withLock { $0[url, default: FetchHistory()].note(result, reason, listEnd: listEnd, at: now) }
   }
 
-  /// What somebody should look at among the things that the process gets by itself.
+  /// What somebody should look at among the revocation lists that the process fetches.
   public func troubles(at now: Int64) -> [(words: String, isServing: Bool)] {
-    renewals.compactMap { $0.trouble(at: now) }
-      + fetches.sorted { $0.key < $1.key }.compactMap { $0.value.trouble(of: $0.key, at: now) }
+    fetches.sorted { $0.key < $1.key }.compactMap { $0.value.trouble(of: $0.key, at: now) }
   }
 
   /// Forgets the URLs that are not fetched any more.

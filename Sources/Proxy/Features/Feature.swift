@@ -21,6 +21,12 @@ protocol Feature: SendableMetatype {
   static func begin(_ http: Scope, _ builder: inout SettingsBuilder)
   /// The files that its lines outside locations name.
   static func fileUses(_ http: HTTPSettings) -> [FileUse]
+  /// Adds what the metrics show of the feature. Called on a thread of the pool.
+  static func measure(_ snapshot: MetricsSnapshot, _ page: inout MetricsWriter)
+  /// What an operator should look at, for the status page and `health`. `now`: seconds since 1970.
+  static func problems(_ shared: SharedState, _ generation: Generation, at now: Int64) -> [StatusProblem]
+  /// The servers of groups that the feature watches, each with whether it is up.
+  static func serversUp(_ generation: Generation) -> [UpstreamSeries: Bool]
   /// What the feature keeps over generations and does without being asked (`SharedPart.serve`, `close`).
   static var sharedParts: [any SharedPart.Type] { get }
   /// What the feature keeps in a worker and does without being asked, in the order in which they are told of events.
@@ -35,6 +41,9 @@ extension Feature {
   static var kinds: Set<TrafficKind> { [.http] }
   static func begin(_ http: Scope, _ builder: inout SettingsBuilder) {}
   static func fileUses(_ http: HTTPSettings) -> [FileUse] { [] }
+  static func measure(_ snapshot: MetricsSnapshot, _ page: inout MetricsWriter) {}
+  static func problems(_ shared: SharedState, _ generation: Generation, at now: Int64) -> [StatusProblem] { [] }
+  static func serversUp(_ generation: Generation) -> [UpstreamSeries: Bool] { [:] }
   static var sharedParts: [any SharedPart.Type] { [] }
   static var workerParts: [WorkerPart.Type] { [] }
   static var liveParts: [LivePart.Type] { [] }

@@ -45,10 +45,11 @@ private final class MetricsHandler: ContentHandler {
     guard exchange.head.method == .get || exchange.head.method == .head else {
       return exchange.fail(ErrorResponse(405))
     }
-    let metrics = exchange.worker.metrics, generation = exchange.session.live.generation
+    let metrics = exchange.worker.metrics, shared = exchange.worker.shared,
+      generation = exchange.session.live.generation
     let overrides = RuntimeOverrides(exchange)
     PendingWork.run(.pages, for: exchange) {
-      Array(MetricsPage.text(MetricsSnapshot(metrics, generation, overrides)).utf8)
+      Array(MetricsPage.text(MetricsSnapshot(metrics, shared, generation, overrides)).utf8)
     } _: { exchange, page in
       page.withUnsafeBytes {
         exchange.answer(status: 200, type: "text/plain; version=0.0.4; charset=utf-8", body: $0)

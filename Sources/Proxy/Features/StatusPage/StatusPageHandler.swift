@@ -47,7 +47,8 @@ private final class StatusPageHandler: ContentHandler {
     guard exchange.head.method == .get || exchange.head.method == .head else {
       return exchange.fail(ErrorResponse(405))
     }
-    let metrics = exchange.worker.metrics, generation = exchange.session.live.generation
+    let metrics = exchange.worker.metrics, shared = exchange.worker.shared,
+      generation = exchange.session.live.generation
     let overrides = RuntimeOverrides(exchange)
     let isJSON = exchange.arguments.split(separator: 0x26).contains { Array($0) == Self.asked }
     exchange.setOwnFields(
@@ -58,7 +59,7 @@ private final class StatusPageHandler: ContentHandler {
         (Array("Content-Security-Policy".utf8), Array(StatusHTML.policy.utf8)),
       ]))
     PendingWork.run(.pages, for: exchange) {
-      let snapshot = MetricsSnapshot(metrics, generation, overrides)
+      let snapshot = MetricsSnapshot(metrics, shared, generation, overrides)
       return Array((isJSON ? StatusJSON.text(snapshot) : StatusHTML.page(snapshot)).utf8)
     } _: { exchange, body in
       body.withUnsafeBytes {

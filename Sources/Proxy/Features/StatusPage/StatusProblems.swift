@@ -1,23 +1,7 @@
 import Crypto
 import Glibc
 import Observability
-import SPIFFE
 import Upstream
-
-/// Something that an operator should look at, for the top of the status page.
-struct StatusProblem: Equatable {
-  enum Severity: String, Comparable {
-    /// Clients or upstreams are affected now.
-    case error
-    /// It will be an error, or may be one.
-    case warning
-
-    static func < (one: Self, other: Self) -> Bool { one == .error && other == .warning }
-  }
-
-  var severity: Severity
-  var text: String
-}
 
 extension StatusProblem {
   /// Milliseconds that a loop may be late.
@@ -25,43 +9,23 @@ extension StatusProblem {
 
   /// Everything that is wrong, errors first.
   static func all(of snapshot: MetricsSnapshot) -> [StatusProblem] {
-    var found: [StatusProblem] = []
+    var found = snapshot.shared.problems(snapshot.generation, at: snapshot.now)
     if let refusal = snapshot.reloads.refusal {
       found.append(
         StatusProblem(
-          severity: .error,
-          text: "The last reload was refused (\(StatusWords.time(refusal.at))): \(refusal.reason)"))
+          .reload, .error, "The last reload was refused (\(StatusWords.time(refusal.at))): \(refusal.reason)"))
     }
     found += snapshot.files.stale.map {
-      StatusProblem(severity: $0.state == .changed ? .error : .warning, text: "A file is \($0.words)")
+      StatusProblem(.files, $0.state == .changed ? .error : .warning, "A file is \($0.words)")
     }
-    found += snapshot.files.forbidden.map {
-      StatusProblem(severity: .warning, text: WatchedFiles.words(ofForbidden: $0))
-    }
-    if let workload = snapshot.workload { found += identity(workload, now: snapshot.now) }
-    found += renewals(snapshot) + certificates(snapshot) + notices(snapshot) + fetches(snapshot) + lists(snapshot)
-    if let (endpoint, counts) = snapshot.spans, counts.failures > 0 {
-      found.append(
-        StatusProblem(
-          severity: .warning,
-          text: "Spans could not be sent to \(endpoint), \(counts.failures) in a row: \(counts.reason)"))
-    }
-    for (store, address, counts) in snapshot.stores {
-      guard let problem = counts.problem else { continue }
-      found.append(StatusProblem(severity: .warning, text: "The shared store \"\(store)\" (\(address)) \(problem)"))
-    }
+    found += snapshot.files.forbidden.map { StatusProblem(.files, .warning, WatchedFiles.words(ofForbidden: $0)) }
+    found += certificates(snapshot) + notices(snapshot) + fetches(snapshot) + lists(snapshot)
     found += snapshot.ongoing.filter { $0.kind != .log }.map { fault in
-      StatusProblem(severity: .warning, text: fault.words.prefix(1).uppercased() + fault.words.dropFirst())
+      StatusProblem(.ongoing, .warning, fault.words.prefix(1).uppercased() + fault.words.dropFirst())
     }
     found += upstreams(snapshot)
     found += process(snapshot)
-    return found.filter { $0.severity == .error } + found.filter { $0.severity == .warning }
-  }
-
-  private static func identity(_ state: WorkloadIdentity.State, now: Int64) -> [StatusProblem] {
-    state.problem(at: now).map { problem in
-      [StatusProblem(severity: problem.isFatal ? .error : .warning, text: "SPIFFE: \(problem.text)")]
-    } ?? []
+    return inOrder(found)
   }
 
   private static func certificates(_ snapshot: MetricsSnapshot) -> [StatusProblem] {
@@ -77,8 +41,8 @@ extension StatusProblem {
       case (.trusted, .upstream): what = "A CA or pinned certificate that upstreams are verified by"
       }
       return StatusProblem(
-        severity: age == .ended ? .error : .warning,
-        text: "\(what) \(StatusWords.end(end, now: snapshot.now)): \(certificate.subject)")
+        .certificates, age == .ended ? .error : .warning,
+        "\(what) \(StatusWords.end(end, now: snapshot.now)): \(certificate.subject)")
     }
   }
 
@@ -86,32 +50,22 @@ extension StatusProblem {
   private static func notices(_ snapshot: MetricsSnapshot) -> [StatusProblem] {
     let presented = snapshot.presentedForServers.map {
       StatusProblem(
-        severity: .warning,
-        text:
-          "The certificate that upstreams are shown is not one for clients (no clientAuth), so they may refuse it: \($0)"
-      )
+        .certificates, .warning,
+        "The certificate that upstreams are shown is not one for clients (no clientAuth), so they may refuse it: \($0)")
     }
     let day: Int64 = 86_400
     return presented
       + snapshot.notices.filter { $0.last > snapshot.now - day }.map { one in
         let what = one.notice == .ending ? "that end soon" : "that are not for clients (no clientAuth)"
         return StatusProblem(
-          severity: .warning, text: "Clients come with certificates \(what), issued by \(one.issuer)")
+          .certificates, .warning, "Clients come with certificates \(what), issued by \(one.issuer)")
       }
-  }
-
-  private static func renewals(_ snapshot: MetricsSnapshot) -> [StatusProblem] {
-    snapshot.renewals.compactMap { renewal in
-      renewal.trouble(at: snapshot.now).map {
-        StatusProblem(severity: $0.isServing ? .warning : .error, text: $0.words)
-      }
-    }
   }
 
   private static func fetches(_ snapshot: MetricsSnapshot) -> [StatusProblem] {
     snapshot.fetches.compactMap { url, history in
       history.trouble(of: url, at: snapshot.now).map {
-        StatusProblem(severity: $0.isServing ? .warning : .error, text: $0.words)
+        StatusProblem(.lists, $0.isServing ? .warning : .error, $0.words)
       }
     }
   }
@@ -123,14 +77,12 @@ extension StatusProblem {
       switch notice.listAge(from: update, to: end, at: snapshot.now) {
       case .future:
         return StatusProblem(
-          severity: .error,
-          text:
-            "A revocation list is of the future, so everybody of its CA is refused; compare the clocks: \(list.issuer)"
-        )
+          .lists, .error,
+          "A revocation list is of the future, so everybody of its CA is refused; compare the clocks: \(list.issuer)")
       case .begun(.valid): return nil
-      case .begun(.ending): return StatusProblem(severity: .warning, text: "\(words): \(list.issuer)")
+      case .begun(.ending): return StatusProblem(.lists, .warning, "\(words): \(list.issuer)")
       case .begun(.ended):
-        return StatusProblem(severity: .error, text: "\(words), so everybody of its CA is refused: \(list.issuer)")
+        return StatusProblem(.lists, .error, "\(words), so everybody of its CA is refused: \(list.issuer)")
       }
     }
   }
@@ -141,22 +93,22 @@ extension StatusProblem {
         let down = servers.filter { $0.isUp == false }, failed = servers.filter(\.totals.isUnavailable)
         let lost = servers.filter { $0.isUp == false || $0.totals.isUnavailable }
         if lost.count == servers.count {
-          return [StatusProblem(severity: .error, text: "Upstream \(name): every server is down or fails")]
+          return [StatusProblem(.upstreams, .error, "Upstream \(name): every server is down or fails")]
         }
         return down.map {
-          StatusProblem(severity: .warning, text: "Upstream \(name): \($0.series.server) is down by its health checks")
+          StatusProblem(.upstreams, .warning, "Upstream \(name): \($0.series.server) is down by its health checks")
         }
           + failed.filter { $0.isUp != false }.map {
             StatusProblem(
-              severity: .warning,
-              text: "Upstream \(name): \($0.series.server) fails, and is left out where another can serve")
+              .upstreams, .warning,
+              "Upstream \(name): \($0.series.server) fails, and is left out where another can serve")
           }
       }
   }
 
   private static func process(_ snapshot: MetricsSnapshot) -> [StatusProblem] {
     var found: [StatusProblem] = []
-    func warn(_ text: String) { found.append(StatusProblem(severity: .warning, text: text)) }
+    func warn(_ text: String) { found.append(StatusProblem(.process, .warning, text)) }
     let losing = Set(snapshot.ongoing.filter { $0.kind == .log }.map(\.name))
     for (log, count) in snapshot.lostLines where count > 0 {
       warn(

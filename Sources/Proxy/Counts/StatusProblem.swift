@@ -1,0 +1,45 @@
+/// Something that an operator should look at, for the top of the status page.
+struct StatusProblem: Equatable {
+  /// In the order of the page.
+  enum Severity: String, CaseIterable {
+    /// Clients or upstreams are affected now.
+    case error
+    /// It will be an error, or may be one.
+    case warning
+  }
+
+  /// What it is about, in the order of the page among problems of one severity.
+  enum Topic: CaseIterable {
+    case reload, files, workload, renewals, certificates, lists, spans, stores, ongoing, upstreams, process
+  }
+
+  let topic: Topic
+  let severity: Severity
+  let text: String
+
+  init(_ topic: Topic, _ severity: Severity, _ text: String) {
+    self.topic = topic
+    self.severity = severity
+    self.text = text
+  }
+
+  /// Errors first, and the problems of one topic in the order in which they were told.
+  static func inOrder(_ problems: [StatusProblem]) -> [StatusProblem] {
+    Severity.allCases.flatMap { severity in
+      Topic.allCases.flatMap { topic in problems.filter { $0.severity == severity && $0.topic == topic } }
+    }
+  }
+}
+
+extension SharedState {
+  /// What features tell of the process.
+  func problems(_ generation: Generation, at now: Int64) -> [StatusProblem] {
+    Features.all.flatMap { $0.problems(self, generation, at: now) }
+  }
+
+  /// The certificates that the process could not get or renew by itself, for `health`. `isServing`: there is one that has
+  /// not ended.
+  package func troubledRenewals(_ generation: Generation, at now: Int64) -> [(words: String, isServing: Bool)] {
+    problems(generation, at: now).filter { $0.topic == .renewals }.map { ($0.text, $0.severity == .warning) }
+  }
+}
