@@ -18,6 +18,8 @@ struct EffectivePolicy {
   private let http: HTTPSettings
   private let material: KeyMaterial
   private(set) var lines: [PolicyLine] = []
+  /// The locations of the present server block whose variables never lead to an https upstream.
+  private var plain: Set<ObjectIdentifier> = []
   /// By which ways clients without a certificate reach each upstream, in sentences.
   private(set) var doors: [String] = []
 
@@ -72,6 +74,7 @@ struct EffectivePolicy {
     if let stream = server.stream {
       return describe(content: stream, server.root)
     }
+    plain = http.plainLocations(ofServer: index)
     for location in (server.root.locations + server.root.conditional).flatMap(\.withNested) {
       describe(location, in: server.root)
     }
@@ -232,10 +235,13 @@ struct EffectivePolicy {
     add(1, PolicyLine.location, location.match.asWritten)
     if hasRules { describe(location.clientRules, 2) }
     for line in location.policy { add(2, line.label, line.text) }
-    if let pass = location[UpstreamPass.self] { describe(pass, 2) }
+    if let pass = location[UpstreamPass.self] {
+      describe(pass, 2, isPlain: plain.contains(ObjectIdentifier(location)))
+    }
   }
 
-  private mutating func describe(_ pass: UpstreamPass, _ level: Int) {
+  /// `isPlain`: its variables never lead to an https upstream.
+  private mutating func describe(_ pass: UpstreamPass, _ level: Int, isPlain: Bool = false) {
     let version = pass.version == .http2 ? ", HTTP/2" : ""
     switch pass.target {
     case .group(let index, let scheme):
@@ -249,7 +255,7 @@ struct EffectivePolicy {
       add(level, "upstream", "\(pass.prefix(scheme))\(template.text(http.slotNames))\(version)")
     case .url(let template):
       add(level, "upstream", "\(template.text(http.slotNames))\(version)")
-      if pass.tls == nil { add(level, "", "502 for an https value: there are no trust settings") }
+      if pass.tls == nil, !isPlain { add(level, "", "502 for an https value: there are no trust settings") }
     }
     if let tcp = pass.tcp { describe(connection: tcp, pass, level) }
     if let check = pass.healthCheck { add(level, "health", check.inWords) }
@@ -258,7 +264,7 @@ struct EffectivePolicy {
       add(level, "envelope", material.envelopes[envelope] == nil ? Self.notLoaded : envelope.inWords)
     }
     describe(pass.authentication)
-    guard let tls = pass.tls else { return }
+    guard let tls = pass.tls, !isPlain else { return }
     describe(tls, name: pass.tlsName.text(http.slotNames), level)
     if let identity = pass.identity {
       let what = pass.tcp == nil ? "request" : "connection"
@@ -295,6 +301,13 @@ struct EffectivePolicy {
   private mutating func describe(_ tls: UpstreamTLSSettings, name: String, _ level: Int) {
     // If files could not be loaded, no policy is shown: half of one would say less than the configuration file does.
     guard let loaded = material.upstreams[tls]?.material else { return add(level, "TLS", Self.notLoaded) }
+    let first = lines.count
+    defer {
+      // A name is of one upstream, and a warning is told for each.
+      for index in first..<lines.count where !["name", "WARNING"].contains(lines[index].label) {
+        lines[index].isOfTrust = true
+      }
+    }
     switch tls.trust {
     case .anybody, .pinnedLeaf(_, nil, _): add(level, "chain", "NOT verified")
     case .verified, .pinned: add(level, "chain", "must verify, depth \(tls.verifyDepth)")

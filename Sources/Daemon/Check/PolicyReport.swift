@@ -11,6 +11,8 @@ package struct PolicyLine: Sendable, Equatable {
   let label: String
   let text: String
   let place: SourceLocation?
+  /// Whether it says how an upstream is trusted, as many locations with the same settings do.
+  var isOfTrust = false
 
   /// Whether a server block or a location begins here.
   var isHeading: Bool { level == 0 || level == 1 && label == Self.location }
@@ -47,14 +49,13 @@ package struct PolicyReport: Sendable, Equatable {
   /// Every line, with an empty one after each block.
   package var lines: [String] { servers.flatMap { $0.map(\.description) + [""] } + doorLines }
 
-  /// The same, where the policy of server blocks that differ in their names alone stands once.
+  /// The same, where the policy of server blocks that differ in their names alone stands once, and so does that of a
+  /// server's locations, and how several of these trust their upstreams.
   var summary: [String] {
     var groups: [(block: [PolicyLine], others: [String])] = []
     var known: [[String]: Int] = [:]
     for block in servers {
-      let rules = block.dropFirst().map {
-        PolicyLine(level: $0.level, label: $0.label, text: $0.text, place: nil).description
-      }
+      let rules = Self.rules(block)
       if let index = known[rules] {
         groups[index].others.append(block.first?.text ?? "")
       } else {
@@ -63,17 +64,70 @@ package struct PolicyReport: Sendable, Equatable {
       }
     }
     return groups.flatMap { block, others in
-      var lines = block.map(\.description)
-      if !others.isEmpty { lines.insert("  the same for    \(Self.listed(others))", at: min(1, lines.count)) }
+      var lines = Self.folded(block).map(\.description)
+      if !others.isEmpty {
+        lines.insert("  the same for    \(Self.listed(others, "server blocks"))", at: min(1, lines.count))
+      }
       return lines + [""]
     } + doorLines
   }
 
+  /// What a server block or a location says below its heading, wherever it says it.
+  private static func rules(_ block: [PolicyLine]) -> [String] {
+    block.dropFirst().map { PolicyLine(level: $0.level, label: $0.label, text: $0.text, place: nil).description }
+  }
+
+  /// The lines of a server block, in which what several locations say stands once.
+  private static func folded(_ block: [PolicyLine]) -> [PolicyLine] {
+    // A location with its lines, or one other line.
+    var parts: [[PolicyLine]] = []
+    for line in block {
+      if line.level > 1, let last = parts.indices.last { parts[last].append(line) } else { parts.append([line]) }
+    }
+    var known: [[String]: Int] = [:]
+    var others: [Int: [String]] = [:]
+    // The first location with these terms of trust.
+    var trusting: [[String]: String] = [:]
+    var kept: [(part: [PolicyLine], index: Int)] = []
+    for (index, part) in parts.enumerated() {
+      let rules = rules(part)
+      if let first = known[rules] {
+        others[first, default: []].append(part[0].text)
+        continue
+      }
+      if !rules.isEmpty { known[rules] = index }
+      let terms = part.filter(\.isOfTrust).map { "\($0.label) \($0.text)" }
+      if terms.count > 2, let other = trusting[terms] {
+        kept.append((withoutTerms(part, as: other), index))
+      } else {
+        trusting[terms] = part[0].text
+        kept.append((part, index))
+      }
+    }
+    return kept.flatMap { part, index in
+      guard let names = others[index] else { return part }
+      let line = PolicyLine(level: 2, label: "the same for", text: listed(names, "locations"), place: nil)
+      return [part[0], line] + part.dropFirst()
+    }
+  }
+
+  /// The lines of a location with one in place of those that say how the upstream is trusted. `other`: the location whose
+  /// upstream is trusted alike.
+  private static func withoutTerms(_ part: [PolicyLine], as other: String) -> [PolicyLine] {
+    var rest = part.filter { !$0.isOfTrust }
+    let place = part.firstIndex { $0.isOfTrust } ?? rest.endIndex
+    rest.insert(
+      PolicyLine(level: 2, label: "trust", text: "as in location \(other)", place: nil),
+      at: min(place, rest.endIndex))
+    return rest
+  }
+
   private var doorLines: [String] { doors.isEmpty ? [] : doors + [""] }
 
-  private static func listed(_ names: [String]) -> String {
+  /// `kind`: what the names are of.
+  private static func listed(_ names: [String], _ kind: String) -> String {
     let shown = names.prefix(6).joined(separator: ", ")
-    return names.count > 6 ? "\(shown) and \(names.count - 6) more server blocks (--verbose prints all)" : shown
+    return names.count > 6 ? "\(shown) and \(names.count - 6) more \(kind) (--verbose prints all)" : shown
   }
 
   // MARK: For a program

@@ -17,6 +17,8 @@ struct TargetSchemeRule {
   /// What `set` gives variables anywhere in the server block: a request may come by way of another location.
   private var anywhere: [Int: [Template]] = [:]
   private var found: [Diagnostic] = []
+  /// The locations whose variables never lead to an https upstream.
+  fileprivate private(set) var plain: Set<ObjectIdentifier> = []
   /// How many templates are still followed: values of tables can multiply.
   private var budget = 0
 
@@ -25,17 +27,20 @@ struct TargetSchemeRule {
     var isNeeded = false
     root.visitNested { isNeeded = isNeeded || $0[UpstreamPass.self]?.openTarget != nil }
     guard isNeeded else { return [] }
-    var rule = TargetSchemeRule(
-      computed: builder.computed, setNames: builder.variables.setNames,
-      scheme: scheme.map { TextStarts($0.utf8) } ?? .unknown)
-    root.visitNested { rule.note($0[Rewrite.self]?.steps ?? []) }
-    let server = rule.run(root[Rewrite.self]?.steps ?? [], from: [:])
-    for location in root.locations { rule.walk(location, server: server) }
-    return rule.found
+    return TargetSchemeRule(
+      root, computed: builder.computed, setNames: builder.variables.setNames, scheme: scheme
+    ).found
   }
 
-  private init(computed: [Int: ComputedVariable], setNames: [Int: String], scheme: TextStarts) {
-    (self.computed, self.setNames, self.scheme) = (computed, setNames, scheme)
+  fileprivate init(
+    _ root: LocationSettings, computed: [Int: ComputedVariable], setNames: [Int: String], scheme: String?
+  ) {
+    self.computed = computed
+    self.setNames = setNames
+    self.scheme = scheme.map { TextStarts($0.utf8) } ?? .unknown
+    root.visitNested { note($0[Rewrite.self]?.steps ?? []) }
+    let server = run(root[Rewrite.self]?.steps ?? [], from: [:])
+    for location in root.locations { walk(location, server: server) }
   }
 
   private mutating func note(_ steps: [RewriteStep]) {
@@ -85,11 +90,14 @@ struct TargetSchemeRule {
   }
 
   private mutating func judge(_ location: LocationSettings, _ values: Values) {
-    guard let pass = location[UpstreamPass.self], let target = pass.openTarget else { return }
+    guard let pass = location[UpstreamPass.self], case .url(let target) = pass.target else { return }
     budget = Self.standardBudget
     let starts = starts(of: target, values, depth: 0)
     let secure = UpstreamScheme.spellings(isGRPC: pass.speaksGRPC).filter { $0.scheme == .https }
-    if secure.contains(where: { starts.texts.contains("\($0.spelling)://") }) {
+    let isSecure = secure.contains { starts.texts.contains("\($0.spelling)://") }
+    if !isSecure, !starts.isOpen { plain.insert(ObjectIdentifier(location)) }
+    guard pass.openTarget != nil else { return }
+    if isSecure {
       report(UpstreamTrustRule.nothingSaid(of: "https", at: pass.location), of: pass)
     } else if starts.isOpen {
       let diagnostic = Diagnostic(
@@ -149,6 +157,16 @@ struct TargetSchemeRule {
 extension UpstreamPass {
   /// The URL, if it begins with variables and the location has no trust settings; otherwise nil.
   fileprivate var openTarget: Template? { if case .url(let template) = target, tls == nil { template } else { nil } }
+}
+
+extension HTTPSettings {
+  /// The locations of a server block whose upstream's URL has its scheme of variables, and is never one of https.
+  package func plainLocations(ofServer index: Int) -> Set<ObjectIdentifier> {
+    let schemes = Set(listeners.filter { $0.servers.contains(index) }.map { $0.isTLS ? "https" : "http" })
+    return TargetSchemeRule(
+      servers[index].root, computed: computed, setNames: setNames, scheme: schemes.count == 1 ? schemes.first : nil
+    ).plain
+  }
 }
 
 extension ComputedVariable {
