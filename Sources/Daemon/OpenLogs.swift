@@ -31,11 +31,12 @@ package struct OpenLogs {
       if errorLogs[location.errorLogs] == nil {
         errorLogs[location.errorLogs] = open(location.errorLogs, in: files)
       }
-      for destination in location.accessLogs.map(\.destination) where accessLogs[destination] == nil {
+      for line in location.accessLogs where accessLogs[line.destination] == nil {
         do throws(LogDestinationError) {
-          accessLogs[destination] = try files.accessLog(for: destination, buffering[destination] ?? .standard)
+          accessLogs[line.destination] = try files.accessLog(
+            for: line.destination, buffering[line.destination] ?? .standard)
         } catch {
-          report(error)
+          report(error, at: line.location)
         }
       }
     }
@@ -47,15 +48,15 @@ package struct OpenLogs {
         do throws(LogDestinationError) {
           return ErrorLogSink(level: one.level, handler: try files.handler(for: one.destination))
         } catch {
-          report(error)
+          report(error, at: one.location)
           return nil
         }
       })
   }
 
   /// Reports each log once, however many locations name it.
-  private mutating func report(_ error: LogDestinationError) {
-    let diagnostic = Diagnostic(.error, at: nil, error.message)
-    if !diagnostics.contains(diagnostic) { diagnostics.append(diagnostic) }
+  private mutating func report(_ error: LogDestinationError, at place: SourceLocation?) {
+    let diagnostic = Diagnostic(.error, at: place, error.message)
+    if !diagnostics.contains(where: { $0.message == diagnostic.message }) { diagnostics.append(diagnostic) }
   }
 }

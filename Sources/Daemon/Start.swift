@@ -77,7 +77,7 @@ struct Start: Sendable {
     do throws(PidFileError) {
       pidFile = try settings.main.pidFile.map { (path) throws(PidFileError) in try PidFile(opening: path) }
     } catch {
-      throw Refusal([Diagnostic(.error, at: nil, error.description)])
+      throw Refusal([Diagnostic(.error, at: settings.main.pidFileLocation, error.description)])
     }
     do throws(Refusal) {
       let ignored = try Privileges.drop(settings.main)

@@ -39,8 +39,8 @@ import Upstream
       }
       let told = refusal.diagnostics.map { $0.short(in: scene) }
       try #require(told.count == 4, "\(told)")
-      #expect(told[0].hasPrefix("error: can't open the log file nowhere/error.log: No such file or directory"))
-      #expect(told[1].hasPrefix("error: can't open the log file nowhere/access.log"))
+      #expect(told[0].hasPrefix("1: error: can't open the log file nowhere/error.log: No such file or directory"))
+      #expect(told[1].hasPrefix("4: error: can't open the log file nowhere/access.log"))
       #expect(told[2].hasPrefix("7: error: \"missing.pem\": cannot be opened"))
       #expect(told[3] == "6: error: host not found in upstream \"no-such-host.invalid:2\"")
     }

@@ -58,7 +58,7 @@ enum DryStart {
       try PidFile.tryToOpen(path)
       return []
     } catch {
-      return [Diagnostic(.error, at: nil, error.description)]
+      return [Diagnostic(.error, at: main.pidFileLocation, error.description)]
     }
   }
 

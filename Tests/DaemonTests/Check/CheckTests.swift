@@ -351,6 +351,25 @@ import Testing
     }
   }
 
+  @Test func `what is wrong with a log or the pid file is told at its line`() throws {
+    try withScene { scene in
+      let path = try scene.write(
+        "test.conf",
+        text: """
+          pid nowhere/a.pid;
+          error_log nowhere/error.log;
+          events {}
+          http { server { listen 127.0.0.1:8080;
+          access_log nowhere/access.log; location / { error_log nowhere/other.log; return 200; }
+          location /again { access_log nowhere/access.log; return 200; } } }
+          """)
+      let told = Check(path).diagnostics.filter { $0.severity == .error }.map { $0.short(in: scene) }
+      #expect(
+        told.compactMap { $0.split(separator: ":").first.map(String.init) }.sorted() == ["1", "2", "5", "5"],
+        "\(told)")
+    }
+  }
+
   @Test func `a configuration that can't be read has no policy`() throws {
     try withScene { scene in
       let check = Check(try scene.write("test.conf", text: "bogus;"))

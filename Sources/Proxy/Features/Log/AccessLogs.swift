@@ -60,10 +60,13 @@ public struct AccessLogSettings: Sendable, Hashable {
   public var condition: Template?
   /// `buffer=` and `flush=`; nil: as another line for the same log says, or the standard.
   public var buffering: LogBuffering?
+  /// Of the destination.
+  @NotCompared public private(set) var location: SourceLocation
   public init(
     destination: AccessLogDestination, name: Template? = nil, format: Template, escape: LogEscaping,
-    condition: Template?, buffering: LogBuffering? = nil
+    condition: Template?, buffering: LogBuffering? = nil, location: SourceLocation
   ) {
+    self.location = location
     self.name = name
     self.buffering = buffering
     self.destination = destination
@@ -195,7 +198,8 @@ extension SettingsBuilder {
       }
       return namedLog(line, cache).map { folder, name in
         AccessLogSettings(
-          destination: .folder(folder), name: name, format: format.text, escape: format.escape, condition: condition)
+          destination: .folder(folder), name: name, format: format.text, escape: format.escape, condition: condition,
+          location: line.place(0))
       }
     }
     guard let destination = logDestination(line) else { return nil }
@@ -203,7 +207,7 @@ extension SettingsBuilder {
     if let buffering, !admits(buffering, of: destination, line) { return nil }
     return AccessLogSettings(
       destination: .fixed(destination), format: format.text, escape: format.escape, condition: condition,
-      buffering: buffering)
+      buffering: buffering, location: line.place(0))
   }
 
   /// An `access_log` with variables: its folder, and the name of the file below it.

@@ -53,7 +53,7 @@ extension SettingsBuilder {
           line.place(0), "\"error_log off\" names a file called \"off\"",
           hint: "error_log stderr emerg; logs the least")
       }
-      return logDestination(line).map { ErrorLogSettings(destination: $0, level: level) }
+      return logDestination(line).map { ErrorLogSettings(destination: $0, level: level, location: line.place(0)) }
     }
   }
 

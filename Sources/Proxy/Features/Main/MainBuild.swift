@@ -12,7 +12,10 @@ extension SettingsBuilder {
       main.group = user.arguments.count > 1 ? user.text(1) : nil
     }
     main.sandbox = scope.text("sandbox").flatMap { SandboxSettings(rawValue: $0) } ?? .on
-    if let pid = scope.text("pid"), pid != "off" { main.pidFile = resolve(pid, in: folder) }
+    if let pid = scope.value("pid"), pid.text(0) != "off" {
+      main.pidFile = resolve(pid.text(0), in: folder)
+      main.pidFileLocation = pid.place(0)
+    }
     main.errorLogs = errorLogs(scope)
     main.openFiles = scope.number("worker_rlimit_nofile").map { UInt64($0) }
     main.coreSize = UInt64(clamping: scope.size("worker_rlimit_core") ?? 0)

@@ -1,4 +1,4 @@
-import Observability
+package import Observability
 
 /// `worker_processes`: in sallyport, the number of event loops in one process.
 public enum WorkerCount: Sendable, Hashable {
@@ -23,6 +23,8 @@ public struct MainSettings: Sendable {
   public var sandbox = SandboxSettings.on
   /// The path of the PID file, resolved against the configuration's folder; nil if no file is written.
   public var pidFile: String?
+  /// Of that path.
+  package var pidFileLocation: SourceLocation?
   public var errorLogs: [ErrorLogSettings] = []
   /// `worker_rlimit_nofile`
   public var openFiles: UInt64?
