@@ -32,7 +32,7 @@ extension Level {
   }
 
   /// The level of the server block; nil in `stream`.
-  private var server: Scope? {
+  var server: Scope? {
     switch self {
     case .server(let scope): scope
     case .streamServer: nil

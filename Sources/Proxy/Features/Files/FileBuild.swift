@@ -8,7 +8,7 @@ extension SettingsBuilder {
   mutating func files(_ level: Level) -> FileSettings? {
     let scope = level.scope
     let tryFiles = level.isConditional ? nil : scope.own("try_files").first
-    var said = fileRoot(level)
+    var said = fileRoot(level, for: level)
     if said == nil, let tryFiles { said = standardRoot(of: tryFiles) }
     guard let root = said else { return nil }
     if root.kind == .wholeAlias, let tryFiles {
@@ -32,18 +32,19 @@ extension SettingsBuilder {
 
   // MARK: Where they are
 
-  private mutating func fileRoot(_ level: Level) -> FileRoot? {
+  /// `user`: the level whose requests get the files, with the values that its lines give variables.
+  private mutating func fileRoot(_ level: Level, for user: Level) -> FileRoot? {
     let scope = level.scope
     if let alias = scope.own("alias").first {
       if let root = scope.own("root").first {
         error(alias.location, "\"alias\" beside \"root\"", hint: "one of them; root is at \(root.location)")
       }
-      return self.alias(alias, level)
+      return self.alias(alias, level, for: user)
     }
-    if let line = scope.own("root").first { return place(line, .root) }
+    if let line = scope.own("root").first { return place(line, .root, for: user) }
     switch level {
-    case .server, .streamServer: return scope.value("root").flatMap { place($0, .root) }
-    case .location(_, _, let outer), .conditional(_, _, let outer): return fileRoot(outer)
+    case .server, .streamServer: return scope.value("root").flatMap { place($0, .root, for: user) }
+    case .location(_, _, let outer), .conditional(_, _, let outer): return fileRoot(outer, for: user)
     }
   }
 
@@ -58,17 +59,17 @@ extension SettingsBuilder {
     return FileRoot(kind: .root, folder: Array(folder.utf8), rest: Template([]))
   }
 
-  private mutating func alias(_ line: Directive, _ level: Level) -> FileRoot? {
+  private mutating func alias(_ line: Directive, _ level: Level, for user: Level) -> FileRoot? {
     switch level.match {
     case .named(let name):
       error(
         line.location, "the \"alias\" directive cannot be used inside the named location \"@\(name)\"", hint: "root")
       return nil
-    case .regex: return place(line, .wholeAlias)
-    case .exact(let path): return place(line, .alias(prefix: path.count))
+    case .regex: return place(line, .wholeAlias, for: user)
+    case .exact(let path): return place(line, .alias(prefix: path.count), for: user)
     case .prefix(let path), .prefixNoRegex(let path):
       judge(alias: line, of: String(decoding: path, as: UTF8.self), isInternal: level.scope.isInternal)
-      return place(line, .alias(prefix: path.count))
+      return place(line, .alias(prefix: path.count), for: user)
     }
   }
 
@@ -102,22 +103,24 @@ extension SettingsBuilder {
     !(path.split(separator: "/").last ?? "").contains(".")
   }
 
-  private mutating func place(_ line: Directive, _ kind: FileRoot.Kind) -> FileRoot? {
+  private mutating func place(_ line: Directive, _ kind: FileRoot.Kind, for user: Level) -> FileRoot? {
     guard let word = line.arguments.first else { return nil }
-    if word.text.hasPrefix("$") {
+    let whole = resolvingConstants(template(word), at: user)
+    if case .variable? = whole.parts.first {
       error(
         word.location, "\"\(line.name)\" begins with a variable: a request could choose any folder",
         hint: "begin with a folder: \(line.name) /srv/$host;")
       return nil
     }
-    let whole = template(Word(resolve(word.text, in: folder), at: word.location, quoted: word.quoted))
     if whole.uses(where: { $0 == .feature(FileSettings.documentRoot) || $0 == .feature(FileSettings.requestFilename) })
     {
       error(word.location, "\"\(line.name)\" names itself by a variable", hint: "use another variable")
       return nil
     }
     var parts = whole.parts
-    guard case .literal(var path)? = parts.first else { return nil }
+    if word.text.isEmpty { parts = [.literal([])] }
+    guard case .literal(let text)? = parts.first else { return nil }
+    var path = Array(resolve(String(decoding: text, as: UTF8.self), in: folder).utf8)
     // The configuration was named relative to the current folder. The process may leave that folder.
     if path.first != 0x2F { path = Self.currentFolder + path }
     if parts.count == 1 {

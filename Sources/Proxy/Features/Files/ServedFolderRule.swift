@@ -18,14 +18,17 @@ enum ServedFolderRule {
     var lines = scope.own("root") + scope.own("alias")
     if case .server = level, lines.isEmpty { lines = scope.list("root") }
     for line in lines {
-      let fixed = line.text(0).prefix { $0 != "$" }
       // Of a folder that variables name nothing is known.
-      guard !fixed.isEmpty else { continue }
+      guard let word = line.arguments.first, let text = try? TemplateCompiler(defined: builder.variables).compile(word),
+        case let parts = builder.resolvingConstants(text, at: level).parts, case .literal(let fixed)? = parts.first
+      else { continue }
+      let isWhole = parts.count == 1
       let isRoot = line.name == "root"
       let matches = isRoot ? places(of: level, builder) : isServed(scope) ? [level.match] : []
       let reason = matches.lazy.compactMap { match -> String? in
         let folder = Self.folder(
-          String(fixed) + (isRoot ? Self.place(of: match) : ""), isWhole: fixed == line.text(0), builder.folder)
+          String(decoding: fixed, as: UTF8.self) + (isRoot ? Self.place(of: match) : ""), isWhole: isWhole,
+          builder.folder)
         return folder.flatMap { Self.reason($0, scope, builder.folder, isRoot ? match : nil) }
       }.first
       guard let reason else { continue }

@@ -1,6 +1,7 @@
 import Configuration
 import ConfigurationSupport
 import Foundation
+import Observability
 import Proxy
 import TestSupport
 import Testing
@@ -57,6 +58,36 @@ import Testing
     #expect(error("root /$host;").contains("would serve every file"))
     #expect(error("location ~ ^/a(.*)$ { alias $1; }").contains("begins with a variable"))
     #expect(error("root /a/$document_root;").contains("names itself"))
+  }
+
+  @Test func `a variable to which set always gives the same text is that text`() {
+    func folder(_ server: String, _ location: String = "") -> String? {
+      let loaded = LoadedText("http { server { listen 80; \(server) location /x/ { \(location) } } }")
+      guard let root = loaded.settings?.http.servers.first?.root.locations.first?[FileSettings.self]?.root else {
+        return nil
+      }
+      return String(decoding: root.folder, as: UTF8.self) + (root.rest.isEmpty ? "" : "…")
+    }
+    #expect(folder("set $r /srv/app; root $r/public;") == "/srv/app/public")
+    #expect(folder("set $r /srv/app;", "root $r;") == "/srv/app")
+    #expect(folder("set $r /srv; set $s $r/app;", "root $s/$host;") == "/srv/app/…")
+    #expect(folder("", "set $r data; root ${r}s;") == "/etc/datas")
+    #expect(folder("root $r;", "set $r /srv;") == "/srv")
+    #expect(folder("set $r /srv/;", "alias $r;") == "/srv/")
+    #expect(folder("set $r /srv; if ($arg_a) { set $r /srv; }", "root $r;") == "/srv")
+    for (server, location) in [
+      // Another text, or none, is possible.
+      ("set $r /srv; if ($arg_a) { set $r /data; }", "root $r;"), ("if ($arg_a) { set $r /srv; }", "root $r;"),
+      ("set $r /srv; location /y { set $r /data; }", "root $r;"), ("set $r $host;", "root $r;"),
+      ("location /y { set $r /srv; }", "root $r;"), ("set $s $r; set $r /srv;", "root $s;"),
+      ("set $r /srv; location ~ ^/(?<r>.*)$ { }", "root $r;"), ("set $r $r;", "root $r;"),
+    ] {
+      #expect(error("\(server) location /x/ { \(location) }").contains("begins with a variable"), "\(server)")
+    }
+    // The folder is judged as if it were written.
+    #expect(error("set $r /; root $r;").contains("would serve every file"))
+    let warned = server("set $r /etc; location / { root $r; }").diagnostics.map(\.message)
+    #expect(warned == ["\"root $r\" serves a folder of the system"])
   }
 
   @Test(arguments: ["x.conf", "config/x.conf", "./config/x.conf"])

@@ -1,0 +1,36 @@
+import ConfigurationSupport
+import Crypto
+@testable import Proxy
+import Testing
+
+/// What `auth_basic_user_file` names.
+@Suite struct `The file of passwords` {
+  private func loaded(_ server: String, _ file: String) -> LoadedText {
+    LoadedText(
+      "http { server { listen 80; \(server) location / { auth_basic x; auth_basic_user_file \(file); stub_status; } } }"
+    )
+  }
+
+  private func source(_ server: String, _ file: String) -> AuthBasic.Users? {
+    loaded(server, file).settings?.http.servers.first?.root.locations.first?[AuthBasic.self]?.source
+  }
+
+  @Test func `a variable to which set always gives the same text is that text`() throws {
+    let written = try #require(source("", "/srv/users"))
+    #expect(source("set $u /srv/users;", "$u") == written)
+    #expect(source("set $u /srv;", "$u/users") == written)
+    #expect(source("set $u users;", "$u") == source("", "users"))
+    guard case .named(let path, _)? = source("set $u /srv/users;", "$u/$host") else {
+      return #expect(Bool(false), "a request names it")
+    }
+    #expect(path.beginsWithSlash && path.parts.count == 2)
+  }
+
+  @Test(arguments: [
+    "", "set $u $host;", "set $u /a; if ($arg_x) { set $u /b; }", "if ($arg_x) { set $u /a; }",
+  ])
+  func `one that a request may choose is refused`(server: String) {
+    let lines = server.isEmpty ? "location /y { set $u /a; }" : server
+    #expect(loaded(lines, "$u").errors.first?.contains("begins with a variable") == true)
+  }
+}
