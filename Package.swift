@@ -90,8 +90,8 @@ let rows: [ModuleRow] = [
   (
     "Daemon",
     [
-      "CLinux", "Bytes", "Observability", "Patterns", "Transport", "Sandbox", "Crypto", "TLS", "HTTP", "Language",
-      "DNS", "Negotiation", "SPIFFE", "Systemd", "JSON",
+      "CLinux", "Bytes", "Observability", "Patterns", "Transport", "Compression", "Sandbox", "Crypto", "TLS", "HTTP",
+      "Language", "DNS", "Negotiation", "SPIFFE", "Systemd", "JSON",
       "Identity", "Envelope", "Signature", "UpstreamAuth", "Enrolment", "ACME", "Upstream", "Proxy", "Configuration",
     ], [log], "one configuration brought to life, reloaded, drained and ended"
   ),

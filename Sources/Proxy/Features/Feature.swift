@@ -72,6 +72,9 @@ protocol LocationFeature: Feature, Sendable {
   var guardingDirective: String? { get }
   /// What the feature says of who may enter the location, for `path_readings`; nil: nothing.
   var entryRule: EntryRule? { get }
+  /// The fields that an upstream gets because of the directives in effect at a level, if no line sets them. One whose value
+  /// is empty isn't sent, and neither is the client's.
+  static func upstreamFields(_ scope: Scope) -> [(name: String, value: Template)]
   /// The location shows counts of requests and attempts. Without such a location, nobody counts them.
   var showsCounts: Bool { get }
   /// Nothing but the unix sockets of its server keeps strangers from the location, so it refuses everybody who has come by
@@ -93,6 +96,7 @@ extension LocationFeature {
   static func subrequestPaths(_ scope: Scope) -> [String] { [] }
   var guardingDirective: String? { nil }
   var entryRule: EntryRule? { nil }
+  static func upstreamFields(_ scope: Scope) -> [(name: String, value: Template)] { [] }
   var showsCounts: Bool { false }
   var isGuardedBySocket: Bool { false }
   var policy: [(label: String, text: String)] { [] }
@@ -156,7 +160,7 @@ enum Features {
     Signatures.self, FileSettings.self, Mirror.self, LogSubrequest.self,
     MessageEnvelopes.self, UpstreamPass.self, GRPC.self, StreamProxy.self, StreamReturn.self, StreamPass.self,
     UpstreamTLS.self, ProxyAuth.self,
-    MetricsLocation.self, StatusLocation.self, API.self, StubStatus.self, EnrolmentSettings.self,
+    MetricsLocation.self, StatusLocation.self, APILocation.self, StubStatus.self, EnrolmentSettings.self,
     Gzip.self, LimitRate.self, AddTrailer.self,
     Expires.self, AddHeader.self, Charset.self, EarlyHints.self, ErrorPages.self, AccessLogs.self, ErrorLogs.self,
   ]

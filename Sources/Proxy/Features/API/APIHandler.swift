@@ -7,8 +7,8 @@ import Upstream
 
 /// `api` in one worker.
 final class APIContent: LiveContent {
-  fileprivate let settings: API
-  init(_ settings: API) { self.settings = settings }
+  fileprivate let settings: APILocation
+  init(_ settings: APILocation) { self.settings = settings }
   override func handler(for worker: Worker) -> ContentHandler? { APIHandler(self) }
 }
 

@@ -1,6 +1,6 @@
 import Observability
 
-extension API {
+extension APILocation {
   /// A group has a bounded number of servers. The certificates that are denied have no series of their own.
   static func measure(_ snapshot: MetricsSnapshot, _ page: inout MetricsWriter) {
     let overrides = snapshot.overrides

@@ -157,7 +157,7 @@ package struct OpenTelemetry: LocationFeature {
           hint: "otel_exporter { endpoint http://HOST:4318; } in http")
       }
     }
-    if context.injects, let line = scope.value(contextName), !TraceContext.fields(scope).isEmpty {
+    if context.injects, let line = scope.value(contextName), othersWriteParent(scope) {
       builder.error(
         line.location, "\"\(contextName) \(context.rawValue)\" beside \"trace_context\": both write traceparent",
         hint: "trace_context off; or otel_trace_context extract;")
@@ -166,6 +166,12 @@ package struct OpenTelemetry: LocationFeature {
     return OpenTelemetry(
       decision: decision, context: context, name: scope.value("otel_span_name").map { builder.template($0, 0) },
       attributes: scope.list("otel_span_attr").map { Attribute(name: $0.text(0), value: builder.template($0, 1)) })
+  }
+
+  private static func othersWriteParent(_ scope: Scope) -> Bool {
+    Features.ofHTTPLocation.contains { feature in
+      feature != Self.self && feature.upstreamFields(scope).contains { $0.name == "traceparent" }
+    }
   }
 
   private static let parent = FeatureVariable("traceparent of otel", isOursAlone: true) { exchange, output in
@@ -177,8 +183,7 @@ package struct OpenTelemetry: LocationFeature {
   }
   private static let stateField = Array("tracestate".utf8)
 
-  /// The fields that an upstream gets. One whose value is empty isn't sent, and neither is the client's.
-  static func fields(_ scope: Scope) -> [(name: String, value: Template)] {
+  static func upstreamFields(_ scope: Scope) -> [(name: String, value: Template)] {
     guard scope.text(contextName).flatMap({ Context(rawValue: $0.lowercased()) })?.injects == true else { return [] }
     return [("traceparent", parent), ("tracestate", state)].map { ($0, Template([.variable(.feature($1))])) }
   }

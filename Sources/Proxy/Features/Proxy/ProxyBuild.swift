@@ -201,8 +201,10 @@ extension SettingsBuilder {
     }
     func says(_ name: String) -> Bool { fields.contains { $0.name.lowercasedText == name } }
     if !says("host") { fields.append(SetField(name: Array("Host".utf8), fallback: host)) }
-    for (name, value) in TraceContext.fields(scope) + OpenTelemetry.fields(scope) where !says(name) {
-      fields.append(SetField(name: Array(name.utf8), value: value))
+    for feature in Features.ofHTTPLocation {
+      for (name, value) in feature.upstreamFields(scope) where !says(name) {
+        fields.append(SetField(name: Array(name.utf8), value: value))
+      }
     }
     if scope.isGRPC, !says("te") {
       fields.append(SetField(name: Array("TE".utf8), value: Template([.variable(.feature(GRPC.takenTrailers))])))

@@ -56,8 +56,7 @@ struct TraceContext: LocationFeature {
     scope.text("trace_context").flatMap { Mode(rawValue: $0.lowercased()) }
   }
 
-  /// The fields that an upstream gets. One whose value is empty isn't sent, and neither is the client's.
-  static func fields(_ scope: Scope) -> [(name: String, value: Template)] {
+  static func upstreamFields(_ scope: Scope) -> [(name: String, value: Template)] {
     mode(scope) == nil ? [] : [parent, state].map { ($0.name, Template([.variable(.feature($0))])) }
   }
 

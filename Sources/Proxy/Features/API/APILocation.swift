@@ -6,7 +6,7 @@ import Observability
 ///
 /// The folder is the whole feature: the directive here, what a path names in `APIPath`, what it shows in `APIView`, and
 /// what happens to a request in `APIHandler`.
-struct API: ContentFeature {
+struct APILocation: ContentFeature {
   /// What requests may do, and what keeps strangers out.
   enum Permission: Sendable, Hashable {
     case read
@@ -45,7 +45,7 @@ struct API: ContentFeature {
     OpenPageRule.judge(line(in: level.scope), what: "the API", level, &builder)
   }
 
-  static func read(_ level: Level, _ builder: inout SettingsBuilder) -> API? {
+  static func read(_ level: Level, _ builder: inout SettingsBuilder) -> APILocation? {
     guard let line = line(in: level.scope) else { return nil }
     builder.refuseSecondContent(at: line, level.scope)
     let access: Permission
@@ -65,7 +65,7 @@ struct API: ContentFeature {
       )
     }
     switch level.match {
-    case .prefix(let path), .prefixNoRegex(let path), .exact(let path): return API(access: access, prefix: path)
+    case .prefix(let path), .prefixNoRegex(let path), .exact(let path): return APILocation(access: access, prefix: path)
     case .regex, .named:
       builder.error(
         line.location, "\"api\" in a location of another kind than a prefix", hint: "location /api/ { api; }")
@@ -106,7 +106,7 @@ struct API: ContentFeature {
   }
 }
 
-extension API {
+extension APILocation {
   /// The folder of denials.
   static func fileUses(_ http: HTTPSettings) -> [FileUse] {
     guard http.hasWritableAPI, let folder = DenialState.folder else { return [] }

@@ -1,11 +1,11 @@
 import Bytes
 import Compression
-package import Observability
+import Observability
 
 /// The compression of `access_log … gzip`.
-package enum LogCompression {
+enum LogCompression {
   /// As in nginx, each buffer of lines is a gzip member, and the file a series of them.
-  package static let gzip: LogCompressor = { lines, level in
+  static let gzip: LogCompressor = { lines, level in
     guard let stream = GzipStream(level: level, length: UInt64(lines.count)) else { return nil }
     var output = ByteBuffer()
     return stream.compress(lines, .finish, to: &output) ? Array(output.readable) : nil
