@@ -261,7 +261,9 @@ struct EffectivePolicy {
     if let check = pass.healthCheck { add(level, "health", check.inWords) }
     if let names = ClientIdentity.fields(of: pass.clientIdentity) { add(level, "client fields", names) }
     if let envelope = pass.envelope {
-      add(level, "envelope", material.envelopes[envelope] == nil ? Self.notLoaded : envelope.inWords)
+      add(
+        level, "envelope",
+        material.parts[EnvelopeMaterial.self].envelopes[envelope] == nil ? Self.notLoaded : envelope.inWords)
     }
     describe(pass.authentication)
     guard let tls = pass.tls, !isPlain else { return }
@@ -290,7 +292,9 @@ struct EffectivePolicy {
     guard let asked else { return }
     let schemes: [(AuthSchemes, String)] = [(.digest, "digest"), (.ntlm, "ntlm"), (.basic, "basic")]
     let names = schemes.filter { asked.schemes.contains($0.0) }.map(\.1).joined(separator: ", ")
-    guard let count = material.userFiles[asked.users]?.count else { return add(2, "answers", Self.notLoaded) }
+    guard let count = material.parts[UpstreamUsers.self].files[asked.users]?.count else {
+      return add(2, "answers", Self.notLoaded)
+    }
     add(2, "answers", "a 401 by \(names), as one of \(count) users of \(asked.users); 403 for other clients")
     for space in asked.spaces {
       let realm = space.realm.map { ", realm \"\(String(decoding: $0, as: UTF8.self))\"" } ?? ""

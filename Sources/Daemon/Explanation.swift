@@ -175,9 +175,9 @@ package struct Explanation {
     let generation = Generation(
       number: 1, http: settings.http, serverContexts: material.servers.map { $0?.context },
       upstreamContexts: material.upstreams.mapValues(\.context), groups: resolution.groups, errorLog: log,
-      errorLogs: [:], accessLogs: [:], envelopes: material.envelopes, userFiles: material.userFiles,
+      errorLogs: [:], accessLogs: [:],
       guessLimits: GuessLimits.resolved(settings.http), realIPHosts: proxies.found,
-      realFolders: RealFolders.of(settings.http))
+      realFolders: RealFolders.of(settings.http), parts: material.parts)
     return (generation, material)
   }
 }

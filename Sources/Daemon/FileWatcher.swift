@@ -1,3 +1,4 @@
+import Proxy
 import Dispatch
 import Glibc
 import Observability

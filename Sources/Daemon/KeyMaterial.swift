@@ -1,13 +1,10 @@
-import ACME
-package import Bytes
+import Bytes
 package import Crypto
-package import Envelope
 import Glibc
 package import Observability
 package import Proxy
 import SPIFFE
 package import TLS
-package import UpstreamAuth
 
 /// Loads and checks every certificate, key, CA, password and pin file that a configuration names.
 ///
@@ -35,21 +32,10 @@ package struct KeyMaterial {
   package private(set) var revocations: [MaterialReference: [RevocationList]] = [:]
   /// The revocation lists that are fetched.
   package private(set) var fetched: [FetchedSource] = []
-  /// `proxy_auth_user_file`
-  package private(set) var userFiles: [MaterialReference: UserFile] = [:]
-  /// The user files that only locations with `ssl_reload off` name.
-  private(set) var unwatchedUsers: [MaterialReference: UserFile] = [:]
-
-  /// One for each location with an envelope.
-  package private(set) var envelopes: [EnvelopeSettings: MessageEnvelope] = [:]
-  package private(set) var envelopeKeys: [EnvelopeSettings: EnvelopeKeys] = [:]
-  /// `password_file=` of `shared_store`
-  package private(set) var storePasswords: [MaterialReference: SecretBytes] = [:]
-  /// Each `keyval_zone` with a `state`
-  package private(set) var keptKeyvals = KeptKeyvals()
-  /// The files of such a `state` that have no pairs.
+  /// What features have loaded.
+  package private(set) var parts = GenerationParts()
+  /// The files of states that have no pairs.
   private(set) var damagedStates: [String] = []
-  package private(set) var signatures = SignatureMaterial()
   /// The units that keep their former content, because their files can't be loaded.
   private(set) var stale: [StaleMaterial] = []
   private(set) var units = MaterialUnits()
@@ -69,40 +55,20 @@ package struct KeyMaterial {
     let sessions = SessionStore(limit: Self.sessionLimit(http))
     for server in http.servers {
       servers.append(server.clientPolicy.flatMap { Self.load($0, of: server, sessions: sessions, &loader) })
-      let locations = server.root.withNested
-      for location in locations {
-        loader.tryAccess(of: location)
-        guard let tls = location.upstreamTLS, upstreams[tls] == nil else { continue }
+      server.root.visitNested { location in
+        guard let tls = location.upstreamTLS, upstreams[tls] == nil else { return }
         upstreams[tls] = Self.load(tls, &loader)
       }
-      for location in locations {
-        if let asked = location.upstreamAuth { loader.users(asked) }
-      }
     }
-    for store in http.sharedStores {
-      if let tls = store.tls, upstreams[tls] == nil { upstreams[tls] = Self.load(tls, &loader) }
-      if let file = store.passwordFile { storePasswords[file] = loader.passwords(in: file).first }
-    }
-    let keyvals = loader.shared.keyvals.prepared(http.keyvalZones, now: MonotonicClock.milliseconds)
-    keptKeyvals = keyvals.kept
-    damagedStates = keyvals.damaged
-    for diagnostic in keyvals.diagnostics { loader.report(diagnostic) }
-    for certificate in http.acmeCertificates { loader.tryIssuer(certificate.issuer) }
-    // Read again for each request to the collector.
-    if let file = http[OpenTelemetry.Block.self].export?.trustedCertificate {
-      _ = loader.authorities(file, passwordFile: nil)
-    }
-    (envelopes, envelopeKeys) = Self.envelopes(of: http, &loader)
-    signatures = Self.signatures(of: http, &loader)
+    for tls in Features.upstreamTLS(http) where upstreams[tls] == nil { upstreams[tls] = Self.load(tls, &loader) }
+    parts = Features.load(http, &loader)
+    damagedStates = loader.damagedStates
     diagnostics = loader.judged
     stale = loader.everyStale
     units = loader.units
     revocations = loader.revocations
     fetched = Array(loader.fetched.values)
     staples = loader.staples
-    userFiles = loader.userFiles.compactMapValues { $0 }
-    let watched = http.everyLocation.compactMap { $0.settings.upstreamAuth }.filter(\.reloads).map(\.users)
-    unwatchedUsers = userFiles.filter { !watched.contains($0.key) }
   }
 
   /// Returns the faults of the files that a refused configuration names, except at places that have an error already.
@@ -114,14 +80,9 @@ package struct KeyMaterial {
     var loader = MaterialLoader(http.fileUses, noticing: http.expiryNotice, sharing: shared)
     for server in http.servers {
       if let tls = server.clientPolicy { _ = material(tls, &loader) }
-      for location in server.root.withNested {
-        loader.tryAccess(of: location)
-        if let tls = location.upstreamTLS { _ = material(tls, &loader) }
-        if let envelope = location.envelope { _ = loader.envelopeKeys(envelope) }
-        for signature in location.signatures { _ = loader.signatureKeys(signature) }
-        if let asked = location.upstreamAuth { loader.users(asked) }
-      }
+      server.root.visitNested { if let tls = $0.upstreamTLS { _ = material(tls, &loader) } }
     }
+    _ = Features.load(http, &loader)
     let places = Set(told.filter { $0.severity == .error }.map(\.location))
     return loader.judged.filter { !places.contains($0.location) }
   }
@@ -374,5 +335,24 @@ private struct Parts {
   mutating func expect<Part>(_ part: Part?) -> Part? {
     if part == nil { areWhole = false }
     return part
+  }
+}
+
+extension FormerMaterial {
+  package init(_ material: KeyMaterial, files: FileStates = FileStates(of: [])) {
+    self.init()
+    isOfSameConfiguration = true
+    self.files = files
+    units = material.units
+    stale = material.stale
+    revocations = material.revocations
+    fetched = material.fetched
+    staples = material.staples
+    for context in material.servers.compactMap({ $0?.context }) {
+      statusAnswers[context.settings.clientStatus] = context.statusAnswers
+    }
+    for server in material.servers.compactMap({ $0 }) { servers[server.context.settings] = server.material }
+    upstreams = material.upstreams.mapValues(\.material)
+    workloadDigest = material.workloadDigest
   }
 }

@@ -115,11 +115,10 @@ package struct Preparation: Sendable {
       upstreamContexts: material.upstreams.mapValues(\.context), groups: resolution.groups, errorLog: logs.errorLog,
       errorLogs: logs.errorLogs, accessLogs: logs.accessLogs,
       health: HealthRecords(settings.http, resolution.groups, after: former?.generation.health),
-      envelopes: material.envelopes,
-      userFiles: material.userFiles, guessLimits: GuessLimits.resolved(settings.http),
-      realIPHosts: proxies.found, signatures: material.signatures,
+      guessLimits: GuessLimits.resolved(settings.http),
+      realIPHosts: proxies.found,
       nameServers: nameServers.found, realFolders: RealFolders.of(settings.http),
-      storePasswords: material.storePasswords, keptKeyvals: material.keptKeyvals)
+      parts: material.parts)
   }
 
   /// Removes what former processes that ended while they wrote have left beside the files that this process writes. Call this

@@ -1,3 +1,4 @@
+import Proxy
 import Crypto
 
 /// What the ages of the revocation lists were when somebody last looked.

@@ -3,13 +3,6 @@ import Glibc
 import Observability
 import Proxy
 
-/// The CRLs of a file, and the CRLs in use until now that none of these may replace.
-struct LoadedRevocations {
-  var fresh: [RevocationList]
-  var kept: [RevocationList]
-  var all: [RevocationList] { fresh + kept }
-}
-
 extension MaterialLoader {
   /// Loads all CRLs of all files. Neither an expired CRL nor one with a smaller number replaces the one that was in use. A CRL that the CA of
   /// its name has not signed is an error: it would refuse every certificate of that CA.

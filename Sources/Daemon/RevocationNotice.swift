@@ -1,3 +1,4 @@
+import Proxy
 import Crypto
 import Glibc
 import Observability

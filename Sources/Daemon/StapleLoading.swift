@@ -2,6 +2,7 @@ import Bytes
 import Crypto
 import Glibc
 import Observability
+import Proxy
 import TLS
 
 extension MaterialLoader {
@@ -45,21 +46,12 @@ extension MaterialLoader {
     return made
   }
 
-  /// Returns this generation's staple for the certificate. A new one starts with the previous generation's response.
-  mutating func staple(
-    _ question: OCSPRequest, _ responder: StatusResponder?, isFromFile: Bool
-  ) -> Staple {
-    if let known = staples[question.certificate] { return known }
-    let staple = Staple(question, responder: responder, isFromFile: isFromFile)
-    if let old = former.staples[question.certificate] { staple.take(over: old) }
-    staples[question.certificate] = staple
-    return staple
-  }
-
   /// Returns false when the file can't be read. An unusable response, such as an expired one, is a warning and is not
   /// sent.
   private mutating func take(_ file: MaterialReference, into staples: [Staple]) -> Bool {
-    let read = unit(\.responses, .response, file) { () throws(MaterialError) in try file.read(expecting: .response) }
+    let read = unit(TLSUnit.Response(file: file), .response, file) { () throws(MaterialError) in
+      try file.read(expecting: .response)
+    }
     guard let bytes = read?.withUnsafeBytes({ Array($0) }) else { return false }
     var faults: [OCSPError] = []
     for staple in staples {

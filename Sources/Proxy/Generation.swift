@@ -1,12 +1,10 @@
-package import Bytes
+import Bytes
 package import Crypto
 package import Enrolment
-public import Envelope
 public import Observability
 public import TLS
 package import Transport
 public import Upstream
-package import UpstreamAuth
 
 /// Everything that the workers need to serve one configuration. Immutable, and shared by all workers.
 ///
@@ -20,9 +18,6 @@ public final class Generation: Sendable {
   public let serverContexts: [ServerTLSContext?]
   /// One context for each different value of the settings, so that only locations with equal settings share sessions.
   public let upstreamContexts: [UpstreamTLSSettings: UpstreamTLSContext]
-  /// One for each location that has one.
-  public let envelopes: [EnvelopeSettings: MessageEnvelope]
-  package let signatures: SignatureMaterial
   /// By index in `http.groups`, names resolved.
   public let groups: [ResolvedGroup]
   /// What the health checks know of the servers of `groups`.
@@ -31,14 +26,8 @@ public final class Generation: Sendable {
   public let errorLog: ErrorLog
   public let errorLogs: [[ErrorLogSettings]: ErrorLog]
   public let accessLogs: [AccessLogDestination: AccessLog]
-  /// `proxy_auth_user_file`
-  package let userFiles: [MaterialReference: UserFile]
   /// Wrong passwords that a file of `auth_basic` takes; any number without an entry.
   package let guessLimits: [MaterialReference: FailureWindow.Limit]
-  /// `password_file=` of `shared_store`
-  package let storePasswords: [MaterialReference: SecretBytes]
-  /// Each `keyval_zone` with a `state`.
-  package let keptKeyvals: KeptKeyvals
   /// The addresses of the names of `set_real_ip_from`.
   package let realIPHosts: [String: [SocketAddress]]
   /// The servers of each `resolver` line, names resolved.
@@ -51,32 +40,27 @@ public final class Generation: Sendable {
     number: Int, http: HTTPSettings, serverContexts: [ServerTLSContext?],
     upstreamContexts: [UpstreamTLSSettings: UpstreamTLSContext], groups: [ResolvedGroup], errorLog: ErrorLog,
     errorLogs: [[ErrorLogSettings]: ErrorLog], accessLogs: [AccessLogDestination: AccessLog],
-    health: HealthRecords = HealthRecords(), envelopes: [EnvelopeSettings: MessageEnvelope] = [:],
-    userFiles: [MaterialReference: UserFile] = [:], guessLimits: [MaterialReference: FailureWindow.Limit] = [:],
-    realIPHosts: [String: [SocketAddress]] = [:], signatures: SignatureMaterial = SignatureMaterial(),
+    health: HealthRecords = HealthRecords(),
+    guessLimits: [MaterialReference: FailureWindow.Limit] = [:],
+    realIPHosts: [String: [SocketAddress]] = [:],
     nameServers: [ResolverSettings: [SocketAddress]] = [:], realFolders: [[UInt8]: [UInt8]] = [:],
-    storePasswords: [MaterialReference: SecretBytes] = [:], keptKeyvals: KeptKeyvals = KeptKeyvals(),
+
     parts: GenerationParts = GenerationParts()
   ) {
     self.parts = parts
     self.realFolders = realFolders
-    self.storePasswords = storePasswords
-    self.keptKeyvals = keptKeyvals
     self.nameServers = nameServers
     self.number = number
     self.http = http
     self.serverContexts = serverContexts
     self.upstreamContexts = upstreamContexts
-    self.envelopes = envelopes
     self.groups = groups
     self.health = health
     self.errorLog = errorLog
     self.errorLogs = errorLogs
     self.accessLogs = accessLogs
-    self.userFiles = userFiles
     self.guessLimits = guessLimits
     self.realIPHosts = realIPHosts
-    self.signatures = signatures
   }
 }
 

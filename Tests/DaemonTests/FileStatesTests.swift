@@ -1,3 +1,4 @@
+import Proxy
 import Glibc
 import TestSupport
 import Testing

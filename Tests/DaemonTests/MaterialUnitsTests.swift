@@ -3,11 +3,11 @@ import Configuration
 import Crypto
 import Glibc
 import Observability
-import Proxy
 import TestSupport
 import Testing
 
 @testable import Daemon
+@testable import Proxy
 @testable import Envelope
 @testable import TLS
 
@@ -62,13 +62,13 @@ private struct Kind: Sendable, CustomTestStringConvertible {
     Kind(
       name: "ticket key",
       write: { cast, _ in try cast.scene.write("ticket.key", (0..<80).map { _ in UInt8.random(in: 0...255) }) },
-      file: "ticket.key", look: { $0.units.ticketKeys.values.map { secret($0.name) } }),
+      file: "ticket.key", look: { $0.units.all(TLSUnit.Ticket.self).values.map { secret($0.name) } }),
     Kind(
       name: "OCSP response", write: { try $0.scene.write("staple.der", text: "version \($1)") }, file: "staple.der",
-      look: { $0.units.responses.values.map { secret($0) } }),
+      look: { $0.units.all(TLSUnit.Response.self).values.map { secret($0) } }),
     Kind(
       name: "pass phrases", write: { try $0.scene.write("pass.txt", text: "version \($1)\n") }, file: "pass.txt",
-      look: { $0.units.passwords.values.flatMap { $0.map { secret($0) } } }),
+      look: { $0.units.all(TLSUnit.Passwords.self).values.flatMap { $0.map { secret($0) } } }),
     Kind(
       name: "upstream's CA", write: { try $0.anchors("upca", $0.upstreamAuthority, $1) }, file: "upca.pem",
       look: { upstream($0)?.policy.anchors?.certificates.map { AnyHashable($0) } ?? [] }),
@@ -85,15 +85,15 @@ private struct Kind: Sendable, CustomTestStringConvertible {
       file: "me.pem", look: { [AnyHashable(upstream($0)?.identity?.certificate)] }),
     Kind(
       name: "users", write: { try $0.scene.write("users", text: "* user\($1):password\n") }, file: "users",
-      look: { $0.userFiles.values.map { AnyHashable(ObjectIdentifier($0)) } }),
+      look: { $0.parts[UpstreamUsers.self].files.values.map { AnyHashable(ObjectIdentifier($0)) } }),
     Kind(
       name: "envelope's key",
       write: { try $0.scene.write("envelope.key", text: String(repeating: "\($1)", count: 64)) }, file: "envelope.key",
-      look: { $0.envelopeKeys.values.flatMap(\.pairs).map { AnyHashable($0.identity) } }),
+      look: { $0.units.all(EnvelopeUnit.self).values.map { AnyHashable($0.identity) } }),
     Kind(
       name: "signature's key",
       write: { try $0.scene.write("signature.key", text: String(repeating: "\($1)", count: 64)) },
-      file: "signature.key", look: { $0.units.signatures.values.map { AnyHashable($0.fingerprint) } }),
+      file: "signature.key", look: { $0.units.all(SigningUnit.self).values.map { AnyHashable($0.fingerprint) } }),
   ]
 }
 

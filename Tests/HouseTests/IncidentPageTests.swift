@@ -116,8 +116,8 @@ import Testing
 
   /// Files whose warnings have no literal of their own.
   private static let composed: Set<String> = [
-    "Sources/Daemon/KeyMaterial.swift", "Sources/Daemon/MaterialLoader.swift", "Sources/Daemon/NameWait.swift",
-    "Sources/Daemon/Workload/WorkloadLoading.swift", "Sources/Daemon/ACMELoading.swift",
+    "Sources/Daemon/KeyMaterial.swift", "Sources/Proxy/Material/MaterialLoader.swift", "Sources/Daemon/NameWait.swift",
+    "Sources/Daemon/Workload/WorkloadLoading.swift", "Sources/Proxy/Features/ACME/ACMELoading.swift",
   ]
 
   /// The supervisor logs what a start and a reload have found.

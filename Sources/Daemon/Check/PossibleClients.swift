@@ -1,3 +1,5 @@
+import Glibc
+import Proxy
 import Crypto
 import Observability
 import TLS
@@ -49,5 +51,15 @@ extension Certificate {
   fileprivate func isValid(at now: Int64) -> Bool {
     guard case .at(let begin) = notBefore else { return false }
     return begin <= now && !notAfter.hasEnded(at: now)
+  }
+}
+
+extension MaterialLoader {
+  /// Remembers that no client can get into a server block, where that is so.
+  mutating func look(forClientsOf tls: ServerTLSSettings, _ material: ServerTLSMaterial) {
+    guard let fault = PossibleClients.fault(tls, material, now: Int64(time(nil))), let place = fault.location else {
+      return
+    }
+    lockouts[place] = fault
   }
 }

@@ -1,25 +1,8 @@
-package import Crypto
+import Crypto
 import Glibc
 import Observability
-package import TLS
-
-/// A revocation list that is fetched, and what a generation has of it.
-package struct FetchedSource: Sendable {
-  package let url: RevocationURL
-  /// The file that keeps the list.
-  package let file: MaterialReference
-  package let fetch: RevocationFetch
-  /// Whether a certificate named the URL, not the configuration.
-  package let isLearned: Bool
-  /// The CAs that may have signed it.
-  package var signers: [Certificate]
-  /// The entity tag of the list in the file.
-  package var tag: String?
-  /// The lists that no older one may replace.
-  package var held: [RevocationList]
-
-  var path: String { if case .path(let path) = file.spelling { path } else { "" } }
-}
+import Proxy
+import TLS
 
 extension MaterialLoader {
   /// Returns the fetched lists that apply to clients of these CAs.

@@ -1,5 +1,6 @@
 import Crypto
 import Observability
+import Proxy
 import SPIFFE
 import TLS
 

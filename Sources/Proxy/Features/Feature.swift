@@ -1,5 +1,6 @@
 import Enrolment
 import Language
+package import TLS
 import Observability
 
 /// A feature: what nginx has in one module. Its directives, its variables, what it does in a location and what `check` says
@@ -27,6 +28,11 @@ protocol Feature: SendableMetatype {
   static func problems(_ shared: SharedState, _ generation: Generation, at now: Int64) -> [StatusProblem]
   /// The servers of groups that the feature watches, each with whether it is up.
   static func serversUp(_ generation: Generation) -> [UpstreamSeries: Bool]
+  /// What connections of its own, not those of locations, are made with.
+  static func upstreamTLS(_ http: HTTPSettings) -> [UpstreamTLSSettings]
+  /// Loads the files of `fileUses`, or reads once what requests read, before a generation is made. Blocks. Faults go to the
+  /// loader; what was loaded goes to the feature's part of the generation.
+  static func load(_ http: HTTPSettings, _ loader: inout MaterialLoader, _ parts: inout GenerationParts)
   /// What the feature keeps over generations and does without being asked (`SharedPart.serve`, `close`).
   static var sharedParts: [any SharedPart.Type] { get }
   /// What the feature keeps in a worker and does without being asked, in the order in which they are told of events.
@@ -44,6 +50,8 @@ extension Feature {
   static func measure(_ snapshot: MetricsSnapshot, _ page: inout MetricsWriter) {}
   static func problems(_ shared: SharedState, _ generation: Generation, at now: Int64) -> [StatusProblem] { [] }
   static func serversUp(_ generation: Generation) -> [UpstreamSeries: Bool] { [:] }
+  static func upstreamTLS(_ http: HTTPSettings) -> [UpstreamTLSSettings] { [] }
+  static func load(_ http: HTTPSettings, _ loader: inout MaterialLoader, _ parts: inout GenerationParts) {}
   static var sharedParts: [any SharedPart.Type] { [] }
   static var workerParts: [WorkerPart.Type] { [] }
   static var liveParts: [LivePart.Type] { [] }
@@ -142,7 +150,7 @@ enum FixedResponse {
 }
 
 /// Every feature, in the order in which nginx's modules act: steps of one phase run in it, and responses pass filters in it.
-enum Features {
+package enum Features {
   static let all: [any Feature.Type] = [
     Main.self, Workload.self, CoreHTTP.self, Listen.self, HTTP2.self, ServerNames.self, ClientBody.self,
     ResponseFraming.self,
@@ -168,6 +176,18 @@ enum Features {
   /// Those that respond to requests in a location of `http`, or serve a connection in `stream`.
   static func contents(of kind: TrafficKind) -> [any ContentFeature.Type] {
     all.compactMap { $0 as? any ContentFeature.Type }.filter { $0.kinds.contains(kind) }
+  }
+
+  /// What connections are made with that no location names.
+  package static func upstreamTLS(_ http: HTTPSettings) -> [UpstreamTLSSettings] {
+    all.flatMap { $0.upstreamTLS(http) }
+  }
+
+  /// Loads what the features' files have.
+  package static func load(_ http: HTTPSettings, _ loader: inout MaterialLoader) -> GenerationParts {
+    var parts = GenerationParts()
+    for feature in all { feature.load(http, &loader, &parts) }
+    return parts
   }
 
   static let ofLocation: [any LocationFeature.Type] = all.compactMap { $0 as? any LocationFeature.Type }

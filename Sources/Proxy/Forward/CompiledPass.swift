@@ -78,7 +78,7 @@ final class CompiledPass: LiveContent {
     self.host = Array(settings.host.utf8)
     self.port = Array(settings.port.utf8)
     self.context = settings.tls.flatMap { makers.generation.upstreamContexts[$0] }
-    self.envelope = settings.envelope.flatMap { makers.generation.envelopes[$0] }
+    self.envelope = settings.envelope.flatMap { makers.generation[EnvelopeMaterial.self].envelopes[$0] }
     let mayServe =
       (settings.scheme != .https || context != nil) && (settings.envelope == nil || envelope != nil)
     if mayServe, case .group(let index, _) = settings.target {
@@ -86,7 +86,7 @@ final class CompiledPass: LiveContent {
     } else {
       self.followed = nil
     }
-    self.signer = settings.signing.flatMap { makers.generation.signatures.signers[$0] }
+    self.signer = settings.signing.flatMap { makers.generation[SignatureMaterial.self].signers[$0] }
     switch settings.target {
     // An exchange takes the list of servers that there is when it begins.
     case .group where followed != nil:

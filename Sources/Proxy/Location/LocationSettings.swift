@@ -126,3 +126,17 @@ public struct LocationLimits: Sendable, Hashable {
   public var chunkedResponses = true
   public init() {}
 }
+
+extension HTTPSettings {
+  /// Every location, including nested ones, and what is outside locations, each with its server's index, in file order.
+  package var everyLocation: [(server: Int, settings: LocationSettings)] {
+    var every: [(server: Int, settings: LocationSettings)] = []
+    for index in servers.indices { servers[index].root.visitNested { every.append((index, $0)) } }
+    return every
+  }
+
+  /// Calls `visit` with every location, in the order of the file.
+  package func visitLocations(_ visit: (LocationSettings) -> Void) {
+    for server in servers { server.root.visitNested(visit) }
+  }
+}

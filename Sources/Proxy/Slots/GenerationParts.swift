@@ -12,7 +12,11 @@ package struct GenerationParts: Sendable {
 
   package subscript<Part: GenerationPart>(_ kind: Part.Type) -> Part {
     get { parts[ObjectIdentifier(kind)] as? Part ?? Part() }
-    set { parts[ObjectIdentifier(kind)] = newValue }
+    _modify {
+      var part = parts.removeValue(forKey: ObjectIdentifier(kind)) as? Part ?? Part()
+      defer { parts[ObjectIdentifier(kind)] = part }
+      yield &part
+    }
   }
 }
 

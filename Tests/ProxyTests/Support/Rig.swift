@@ -45,11 +45,13 @@ final class Rig {
     }
     let opened = OpenLogs([], loaded, in: logs)
     let errorLogs = opened.errorLogs.filter { lines, _ in lines.contains { $0.destination != .stderr } }
+    var parts = GenerationParts()
+    parts[EnvelopeMaterial.self].envelopes = try Self.envelopes(loaded, replays)
+    parts[UpstreamUsers.self].files = try Self.userFiles(loaded, users)
     let generation = Generation(
       number: 1, http: loaded, serverContexts: loaded.servers.map { _ in nil }, upstreamContexts: [:], groups: groups,
       errorLog: ErrorLog([]), errorLogs: errorLogs, accessLogs: opened.accessLogs,
-      envelopes: try Self.envelopes(loaded, replays), userFiles: try Self.userFiles(loaded, users),
-      guessLimits: GuessLimits.resolved(loaded), realFolders: RealFolders.of(loaded))
+      guessLimits: GuessLimits.resolved(loaded), realFolders: RealFolders.of(loaded), parts: parts)
     loop = try EventLoop(index: 0)
     worker = Worker(loop: loop, connections: 16, metrics: Metrics(), shared: SharedState())
     worker.serve(generation, sockets: []) { error in Issue.record("\(error)") }

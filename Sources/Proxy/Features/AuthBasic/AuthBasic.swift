@@ -120,3 +120,15 @@ extension AuthBasic {
     }
   }
 }
+
+extension AuthBasic {
+  /// Reads each file once: requests read it again each time, and a fault must show before the first request.
+  static func load(_ http: HTTPSettings, _ loader: inout MaterialLoader, _ parts: inout GenerationParts) {
+    http.visitLocations { location in
+      guard let users = location[AuthBasic.self]?.users else { return }
+      loader.tryUnit(.accounts, users) { loader in
+        do throws(MaterialError) { _ = try AccountFile(loading: users) } catch { loader.report(error.diagnostic) }
+      }
+    }
+  }
+}

@@ -163,3 +163,17 @@ extension EnrolmentSettings {
     return uses
   }
 }
+
+extension EnrolmentSettings {
+  /// Reads each authority once: requests read it again each time, and a fault must show before the first request.
+  static func load(_ http: HTTPSettings, _ loader: inout MaterialLoader, _ parts: inout GenerationParts) {
+    http.visitLocations { location in
+      guard let desk = location[EnrolmentSettings.self] else { return }
+      loader.tryUnit(.anchors, desk.authority) { loader in
+        do throws(AuthorityError) { try EnrolmentService(desk, loader.shared.enrolment).trial() } catch {
+          loader.report(Diagnostic(.error, at: desk.authority.location, error.message, hint: error.hint))
+        }
+      }
+    }
+  }
+}

@@ -173,3 +173,12 @@ extension Keyval {
     http.keyvalZones.compactMap(\.stateFile).map { .path(.change, NewFile.folder(of: $0)) }
   }
 }
+
+extension Keyval {
+  static func load(_ http: HTTPSettings, _ loader: inout MaterialLoader, _ parts: inout GenerationParts) {
+    let prepared = loader.shared.keyvals.prepared(http.keyvalZones, now: MonotonicClock.milliseconds)
+    parts[KeptKeyvals.self] = prepared.kept
+    loader.damagedStates += prepared.damaged
+    for diagnostic in prepared.diagnostics { loader.report(diagnostic) }
+  }
+}

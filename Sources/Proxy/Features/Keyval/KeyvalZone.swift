@@ -422,7 +422,7 @@ package final class KeyvalZones: Sendable {
 }
 
 /// Zones that a generation keeps from its preparation on.
-package struct KeptKeyvals: Sendable {
+package struct KeptKeyvals: GenerationPart {
   private let zones: [KeyvalZone]
   fileprivate init(zones: [KeyvalZone]) { self.zones = zones }
   package init() { zones = [] }

@@ -298,3 +298,10 @@ extension OpenTelemetry {
     FileUse.material([http[Block.self].export?.trustedCertificate])
   }
 }
+
+extension OpenTelemetry {
+  /// Looks at the CAs, which are read again for each request to the collector.
+  static func load(_ http: HTTPSettings, _ loader: inout MaterialLoader, _ parts: inout GenerationParts) {
+    if let file = http[Block.self].export?.trustedCertificate { _ = loader.authorities(file, passwordFile: nil) }
+  }
+}

@@ -32,7 +32,7 @@ final class LiveUpstreamAuth {
 
   init(_ settings: UpstreamAuthSettings, _ pass: UpstreamPass, _ group: UpstreamGroup?, _ makers: LiveMakers) {
     self.settings = settings
-    users = makers.generation.userFiles[settings.users]
+    users = makers.generation[UpstreamUsers.self].files[settings.users]
     store = makers.shared.challenges.store(settings.persistence, log: makers.generation.errorLog)
     keepsConnections =
       switch pass.version {

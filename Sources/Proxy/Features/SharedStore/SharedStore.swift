@@ -1,3 +1,4 @@
+import Bytes
 import Crypto
 import DNS
 import Language
@@ -208,4 +209,20 @@ extension SharedStore {
   static func fileUses(_ http: HTTPSettings) -> [FileUse] {
     http.sharedStores.flatMap { FileUse.material([$0.passwordFile]) + ($0.tls?.fileUses ?? []) }
   }
+}
+
+/// `password_file=` of each store.
+package struct StorePasswords: GenerationPart {
+  var words: [MaterialReference: SecretBytes] = [:]
+  package init() {}
+}
+
+extension SharedStore {
+  static func load(_ http: HTTPSettings, _ loader: inout MaterialLoader, _ parts: inout GenerationParts) {
+    for file in http.sharedStores.compactMap(\.passwordFile) {
+      parts[StorePasswords.self].words[file] = loader.passwords(in: file).first
+    }
+  }
+
+  static func upstreamTLS(_ http: HTTPSettings) -> [UpstreamTLSSettings] { http.sharedStores.compactMap(\.tls) }
 }

@@ -58,7 +58,7 @@ public struct SignatureSettings: Sendable, Hashable {
 }
 
 /// The loaded keys of all locations. A location whose settings are missing here answers every request with 500.
-public struct SignatureMaterial: Sendable {
+public struct SignatureMaterial: GenerationPart {
   public var verifiers: [SignatureSettings: SignatureVerifier] = [:]
   public var signers: [SignatureSettings: MessageSigner] = [:]
 

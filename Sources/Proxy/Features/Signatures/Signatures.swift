@@ -93,7 +93,7 @@ package struct Signatures: LocationFeature {
 
   // First in its phase: no mirror gets a request that is refused, and no file's absence shows in the response.
   func compile(_ parts: inout LocationParts, _ makers: LiveMakers) {
-    let signatures = makers.generation.signatures
+    let signatures = makers.generation[SignatureMaterial.self]
     parts.steps.precontent.append(
       SignatureCheck(
         signatures.verifiers[verification], makers.shared.nonces, span: signatures.nonceSpan,

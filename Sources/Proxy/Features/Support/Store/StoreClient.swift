@@ -406,7 +406,7 @@ struct LiveStores {
           context: settings.tls.flatMap { generation.upstreamContexts[$0] }, name: settings.host, connection: .tcp)
         let client = StoreClient(
           settings, record: shared.stores.record(of: settings.name), trust: trust,
-          password: settings.passwordFile.flatMap { generation.storePasswords[$0] }, loop: loop
+          password: settings.passwordFile.flatMap { generation[StorePasswords.self].words[$0] }, loop: loop
         ) {
           group(settings.group)
         } tell: { [unowned loop] level, text in

@@ -1,18 +1,16 @@
 import ACME
-import Bytes
-import Crypto
+package import Bytes
+package import Crypto
 import Glibc
-import Observability
-import Proxy
-import SPIFFE
-import TLS
-import UpstreamAuth
+package import Observability
+package import SPIFFE
+package import TLS
 
 /// Loads files, and collects what is wrong. A certificate, key or CA is read once, however many directives name it.
 ///
 /// Each directive that names a faulty file gets its own diagnostic, so such a file is read for each of them. A result of
 /// nil means that the diagnostics already have the reason.
-struct MaterialLoader {
+package struct MaterialLoader {
   /// A unit at one place of the configuration.
   private struct Placed<Unit: Hashable>: Hashable {
     var unit: Unit
@@ -20,39 +18,39 @@ struct MaterialLoader {
   }
 
   private var passwords: [Placed<MaterialReference>: [SecretBytes]] = [:]
-  private var pairs: [Placed<MaterialUnits.Pair>: CertifiedKey?] = [:]
-  private var authorities: [Placed<MaterialUnits.Anchors>: [Certificate]?] = [:]
-  /// nil: the file has a fault, which is reported.
-  var userFiles: [MaterialReference: UserFile?] = [:]
-  let former: FormerMaterial
+  private var pairs: [Placed<TLSUnit.Pair>: CertifiedKey?] = [:]
+  private var authorities: [Placed<TLSUnit.Anchors>: [Certificate]?] = [:]
+  package let former: FormerMaterial
   /// The files as they were just before they are loaded.
-  let seen: FileStates
+  package let seen: FileStates
   /// What is loaded, or kept, by unit.
-  var units: MaterialUnits
+  package var units: MaterialUnits
   /// The units that keep their former content.
-  var stale: [StaleMaterial] = []
+  package var stale: [StaleMaterial] = []
   /// The units of this pass, by `UnitFiles.identity`.
-  var tried: Set<[String]> = []
+  package var tried: Set<[String]> = []
   /// What may be loaded.
   private let declared: DeclaredFiles
-  let expiryNotice: ExpiryNotice
-  let shared: SharedState
+  package let expiryNotice: ExpiryNotice
+  package let shared: SharedState
   /// One message of the SPIFFE agent for all blocks, whatever comes meanwhile.
-  let workloadState: WorkloadIdentity.State
-  var loadedRevocations: [MaterialReference: LoadedRevocations] = [:]
+  package let workloadState: WorkloadIdentity.State
+  package var loadedRevocations: [MaterialReference: LoadedRevocations] = [:]
   /// Keyed by the file that keeps the list.
-  var fetched: [MaterialReference: FetchedSource] = [:]
+  package var fetched: [MaterialReference: FetchedSource] = [:]
   /// CRL files of blocks that keep their loaded material.
-  var keptRevocations: Set<MaterialReference> = []
-  var staples: [Certificate: Staple] = [:]
+  package var keptRevocations: Set<MaterialReference> = []
+  package var staples: [Certificate: Staple] = [:]
   /// Shared by all servers with equal settings.
-  var statusAnswers: [ClientStatusSettings: ClientStatusAnswers]
-  var diagnostics: [Diagnostic] = []
+  package var statusAnswers: [ClientStatusSettings: ClientStatusAnswers]
+  package var diagnostics: [Diagnostic] = []
+  /// Files of states that have no pairs: they are set aside when the generation is made.
+  package var damagedStates: [String] = []
   /// Why no client can get into a server block, by the place of the file that decides it.
-  private var lockouts: [SourceLocation: Diagnostic] = [:]
+  package var lockouts: [SourceLocation: Diagnostic] = [:]
 
   /// `uses`: the files of the configuration; no other one is loaded.
-  init(
+  package init(
     _ uses: [FileUse], keeping former: FormerMaterial = FormerMaterial(), seeing seen: FileStates = FileStates(of: []),
     noticing expiryNotice: ExpiryNotice = .standard, sharing shared: SharedState
   ) {
@@ -68,14 +66,14 @@ struct MaterialLoader {
   }
 
   /// Keyed by the file that holds the CRLs.
-  var revocations: [MaterialReference: [RevocationList]] {
+  package var revocations: [MaterialReference: [RevocationList]] {
     former.revocations.filter { keptRevocations.contains($0.key) }
       .merging(loadedRevocations.mapValues(\.all)) { _, fresh in fresh }
   }
 
   /// Notes that a unit is loaded in this pass. Returns false, after adding the reason to the diagnostics, if no feature has
   /// declared its files: nobody would watch them, and the sandbox would not let them be read again.
-  mutating func begin(_ files: UnitFiles) -> Bool {
+  package mutating func begin(_ files: UnitFiles) -> Bool {
     tried.insert(files.identity)
     guard let stranger = files.paths.first(where: { !declared.has($0) && access($0, F_OK) == 0 }) else { return true }
     report(
@@ -86,12 +84,12 @@ struct MaterialLoader {
   }
 
   /// Adds a diagnostic once, however many servers inherit the faulty setting.
-  mutating func report(_ diagnostic: Diagnostic) {
+  package mutating func report(_ diagnostic: Diagnostic) {
     if !diagnostics.contains(diagnostic) { diagnostics.append(diagnostic) }
   }
 
-  mutating func pair(_ source: CertificateSource, passwordFile: MaterialReference?) -> CertifiedKey? {
-    let unit = MaterialUnits.Pair(source: source, passwords: passwordFile)
+  package mutating func pair(_ source: CertificateSource, passwordFile: MaterialReference?) -> CertifiedKey? {
+    let unit = TLSUnit.Pair(source: source, passwords: passwordFile)
     let key = Placed(unit: unit, place: source.certificate.location)
     if let known = pairs[key] { return known }
     let anywhere = Placed(unit: unit, place: nil)
@@ -99,7 +97,7 @@ struct MaterialLoader {
     if pair == nil {
       let passwords = passwords(in: passwordFile)
       let files = UnitFiles(.certificate, [source.certificate, source.key].compactMap { $0 })
-      pair = self.unit(\.pairs, unit, files) { loader in
+      pair = self.unit(unit, files) { loader in
         let tokens = loader.shared.tokens
         if source.isAwaited, let unkept = loader.shared.unkeptCertificates.certificate(at: "\(source.certificate)") {
           return unkept.pair
@@ -119,7 +117,7 @@ struct MaterialLoader {
 
   /// Turns the errors since that count of diagnostics into warnings of a certificate that the process gets anew by
   /// itself.
-  mutating func warnOfDamaged(_ file: MaterialReference, since told: Int) {
+  package mutating func warnOfDamaged(_ file: MaterialReference, since told: Int) {
     for index in diagnostics.indices.dropFirst(told) where diagnostics[index].severity == .error {
       let fault = diagnostics[index]
       diagnostics[index] = Diagnostic(
@@ -128,15 +126,15 @@ struct MaterialLoader {
     }
   }
 
-  mutating func authorities(_ file: MaterialReference, passwordFile: MaterialReference?) -> [Certificate]? {
-    let unit = MaterialUnits.Anchors(file: file, passwords: passwordFile)
+  package mutating func authorities(_ file: MaterialReference, passwordFile: MaterialReference?) -> [Certificate]? {
+    let unit = TLSUnit.Anchors(file: file, passwords: passwordFile)
     let key = Placed(unit: unit, place: file.location)
     if let known = authorities[key] { return known }
     let anywhere = Placed(unit: unit, place: nil)
     var loaded = authorities[anywhere] ?? nil
     if loaded == nil {
       let passwords = passwords(in: passwordFile)
-      loaded = self.unit(\.authorities, unit, UnitFiles(.anchors, file)) { loader in
+      loaded = self.unit(unit, UnitFiles(.anchors, file)) { loader in
         loader.attempt { () throws(MaterialError) in try Certificate.loadAll(file, passwords: passwords) }
       }
     }
@@ -164,7 +162,7 @@ struct MaterialLoader {
   }
 
   /// Warns of CAs of which none is a root: as in nginx, a chain ends at a root alone.
-  mutating func warnOfMissingRoot(_ authorities: [Certificate], _ file: MaterialReference) {
+  package mutating func warnOfMissingRoot(_ authorities: [Certificate], _ file: MaterialReference) {
     guard let last = authorities.last(where: \.mayIssue), !authorities.contains(where: \.endsChain) else { return }
     report(
       Diagnostic(
@@ -174,7 +172,7 @@ struct MaterialLoader {
   }
 
   /// Warns of clients' trust anchors that may issue nothing.
-  mutating func warnOfLoneLeaves(_ authorities: [Certificate], _ file: MaterialReference) {
+  package mutating func warnOfLoneLeaves(_ authorities: [Certificate], _ file: MaterialReference) {
     for leaf in authorities where !leaf.mayIssue && leaf.endsChain {
       report(
         Diagnostic(
@@ -185,16 +183,8 @@ struct MaterialLoader {
     }
   }
 
-  /// Remembers that no client can get into a server block, where that is so.
-  mutating func look(forClientsOf tls: ServerTLSSettings, _ material: ServerTLSMaterial) {
-    guard let fault = PossibleClients.fault(tls, material, now: Int64(time(nil))), let place = fault.location else {
-      return
-    }
-    lockouts[place] = fault
-  }
-
   /// The diagnostics. Where no client can get in, the warning of the reason says that it is one.
-  var judged: [Diagnostic] {
+  package var judged: [Diagnostic] {
     var open = lockouts
     let all = diagnostics.map { diagnostic in
       guard let place = diagnostic.location, diagnostic.severity == .warning, open.removeValue(forKey: place) != nil
@@ -207,7 +197,7 @@ struct MaterialLoader {
   }
 
   /// Warns of names of CAs that clients may not read.
-  mutating func warnOfNames(_ material: ServerTLSMaterial, _ file: MaterialReference) {
+  package mutating func warnOfNames(_ material: ServerTLSMaterial, _ file: MaterialReference) {
     // More than the limit is an error of the context.
     guard (ServerTLSMaterial.namesWarning...ServerTLSMaterial.namesLimit).contains(material.namesSize) else { return }
     report(
@@ -218,19 +208,20 @@ struct MaterialLoader {
   }
 
   /// Warns of algorithms that the settings allow.
-  mutating func warn(of weaknesses: [AlgorithmWeakness], at place: SourceLocation?) {
+  package mutating func warn(of weaknesses: [AlgorithmWeakness], at place: SourceLocation?) {
     for weakness in weaknesses {
       report(Diagnostic(.warning, at: place, weakness.words, hint: weakness.advice))
     }
   }
 
-  mutating func dhParameters(_ file: MaterialReference) -> DHParameters? {
-    unit(\.parameters, .dhParameters, file) { () throws(MaterialError) in try DHParameters.load(file) }
+  package mutating func dhParameters(_ file: MaterialReference) -> DHParameters? {
+    unit(TLSUnit.Parameters(file: file), .dhParameters, file) { () throws(MaterialError) in try DHParameters.load(file)
+    }
   }
 
-  mutating func ticketKeys(_ files: [MaterialReference]) -> [TicketKey]? {
+  package mutating func ticketKeys(_ files: [MaterialReference]) -> [TicketKey]? {
     let keys = files.compactMap { file in
-      unit(\.ticketKeys, .ticketKey, file) { () throws(MaterialError) in
+      unit(TLSUnit.Ticket(file: file), .ticketKey, file) { () throws(MaterialError) in
         let bytes = try file.read(expecting: .ticketKey)
         guard let key = TicketKey(bytes) else {
           throw MaterialError(
@@ -246,14 +237,14 @@ struct MaterialLoader {
 
   /// Loads the pins of a list. A pin may be a file, even a PKCS#12 file. Tries all of them, to report all faults at
   /// once.
-  mutating func pins(_ settings: PinSettings, passwordFile: MaterialReference?) -> PinSet? {
+  package mutating func pins(_ settings: PinSettings, passwordFile: MaterialReference?) -> PinSet? {
     pins(settings, passwordFile: passwordFile, of: .upstreams) { loader, parsed, source in
       if settings.mode == .certificate { loader.warnOfIssuers(among: parsed, source) }
     }
   }
 
   /// Loads the pins of clients. A certificate that is pinned by its file ends, unlike a key.
-  mutating func clientPins(_ settings: PinSettings, passwordFile: MaterialReference?) -> PinSet? {
+  package mutating func clientPins(_ settings: PinSettings, passwordFile: MaterialReference?) -> PinSet? {
     pins(settings, passwordFile: passwordFile, of: .clients) { loader, parsed, source in
       guard settings.mode == .certificate else { return }
       for case .certificate(let certificate) in parsed.map(\.target) {
@@ -300,13 +291,13 @@ struct MaterialLoader {
     in source: PinSource, _ mode: PinningMode, _ pinned: Pinned, _ passwordFile: MaterialReference?,
     _ passwords: [SecretBytes]
   ) -> [Pin]? {
-    let isKnown = former.units.folders[source] != nil
+    let isKnown = former.units[TLSUnit.PinFolder(source: source)] != nil
     let reference = source.reference.flatMap { isKnown || (try? Pin.files(of: $0)) != nil ? $0 : nil }
-    func key(_ source: PinSource) -> MaterialUnits.Pins {
-      MaterialUnits.Pins(source: source, mode: mode, passwords: passwordFile)
+    func key(_ source: PinSource) -> TLSUnit.Pins {
+      TLSUnit.Pins(source: source, mode: mode, passwords: passwordFile)
     }
     guard let reference else {
-      return unit(\.pins, key(source), UnitFiles(source)) { loader in
+      return unit(key(source), UnitFiles(source)) { loader in
         loader.attempt { () throws(MaterialError) in
           let parsed = try Pin.parse(
             source.spelling, scope: source.scope, relativeTo: source.folder, location: source.location,
@@ -316,7 +307,7 @@ struct MaterialLoader {
         }
       }
     }
-    let listed = unit(\.folders, source, UnitFiles(source)) { loader in
+    let listed = unit(TLSUnit.PinFolder(source: source), UnitFiles(source)) { loader in
       loader.attempt { () throws(MaterialError) in
         guard let paths = try Pin.files(of: reference) else {
           throw MaterialError(
@@ -333,7 +324,7 @@ struct MaterialLoader {
     for path in listed {
       let file = PinSource(spelling: path, scope: source.scope, folder: "", location: source.location)
       let told = diagnostics.count
-      let parsed = unit(\.pins, key(file), UnitFiles(file)) { loader in
+      let parsed = unit(key(file), UnitFiles(file)) { loader in
         loader.attempt { () throws(MaterialError) in
           let parsed = try Pin.ofDirectory(path, scope: file.scope, location: file.location, passwords: passwords)
           _ = try Self.pinSet(parsed, mode, pinned, file)
@@ -387,17 +378,18 @@ struct MaterialLoader {
   }
 
   /// Returns no passwords when the file has a fault: the files that it should have opened report theirs too.
-  mutating func passwords(in file: MaterialReference?) -> [SecretBytes] {
+  package mutating func passwords(in file: MaterialReference?) -> [SecretBytes] {
     guard let file else { return [] }
     let key = Placed(unit: file, place: file.location)
     if let known = passwords[key] { return known }
     let loaded =
-      unit(\.passwords, .passwords, file) { () throws(MaterialError) in try PasswordFile.load(file) } ?? []
+      unit(TLSUnit.Passwords(file: file), .passwords, file) { () throws(MaterialError) in try PasswordFile.load(file) }
+      ?? []
     passwords[key] = loaded
     return loaded
   }
 
-  mutating func attempt<Object>(_ load: () throws(MaterialError) -> Object) -> Object? {
+  package mutating func attempt<Object>(_ load: () throws(MaterialError) -> Object) -> Object? {
     do throws(MaterialError) {
       return try load()
     } catch {
@@ -407,7 +399,7 @@ struct MaterialLoader {
   }
 
   /// Warns of a certificate that is presented to upstreams and is not one for clients.
-  mutating func warnOfPurpose(_ certificate: Certificate, _ reference: MaterialReference) {
+  package mutating func warnOfPurpose(_ certificate: Certificate, _ reference: MaterialReference) {
     guard !certificate.allowsClients else { return }
     report(
       Diagnostic(
@@ -450,7 +442,7 @@ private struct DeclaredFiles {
   /// Folders of pins, whose files are loaded one by one.
   private var folders: Set<String> = []
 
-  init(_ uses: [FileUse]) {
+  package init(_ uses: [FileUse]) {
     for use in uses {
       guard let path = use.resolvedPath else { continue }
       paths.insert(path)

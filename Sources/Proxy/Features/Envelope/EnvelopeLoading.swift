@@ -1,17 +1,21 @@
-import Crypto
 import Bytes
-import Envelope
+import Crypto
+package import Envelope
 import Observability
-import Proxy
 
-extension KeyMaterial {
-  /// Loads the envelopes of all locations. Tries every key, to report all faults at once.
-  static func envelopes(
-    of http: HTTPSettings, _ loader: inout MaterialLoader
-  ) -> (made: [EnvelopeSettings: MessageEnvelope], keys: [EnvelopeSettings: EnvelopeKeys]) {
+/// The envelopes of all locations that have one.
+package struct EnvelopeMaterial: GenerationPart {
+  package var envelopes: [EnvelopeSettings: MessageEnvelope] = [:]
+  package init() {}
+}
+
+extension MessageEnvelopes {
+  /// Tries every key, to report all faults at once.
+  static func load(_ http: HTTPSettings, _ loader: inout MaterialLoader, _ parts: inout GenerationParts) {
     var keys: [EnvelopeSettings: EnvelopeKeys] = [:]
-    for settings in http.everyLocation.compactMap(\.settings.envelope) where keys[settings] == nil {
-      keys[settings] = loader.former.envelopeKeys[settings] ?? loader.envelopeKeys(settings)
+    http.visitLocations { location in
+      guard let settings = location[UpstreamPass.self]?.envelope, keys[settings] == nil else { return }
+      keys[settings] = loader.envelopeKeys(settings)
     }
     // Locations with a key in common share its window, so the longest of their spans counts.
     var spans: [[UInt8]: UInt64] = [:]
@@ -25,25 +29,34 @@ extension KeyMaterial {
       let guarded = settings.replayWindow.map { _ in replays.replayGuard(of: keys, span: span) }
       return (settings, MessageEnvelope(keys, replays: guarded, maxSize: settings.maxSize))
     }
-    return (Dictionary(made) { first, _ in first }, keys)
+    parts[EnvelopeMaterial.self].envelopes = Dictionary(made) { first, _ in first }
   }
+}
+
+struct EnvelopeUnit: MaterialUnit {
+  typealias Content = EnvelopeKeys.Pair
+  let files: EnvelopeSettings.KeyFiles
+  let suite: EnvelopeSuite
 }
 
 extension MaterialLoader {
   /// Returns nil after adding the reason to the diagnostics.
-  mutating func envelopeKeys(_ settings: EnvelopeSettings) -> EnvelopeKeys? {
-    let current = envelopePair(settings.current, settings.suite)
+  fileprivate mutating func envelopeKeys(_ settings: EnvelopeSettings) -> EnvelopeKeys? {
+    let current = envelopePair(settings.current, settings)
     guard let previous = settings.previous else { return current.map { EnvelopeKeys(settings.suite, current: $0) } }
-    let loaded = envelopePair(previous, settings.suite)
+    let loaded = envelopePair(previous, settings)
     guard let current, let loaded else { return nil }
     return EnvelopeKeys(settings.suite, current: current, previous: loaded)
   }
 
-  private mutating func envelopePair(_ files: EnvelopeSettings.KeyFiles, _ suite: EnvelopeSuite) -> EnvelopeKeys.Pair? {
-    let key = MaterialUnits.Envelope(files: files, suite: suite)
-    return unit(\.envelopes, key, UnitFiles(.cipherKey, [files.cipher, files.mac].compactMap { $0 })) {
-      $0.loadEnvelopePair(files, suite)
-    }
+  private mutating func envelopePair(
+    _ files: EnvelopeSettings.KeyFiles, _ settings: EnvelopeSettings
+  ) -> EnvelopeKeys.Pair? {
+    let suite = settings.suite
+    return unit(
+      EnvelopeUnit(files: files, suite: suite), UnitFiles(.cipherKey, [files.cipher, files.mac].compactMap { $0 }),
+      reloads: settings.reloads
+    ) { $0.loadEnvelopePair(files, suite) }
   }
 
   private mutating func loadEnvelopePair(
@@ -72,8 +85,4 @@ extension MaterialLoader {
         hint: "another message_envelope_mac")
     }
   }
-}
-
-extension LocationSettings {
-  var envelope: EnvelopeSettings? { self[UpstreamPass.self]?.envelope }
 }

@@ -5,32 +5,6 @@ import Observability
 import Proxy
 import UpstreamAuth
 
-extension MaterialLoader {
-  /// Loads a user file once; each location that names a faulty file gets a diagnostic.
-  mutating func users(_ settings: UpstreamAuthSettings) {
-    let file = settings.users
-    if let kept = former.userFiles[file] {
-      userFiles[file] = kept
-      return
-    }
-    // A faulty file is read again for each line that names it, so that each line gets its diagnostic.
-    if case .some(.some) = userFiles[file] { return }
-    let loaded = unit(\.users, .users, file) { () throws(MaterialError) in try UserFile.load(file) }
-    userFiles[file] = .some(loaded)
-    if loaded != nil { warnOfReaders(file) }
-  }
-
-  private mutating func warnOfReaders(_ file: MaterialReference) {
-    guard let path = try? file.resolvedPath(expecting: .users) else { return }
-    var status = stat()
-    guard stat(path, &status) == 0, status.st_mode & 0o004 != 0 else { return }
-    report(
-      Diagnostic(
-        .warning, at: file.location, "\"\(file)\" holds passwords, and every user of the system may read it",
-        hint: "chmod 600 \(path)"))
-  }
-}
-
 /// The directories of `proxy_auth_state`: mode 0700, owned by the serving user.
 enum AuthState {
   /// Makes each missing directory. Corrects the owner and mode of an existing one that holds only sallyport's own

@@ -1,25 +1,22 @@
 import Crypto
-import Proxy
+import Observability
 import Signature
 
-extension KeyMaterial {
-  /// Loads the keys of all signatures. Tries every key, to report all faults at once.
-  static func signatures(of http: HTTPSettings, _ loader: inout MaterialLoader) -> SignatureMaterial {
-    var made = SignatureMaterial()
-    let former = loader.former.signatures
-    for (_, location) in http.everyLocation {
-      for settings in location.signatures where made.verifiers[settings] == nil && made.signers[settings] == nil {
-        if let kept = former.verifiers[settings] {
-          made.verifiers[settings] = kept
-        } else if let kept = former.signers[settings] {
-          made.signers[settings] = kept
-        } else if let keys = loader.signatureKeys(settings) {
-          made.add(settings, keys)
-        }
+extension Signatures {
+  /// Tries every key, to report all faults at once.
+  static func load(_ http: HTTPSettings, _ loader: inout MaterialLoader, _ parts: inout GenerationParts) {
+    http.visitLocations { location in
+      for settings in location.signatures where !parts[SignatureMaterial.self].has(settings) {
+        if let keys = loader.signatureKeys(settings) { parts[SignatureMaterial.self].add(settings, keys) }
       }
     }
-    return made
   }
+}
+
+struct SigningUnit: MaterialUnit {
+  typealias Content = SignatureKey
+  let key: SignatureSettings.Key
+  let purpose: SignatureKey.Purpose
 }
 
 extension SignatureMaterial {
@@ -41,23 +38,17 @@ extension SignatureMaterial {
     }
   }
 
-  /// What a generation keeps for `ssl_reload off`.
-  var unwatched: SignatureMaterial {
-    var kept = SignatureMaterial()
-    kept.verifiers = verifiers.filter { !$0.key.reloads }
-    kept.signers = signers.filter { !$0.key.reloads }
-    return kept
-  }
+  fileprivate func has(_ settings: SignatureSettings) -> Bool { verifiers[settings] != nil || signers[settings] != nil }
 }
 
 extension MaterialLoader {
   /// Returns nil after adding the reasons to the diagnostics.
-  mutating func signatureKeys(_ settings: SignatureSettings) -> [SignatureKey]? {
+  fileprivate mutating func signatureKeys(_ settings: SignatureSettings) -> [SignatureKey]? {
     let purpose: SignatureKey.Purpose = settings.mode == .sign ? .sign : .verify
     let keys = settings.keys.compactMap { key in
       unit(
-        \.signatures, MaterialUnits.Signing(key: key, purpose: purpose),
-        UnitFiles(purpose == .sign ? .signingKey : .verifyingKey, key.file)
+        SigningUnit(key: key, purpose: purpose), UnitFiles(purpose == .sign ? .signingKey : .verifyingKey, key.file),
+        reloads: settings.reloads
       ) { loader in
         loader.attempt { () throws(MaterialError) in
           try SignatureKey.load(key.file, key.algorithm, to: purpose)
@@ -70,7 +61,7 @@ extension MaterialLoader {
 
 extension LocationSettings {
   /// Those to verify and to sign by.
-  var signatures: [SignatureSettings] {
+  package var signatures: [SignatureSettings] {
     var all = self[Signatures.self].map { [$0.verification] } ?? []
     if let signing = self[UpstreamPass.self]?.signing { all.append(signing) }
     return all

@@ -1,6 +1,5 @@
 package import Crypto
 import Glibc
-import Proxy
 import TLS
 
 /// The states of files when they were read, to detect changes.
@@ -34,7 +33,7 @@ package struct FileStates: Sendable, Equatable {
   }
 
   /// Whether both have the file, or a file of a folder, in the same state.
-  func agree(with other: FileStates, on path: String) -> Bool {
+  package func agree(with other: FileStates, on path: String) -> Bool {
     state(of: path).map { other.state(of: path) == $0 } ?? false
   }
 
@@ -49,7 +48,9 @@ package struct FileStates: Sendable, Equatable {
   /// The files, and the files of directories, that the process may not read.
   package var forbidden: [String] { states.flatMap { Self.forbidden($1, at: $0) }.sorted() }
 
-  func isForbidden(_ path: String) -> Bool { state(of: path).map { !Self.forbidden($0, at: path).isEmpty } ?? false }
+  package func isForbidden(_ path: String) -> Bool {
+    state(of: path).map { !Self.forbidden($0, at: path).isEmpty } ?? false
+  }
 
   /// Returns the states of files that root has read, as the user who serves from now on finds them: a file that looks the
   /// same and that this user may not read is no change, but forbidden from the start.
@@ -108,7 +109,7 @@ extension HTTPSettings {
   }
 
   /// The paths of pins, which may be folders.
-  var pinPaths: [String] {
+  package var pinPaths: [String] {
     fileUses.compactMap { use in if case .pins = use.subject { use.resolvedPath } else { nil } }
   }
 
@@ -117,7 +118,7 @@ extension HTTPSettings {
   package var materialReferences: [MaterialReference] { fileUses.filter(\.isLoaded).compactMap(\.material).distinct }
 
   /// The files that a reload or a request reads: keys, certificates, passwords, lists.
-  var filesForReading: [MaterialReference] { fileUses.compactMap(\.material).distinct }
+  package var filesForReading: [MaterialReference] { fileUses.compactMap(\.material).distinct }
 }
 
 extension [FileUse] {
@@ -126,7 +127,7 @@ extension [FileUse] {
 }
 
 extension FileUse {
-  var isLoaded: Bool { reading == .watched || reading == .loaded }
+  package var isLoaded: Bool { reading == .watched || reading == .loaded }
 }
 
 extension [MaterialReference] {
@@ -139,5 +140,5 @@ extension [MaterialReference] {
 
 extension PinSource {
   /// The path of a pin's file; nil for a pin that is a hash.
-  var path: String? { try? reference?.resolvedPath(expecting: .pin) }
+  package var path: String? { try? reference?.resolvedPath(expecting: .pin) }
 }

@@ -1,0 +1,44 @@
+package import Crypto
+import Glibc
+import Observability
+package import UpstreamAuth
+
+/// The accounts that answer challenges of upstreams (`proxy_auth_user_file`).
+package struct UpstreamUsers: GenerationPart {
+  package var files: [MaterialReference: UserFile] = [:]
+  package init() {}
+}
+
+private struct UserFileUnit: MaterialUnit {
+  typealias Content = UserFile
+  let file: MaterialReference
+}
+
+extension ProxyAuth {
+  static func load(_ http: HTTPSettings, _ loader: inout MaterialLoader, _ parts: inout GenerationParts) {
+    http.visitLocations { location in
+      guard let settings = location[UpstreamPass.self]?.authentication else { return }
+      let file = settings.users
+      // A faulty file is read again for each line that names it, so that each line gets its diagnostic.
+      guard parts[UpstreamUsers.self].files[file] == nil else { return }
+      let loaded = loader.unit(UserFileUnit(file: file), .users, file, reloads: settings.reloads) {
+        () throws(MaterialError) in try UserFile.load(file)
+      }
+      guard let loaded else { return }
+      parts[UpstreamUsers.self].files[file] = loaded
+      loader.warnOfReaders(file)
+    }
+  }
+}
+
+extension MaterialLoader {
+  fileprivate mutating func warnOfReaders(_ file: MaterialReference) {
+    guard let path = try? file.resolvedPath(expecting: .users) else { return }
+    var status = stat()
+    guard stat(path, &status) == 0, status.st_mode & 0o004 != 0 else { return }
+    report(
+      Diagnostic(
+        .warning, at: file.location, "\"\(file)\" holds passwords, and every user of the system may read it",
+        hint: "chmod 600 \(path)"))
+  }
+}
