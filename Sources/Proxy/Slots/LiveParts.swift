@@ -20,7 +20,7 @@ final class LiveParts {
 
   func part<Part: LivePart>(_ kind: Part.Type, _ makers: LiveMakers) -> Part {
     if let known = parts[ObjectIdentifier(kind)] as? Part { return known }
-    let fresh = Part(makers)
+    let fresh = kind.init(makers)
     parts[ObjectIdentifier(kind)] = fresh
     all.append(fresh)
     return fresh

@@ -27,7 +27,7 @@ final class WorkerParts {
   private(set) var all: [WorkerPart] = []
 
   init(_ worker: Worker) {
-    for kind in Features.all.flatMap(\.workerParts) { add(kind.init(worker)) }
+    for kind in Features.all.flatMap({ $0.workerParts }) { add(kind.init(worker)) }
   }
 
   private func add(_ part: WorkerPart) {
@@ -38,7 +38,7 @@ final class WorkerParts {
   /// The feature's part, which is made now if the feature doesn't name it in its `workerParts`.
   func part<Part: WorkerPart>(_ kind: Part.Type, _ worker: Worker) -> Part {
     if let known = parts[ObjectIdentifier(kind)] as? Part { return known }
-    let fresh = Part(worker)
+    let fresh = kind.init(worker)
     add(fresh)
     return fresh
   }

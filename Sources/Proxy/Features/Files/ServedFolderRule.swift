@@ -24,12 +24,13 @@ enum ServedFolderRule {
       else { continue }
       let isWhole = parts.count == 1
       let isRoot = line.name == "root"
+      let base = builder.folder
       let matches = isRoot ? places(of: level, builder) : isServed(scope) ? [level.match] : []
       let reason = matches.lazy.compactMap { match -> String? in
         let folder = Self.folder(
           String(decoding: fixed, as: UTF8.self) + (isRoot ? Self.place(of: match) : ""), isWhole: isWhole,
-          builder.folder)
-        return folder.flatMap { Self.reason($0, scope, builder.folder, isRoot ? match : nil) }
+          base)
+        return folder.flatMap { Self.reason($0, scope, base, isRoot ? match : nil) }
       }.first
       guard let reason else { continue }
       builder.warning(
