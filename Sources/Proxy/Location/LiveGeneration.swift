@@ -134,7 +134,7 @@ final class LiveGeneration {
     }
     let computed = generation.http.computed
     let last = computed.keys.max() ?? -1
-    self.variables = (0..<(last + 1)).map { computed[$0].map { LiveVariable.make($0, shared.keyvals) } }
+    self.variables = (0..<(last + 1)).map { computed[$0].map { $0.settings.live(isVolatile: $0.isVolatile, makers) } }
     keyvals = generation.http.keyvalZones.map { ($0, shared.keyvals.zone($0)) }
     self.loop = loop
     self.shared = shared

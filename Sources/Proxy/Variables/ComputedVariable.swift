@@ -1,45 +1,55 @@
 import Language
 import Observability
+import TLS
+import Patterns
+
+/// What the lines of a feature say of a variable that is computed when a template first asks for it: `map`, `geo`.
+protocol ComputedSettings: Sendable {
+  /// The text that decides on the value; nil: the client's address does.
+  var decidingText: Template? { get }
+  /// All values that the configuration says; nil if they come from elsewhere.
+  var possibleValues: [Template]? { get }
+  /// Those of the values that a regular expression chooses. It fills the captures.
+  var patterns: [(pattern: RegularExpression, captures: [NamedCapture], value: Template)] { get }
+  /// The value needs a field of a request, beside the texts with variables.
+  var readsForwardedAddress: Bool { get }
+  /// Text that is equal for equal values.
+  func fingerprint(_ names: [Int: String]) -> String
+  /// The variable in one worker.
+  func live(isVolatile: Bool, _ makers: LiveMakers) -> LiveVariable
+  /// The value in a handshake; nil if a variable that it needs has none, or a regular expression gives up.
+  func value(in tables: HandshakeTables, _ known: (HandshakeVariable) -> [UInt8]?) -> [UInt8]?
+}
+
+extension ComputedSettings {
+  var patterns: [(pattern: RegularExpression, captures: [NamedCapture], value: Template)] { [] }
+  var readsForwardedAddress: Bool { false }
+  func value(in tables: HandshakeTables, _ known: (HandshakeVariable) -> [UInt8]?) -> [UInt8]? { nil }
+
+  /// Values without variables, as `possibleValues` has them.
+  static func constants(_ values: [[UInt8]]) -> [Template] {
+    values.map { Template($0.isEmpty ? [] : [.literal($0)]) }
+  }
+}
 
 /// A variable of `map`, `geo` or `split_clients`. It is computed when a template first asks for it.
 public struct ComputedVariable: Sendable {
-  public enum Source: Sendable {
-    case map(MapSettings)
-    case geo(GeoSettings)
-    case split(SplitSettings)
-    case keyval(KeyvalSettings)
-  }
-
-  public var source: Source
+  let settings: any ComputedSettings
   /// Whether each use computes it anew (`volatile`).
-  public var isVolatile: Bool
+  let isVolatile: Bool
 
-  public init(_ source: Source, isVolatile: Bool = false) {
-    self.source = source
+  init(_ settings: any ComputedSettings, isVolatile: Bool = false) {
+    self.settings = settings
     self.isVolatile = isVolatile
   }
 
   /// Text that is equal for equal variables.
   package func fingerprint(_ names: [Int: String]) -> String {
-    let text =
-      switch source {
-      case .map(let map): map.fingerprint(names)
-      case .geo(let geo): geo.fingerprint(names)
-      case .split(let split): split.fingerprint(names)
-      case .keyval(let keyval): keyval.fingerprint(names)
-      }
-    return isVolatile ? text + " volatile" : text
+    settings.fingerprint(names) + (isVolatile ? " volatile" : "")
   }
 
   /// The texts with variables that its value needs.
-  var templates: [Template] {
-    switch source {
-    case .map(let map): [map.subject] + map.values
-    case .geo(let geo): [geo.subject].compactMap { $0 }
-    case .split(let split): [split.subject]
-    case .keyval(let keyval): [keyval.key]
-    }
-  }
+  var templates: [Template] { [settings.decidingText].compactMap { $0 } + (settings.possibleValues ?? []) }
 
   /// The slots that its value needs.
   fileprivate var slots: [Int] {
@@ -58,15 +68,6 @@ class LiveVariable {
 
   /// The value for an exchange; nil if it can't be told, because a regular expression reached its limit.
   func value(for exchange: Exchange) -> [UInt8]? { [] }
-
-  static func make(_ variable: ComputedVariable, _ keyvals: KeyvalZones) -> LiveVariable {
-    switch variable.source {
-    case .map(let map): LiveMap(map, isVolatile: variable.isVolatile)
-    case .geo(let geo): LiveGeo(geo, isVolatile: variable.isVolatile)
-    case .split(let split): LiveSplit(split, isVolatile: variable.isVolatile)
-    case .keyval(let keyval): LiveKeyval(keyval, keyvals, isVolatile: variable.isVolatile)
-    }
-  }
 }
 
 extension SettingsBuilder {

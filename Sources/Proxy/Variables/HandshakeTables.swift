@@ -29,19 +29,14 @@ package struct HandshakeTables: Sendable {
   private func hindrance(to slot: Int, _ seen: inout Set<Int>) -> Hindrance? {
     guard let table = tables[slot] else { return .variable(.slot(slot)) }
     guard seen.insert(slot).inserted else { return nil }
-    switch table.source {
-    case .map(let map):
-      let named = Set(map.patterns.flatMap { $0.captures.map(\.slot) })
-      for template in [map.subject] + map.values {
-        if let found = hindrance(in: template, captured: named, &seen) { return found }
-      }
-      return nil
-    case .geo(let geo):
-      if !geo.proxies.isEmpty { return .forwardedAddress }
-      return geo.subject.flatMap { hindrance(in: $0, captured: [], &seen) }
-    case .split(let split): return hindrance(in: split.subject, captured: [], &seen)
-    case .keyval: return .variable(.slot(slot))
+    let settings = table.settings
+    if settings.possibleValues == nil { return .variable(.slot(slot)) }
+    if settings.readsForwardedAddress { return .forwardedAddress }
+    let named = Set(settings.patterns.flatMap { $0.captures.map(\.slot) })
+    for template in table.templates {
+      if let found = hindrance(in: template, captured: named, &seen) { return found }
     }
+    return nil
   }
 
   private func hindrance(in template: Template, captured: Set<Int>, _ seen: inout Set<Int>) -> Hindrance? {
@@ -71,18 +66,10 @@ package struct HandshakeTables: Sendable {
   /// The texts with which values of a variable begin, up to their first variable of the handshake. `following`: the text
   /// that follows the variable. Only for tables that need no circle and no long chain of others.
   package func beginnings(of slot: Int, following: String) -> Set<String> {
-    guard let table = tables[slot] else { return [] }
-    let texts: [[UInt8]]
-    switch table.source {
-    case .map(let map):
-      return map.values.reduce(into: []) { $0.formUnion(beginnings(of: $1, following: following)) }
-    case .geo(let geo): texts = geo.values
-    case .split(let split): texts = split.parts.map(\.value)
-    // Known to no configuration.
-    case .keyval: texts = []
+    // Of an empty value, which names no file, there is none.
+    (tables[slot]?.settings.possibleValues ?? []).reduce(into: []) {
+      $0.formUnion(beginnings(of: $1, following: following))
     }
-    // An empty value names no file.
-    return Set(texts.filter { !$0.isEmpty }.map { String(decoding: $0, as: UTF8.self) + following })
   }
 
   private func beginnings(of template: Template, following: String) -> Set<String> {
@@ -99,20 +86,11 @@ package struct HandshakeTables: Sendable {
 
   /// The value of a variable; nil if one that it needs has none, or a regular expression gives up.
   package func value(of slot: Int, _ known: (HandshakeVariable) -> [UInt8]?) -> [UInt8]? {
-    guard let table = tables[slot] else { return nil }
-    switch table.source {
-    case .map(let map): return value(of: map, known)
-    case .geo(let geo):
-      var text = known(.remote_addr)
-      if let subject = geo.subject { text = value(of: subject, Match(), known) }
-      return text.map { geo.value(of: SocketAddress(literal: String(decoding: $0, as: UTF8.self), port: 0)) }
-    case .split(let split): return value(of: split.subject, Match(), known).map { split.value(of: $0) }
-    case .keyval: return nil
-    }
+    tables[slot]?.settings.value(in: self, known)
   }
 
   /// What a regular expression of a `map` has found.
-  private struct Match {
+  struct Match {
     var captures = Captures()
     var subject: [UInt8] = []
     var named: [NamedCapture] = []
@@ -121,27 +99,9 @@ package struct HandshakeTables: Sendable {
     func group(of slot: Int) -> Int? { named.first { $0.slot == slot }?.group }
   }
 
-  private func value(of map: MapSettings, _ known: (HandshakeVariable) -> [UInt8]?) -> [UInt8]? {
-    guard var subject = value(of: map.subject, Match(), known) else { return nil }
-    if map.takesHostNames, subject.last == 0x2E { subject.removeLast() }
-    let names = NameTable(exact: map.exact, suffixes: map.suffixes, prefixes: map.prefixes)
-    if let found = names.find(subject.map(ASCII.lower)) { return value(of: found, Match(), known) }
-    guard !subject.isEmpty, !map.patterns.isEmpty else { return value(of: map.standard, Match(), known) }
-    let scratch = RegularExpression.Scratch()
-    for entry in map.patterns {
-      var captures = Captures()
-      switch subject.withUnsafeBytes({ entry.pattern.match($0, scratch: scratch, into: &captures) }) {
-      case .match:
-        return value(of: entry.value, Match(captures: captures, subject: subject, named: entry.captures), known)
-      case .noMatch: continue
-      case .limit: return nil
-      }
-    }
-    return value(of: map.standard, Match(), known)
-  }
-
-  private func value(
-    of template: Template, _ match: Match, _ known: (HandshakeVariable) -> [UInt8]?
+  /// The value of a text; nil as for a variable.
+  func value(
+    of template: Template, _ known: (HandshakeVariable) -> [UInt8]?, after match: Match = Match()
   ) -> [UInt8]? {
     var output: [UInt8] = []
     for part in template.parts {

@@ -118,18 +118,13 @@ package struct IdentityNames {
         }
       }
       for (slot, variable) in computed {
-        switch variable.source {
-        case .map(let map):
-          if slots.sayClient(map.subject) {
-            slots.found.insert(slot)
-            if !map.patterns.isEmpty { slots.found.insert(positional) }
-            slots.found.formUnion(map.patterns.flatMap { $0.captures.map(\.slot) })
-          }
-          if map.values.contains(where: { slots.sayClient($0) }) { slots.found.insert(slot) }
-        case .geo(let geo): if let subject = geo.subject, slots.sayClient(subject) { slots.found.insert(slot) }
-        case .split(let split): if slots.sayClient(split.subject) { slots.found.insert(slot) }
-        case .keyval(let keyval): if slots.sayClient(keyval.key) { slots.found.insert(slot) }
+        let settings = variable.settings
+        if let text = settings.decidingText, slots.sayClient(text) {
+          slots.found.insert(slot)
+          if !settings.patterns.isEmpty { slots.found.insert(positional) }
+          slots.found.formUnion(settings.patterns.flatMap { $0.captures.map(\.slot) })
         }
+        if settings.possibleValues?.contains(where: { slots.sayClient($0) }) == true { slots.found.insert(slot) }
       }
     } while slots.found.count > count
     return slots

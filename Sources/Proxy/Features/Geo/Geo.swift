@@ -2,6 +2,7 @@ import Bytes
 import HTTP
 import Language
 import Observability
+import TLS
 import Transport
 
 /// geo (nginx: ngx_http_geo_module): a variable whose value depends on an address.
@@ -64,7 +65,7 @@ enum Geo: Feature {
       ipv6: lines.table(isIPv4: false), values: lines.values, standard: lines.standard)
     settings.proxies = proxies
     settings.isRecursive = isRecursive
-    return ComputedVariable(.geo(settings), isVolatile: isVolatile)
+    return ComputedVariable(settings, isVolatile: isVolatile)
   }
 
   private static func range(
@@ -187,6 +188,19 @@ public struct GeoSettings: Sendable {
   /// Text that is equal for equal values.
   func fingerprint(_ names: [Int: String]) -> String {
     "geo \(subject?.text(names) ?? "") \(ipv4) \(ipv6) \(values) \(standard ?? -1) \(proxies) \(isRecursive)"
+  }
+}
+
+extension GeoSettings: ComputedSettings {
+  var decidingText: Template? { subject }
+  var possibleValues: [Template]? { Self.constants(values) }
+  /// `proxy` lines look at a field of a request.
+  var readsForwardedAddress: Bool { !proxies.isEmpty }
+  func live(isVolatile: Bool, _ makers: LiveMakers) -> LiveVariable { LiveGeo(self, isVolatile: isVolatile) }
+
+  func value(in tables: HandshakeTables, _ known: (HandshakeVariable) -> [UInt8]?) -> [UInt8]? {
+    let text = if let subject { tables.value(of: subject, known) } else { known(.remote_addr) }
+    return text.map { value(of: SocketAddress(literal: String(decoding: $0, as: UTF8.self), port: 0)) }
   }
 }
 

@@ -88,7 +88,7 @@ enum Keyval: Feature {
         continue
       }
       builder.addVariable(
-        line, named: 1, at: http, ComputedVariable(.keyval(KeyvalSettings(key: builder.template(line, 0), zone: zone))))
+        line, named: 1, at: http, ComputedVariable(KeyvalSettings(key: builder.template(line, 0), zone: zone)))
     }
   }
 
@@ -142,13 +142,19 @@ enum Keyval: Feature {
 }
 
 /// What one `keyval` says.
-public struct KeyvalSettings: Sendable {
+struct KeyvalSettings: ComputedSettings {
   let key: Template
   let zone: KeyvalZoneSettings
 
-  /// Text that is equal for equal values.
+  var decidingText: Template? { key }
+  var possibleValues: [Template]? { nil }
+
   func fingerprint(_ names: [Int: String]) -> String {
     "keyval \(key.text(names)) \(zone.identity) \(zone.timeout ?? 0)"
+  }
+
+  func live(isVolatile: Bool, _ makers: LiveMakers) -> LiveVariable {
+    LiveKeyval(self, makers.shared.keyvals, isVolatile: isVolatile)
   }
 }
 

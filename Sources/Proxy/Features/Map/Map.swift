@@ -2,6 +2,7 @@ import Bytes
 import HTTP
 import Language
 import Observability
+import TLS
 public import Patterns
 
 /// map (nginx: ngx_http_map_module): a variable whose value depends on a text.
@@ -71,7 +72,7 @@ enum Map: Feature {
     map.suffixes = names.table.suffixes
     map.prefixes = names.table.prefixes
     map.standard = standard ?? Template([])
-    return ComputedVariable(.map(map), isVolatile: isVolatile)
+    return ComputedVariable(map, isVolatile: isVolatile)
   }
 }
 
@@ -113,6 +114,32 @@ public struct MapSettings: Sendable {
     let patterns = patterns.map { "\($0.pattern.pattern)=\($0.value.text(names))" }.joined(separator: ";")
     return "map \(subject.text(names)) \(text(exact)) \(text(suffixes)) \(text(prefixes)) \(patterns)"
       + " \(standard.text(names))"
+  }
+}
+
+extension MapSettings: ComputedSettings {
+  var decidingText: Template? { subject }
+  var possibleValues: [Template]? { values }
+  func live(isVolatile: Bool, _ makers: LiveMakers) -> LiveVariable { LiveMap(self, isVolatile: isVolatile) }
+
+  func value(in tables: HandshakeTables, _ known: (HandshakeVariable) -> [UInt8]?) -> [UInt8]? {
+    guard var subject = tables.value(of: self.subject, known) else { return nil }
+    if takesHostNames, subject.last == 0x2E { subject.removeLast() }
+    let names = NameTable(exact: exact, suffixes: suffixes, prefixes: prefixes)
+    if let found = names.find(subject.map(ASCII.lower)) { return tables.value(of: found, known) }
+    guard !subject.isEmpty, !patterns.isEmpty else { return tables.value(of: standard, known) }
+    let scratch = RegularExpression.Scratch()
+    for entry in patterns {
+      var captures = Captures()
+      switch subject.withUnsafeBytes({ entry.pattern.match($0, scratch: scratch, into: &captures) }) {
+      case .match:
+        return tables.value(
+          of: entry.value, known, after: .init(captures: captures, subject: subject, named: entry.captures))
+      case .noMatch: continue
+      case .limit: return nil
+      }
+    }
+    return tables.value(of: standard, known)
   }
 }
 

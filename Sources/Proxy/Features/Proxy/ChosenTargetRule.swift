@@ -130,12 +130,12 @@ struct ChosenTargetRule {
     for text in origins.assigned[slot] ?? [] where firstChosen(in: Self.authority(of: text.parts)) != nil {
       return true
     }
-    guard case .map(let map)? = origins.computed[slot]?.source else { return false }
-    for value in map.values where value.parts.contains(where: { $0.isCapture }) == false {
+    guard let settings = origins.computed[slot]?.settings else { return false }
+    for value in settings.possibleValues ?? [] where value.parts.contains(where: { $0.isCapture }) == false {
       if firstChosen(in: Self.authority(of: value.parts)) != nil { return true }
     }
-    // The subject is of a request, or the map had no use.
-    return map.patterns.contains { entry in
+    // What decides is of a request, or the table had no use.
+    return settings.patterns.contains { entry in
       let text = PatternText(entry.pattern.pattern)
       for (index, part) in Self.authority(of: entry.value.parts).enumerated() {
         guard case .variable(let variable) = part, let group = group(of: variable, in: text) else { continue }

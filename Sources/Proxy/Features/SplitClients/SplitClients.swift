@@ -1,5 +1,6 @@
 import Language
 import Observability
+import TLS
 
 /// split_clients (nginx: ngx_http_split_clients_module): a variable whose value depends on the hash of a text.
 enum SplitClients: Feature {
@@ -46,7 +47,7 @@ enum SplitClients: Feature {
       bound += UInt64(share) * 0xFFFF_FFFF / 10_000
       parts.append(.init(bound: UInt32(clamping: bound), value: value))
     }
-    return ComputedVariable(.split(SplitSettings(subject: builder.template(directive, 0), parts: parts)))
+    return ComputedVariable(SplitSettings(subject: builder.template(directive, 0), parts: parts))
   }
 
   /// Parses `12.34%`.
@@ -87,6 +88,16 @@ public struct SplitSettings: Sendable {
 
   /// Text that is equal for equal values.
   func fingerprint(_ names: [Int: String]) -> String { "split \(subject.text(names)) \(parts)" }
+}
+
+extension SplitSettings: ComputedSettings {
+  var decidingText: Template? { subject }
+  var possibleValues: [Template]? { Self.constants(parts.map(\.value)) }
+  func live(isVolatile: Bool, _ makers: LiveMakers) -> LiveVariable { LiveSplit(self, isVolatile: isVolatile) }
+
+  func value(in tables: HandshakeTables, _ known: (HandshakeVariable) -> [UInt8]?) -> [UInt8]? {
+    tables.value(of: subject, known).map { value(of: $0) }
+  }
 }
 
 /// `split_clients` in one worker.

@@ -138,7 +138,7 @@ struct TargetSchemeRule {
   private mutating func starts(ofSlot slot: Int, _ values: Values, depth: Int) -> TextStarts {
     if let value = values[slot] { return value }
     if let variable = computed[slot] {
-      guard let possible = variable.possibleValues else { return .unknown }
+      guard let possible = variable.settings.possibleValues else { return .unknown }
       return union(of: possible, values, depth)
     }
     guard setNames[slot] != nil else { return .unknown }
@@ -166,18 +166,5 @@ extension HTTPSettings {
     return TargetSchemeRule(
       servers[index].root, computed: computed, setNames: setNames, scheme: schemes.count == 1 ? schemes.first : nil
     ).plain
-  }
-}
-
-extension ComputedVariable {
-  /// All values that the configuration says; nil if they come from elsewhere.
-  fileprivate var possibleValues: [Template]? {
-    func constants(_ values: [[UInt8]]) -> [Template] { values.map { Template($0.isEmpty ? [] : [.literal($0)]) } }
-    return switch source {
-    case .map(let map): map.values
-    case .geo(let geo): constants(geo.values)
-    case .split(let split): constants(split.parts.map(\.value))
-    case .keyval: nil
-    }
   }
 }

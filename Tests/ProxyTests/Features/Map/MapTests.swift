@@ -34,7 +34,7 @@ import Testing
   @Test func `lines of a map are texts, whatever directive has their name`() {
     let loaded = LoadedText.http("map $uri $m { location a; set $uri; default $uri; server b; \"\" c; \\default d; }")
     #expect(loaded.errors == [])
-    guard case .map(let map)? = loaded.settings?.http.computed.values.first?.source else {
+    guard let map = loaded.settings?.http.computed.values.first?.settings as? MapSettings else {
       Issue.record("no map")
       return
     }

@@ -21,7 +21,7 @@ import Testing
   @Test(arguments: [("50% a; * b;", "b"), ("50% a;", ""), ("0.01% x; 49.99% a; 50% b;", "b")])
   func `a client has the share that its hash is in, or none`(shares: String, other: String) throws {
     let http = try #require(LoadedText.http("split_clients $arg_a $s { \(shares) }").settings?.http)
-    guard case .split(let split)? = http.computed.values.first?.source else {
+    guard let split = http.computed.values.first?.settings as? SplitSettings else {
       Issue.record("no split_clients")
       return
     }
