@@ -78,19 +78,7 @@ struct EffectivePolicy {
     for location in (server.root.locations + server.root.conditional).flatMap(\.withNested) {
       describe(location, in: server.root)
     }
-    describe(readingsIn: server)
-  }
-
-  /// Between which locations other readings of a path count.
-  private mutating func describe(readingsIn server: ServerSettings) {
-    func names(_ locations: [LocationSettings]) -> String {
-      locations.map(\.match.asWritten).joined(separator: ", ")
-    }
-    for pair in WatchedPaths.pairs(server.root) {
-      add(
-        1, "path readings",
-        "a path in \(names(pair.open)) that can be read as one in \(names(pair.guarded)) needs its admission, too")
-    }
+    for line in server.root.serverPolicy { add(1, line.label, line.text) }
   }
 
   /// What a server of `stream` does before TLS.

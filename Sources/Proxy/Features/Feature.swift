@@ -39,6 +39,8 @@ protocol Feature: SendableMetatype {
   static var workerParts: [WorkerPart.Type] { get }
   /// The same in a worker's generation.
   static var liveParts: [LivePart.Type] { get }
+  /// What the feature makes of each server block of `http`.
+  static var serverParts: [any ServerPart.Type] { get }
 }
 
 extension Feature {
@@ -55,6 +57,7 @@ extension Feature {
   static var sharedParts: [any SharedPart.Type] { [] }
   static var workerParts: [WorkerPart.Type] { [] }
   static var liveParts: [LivePart.Type] { [] }
+  static var serverParts: [any ServerPart.Type] { [] }
 }
 
 /// A feature of locations, as one location has it: an immutable value, which all workers share.
@@ -90,6 +93,8 @@ protocol LocationFeature: Feature, Sendable {
   var isGuardedBySocket: Bool { get }
   /// Lines of the policy that `check` prints, each with its label.
   var policy: [(label: String, text: String)] { get }
+  /// Lines of the policy of a server block, after those of its locations.
+  static func serverPolicy(_ root: LocationSettings) -> [(label: String, text: String)]
   /// Says what a change means for who gets in and where requests go, for `check --diff`. nil: the feature is not there.
   static func compare(_ old: Self?, _ new: Self?, _ names: ComparedNames, _ found: inout TrustChanges)
 }
@@ -108,6 +113,7 @@ extension LocationFeature {
   var showsCounts: Bool { false }
   var isGuardedBySocket: Bool { false }
   var policy: [(label: String, text: String)] { [] }
+  static func serverPolicy(_ root: LocationSettings) -> [(label: String, text: String)] { [] }
   static func compare(_ old: Self?, _ new: Self?, _ names: ComparedNames, _ found: inout TrustChanges) {}
 }
 
@@ -273,6 +279,11 @@ extension LocationSettings {
 
   /// The features' lines of the policy that `check` prints.
   package var policy: [(label: String, text: String)] { features.flatMap(\.policy) }
+
+  /// The features' lines of the policy of a server block of `http`, of which this is the part outside locations.
+  package var serverPolicy: [(label: String, text: String)] {
+    Features.ofHTTPLocation.flatMap { $0.serverPolicy(self) }
+  }
 
   /// Says what the features of two locations differ in.
   package static func compareFeatures(

@@ -21,8 +21,8 @@ public final class ServerSettings: Sendable {
   public let stream: StreamServerSettings?
   /// What stands outside locations, and the locations as its `locations`.
   public let root: LocationSettings
-  /// nil: all locations admit the same clients, so that it doesn't matter how an upstream reads a path.
-  package let watchedPaths: WatchedPaths?
+  /// What features have made of it; nothing for a server of `stream`.
+  let parts: ServerParts
   public let location: SourceLocation
 
   public init(
@@ -39,7 +39,7 @@ public final class ServerSettings: Sendable {
     self.head = head
     self.http2 = http2
     self.root = root
-    self.watchedPaths = stream == nil ? WatchedPaths(root) : nil
+    self.parts = stream == nil ? ServerParts(root) : ServerParts()
     self.location = location
   }
 }

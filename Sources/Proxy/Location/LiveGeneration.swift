@@ -24,8 +24,6 @@ struct LiveMakers {
   var server = 0
   /// The fields of the server block that its locations remove from clients' requests for another reason.
   var removedNames: [[UInt8]] = []
-  /// nil: no other reading of a path leads to a location that is guarded better.
-  var watchedPaths: WatchedPaths?
   /// Those of the server block.
   var conditionals = ConditionalLocations()
   /// nil but for `sallyport check --explain`.
@@ -116,7 +114,6 @@ final class LiveGeneration {
       var makers = makers
       makers.server = index
       makers.removedNames = settings.root[RealClientCert.self]?.fieldNames ?? []
-      makers.watchedPaths = settings.watchedPaths
       makers.conditionals = ConditionalLocations()
       return LiveServer(
         settings: settings, context: generation.serverContexts[index],

@@ -12,6 +12,16 @@ public enum LocationMatch: Sendable {
   case named(String)
 }
 
+extension LocationMatch {
+  /// The path that paths of the location begin with; nil for the other kinds.
+  var prefixText: String? {
+    switch self {
+    case .prefix(let path), .prefixNoRegex(let path): String(decoding: path, as: UTF8.self)
+    case .exact, .regex, .named: nil
+    }
+  }
+}
+
 /// A named group of a regular expression and the exchange's slot that it fills.
 public struct NamedCapture: Sendable, Hashable {
   public var group: Int

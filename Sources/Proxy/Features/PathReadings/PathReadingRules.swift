@@ -8,7 +8,7 @@ import Observability
 /// `/admin;x/` is `/admin/` to Tomcat. In a server block whose locations differ in who may enter, the other readings of a
 /// path are looked up, too, and the locations that they lead to must admit the client (docs/decisions/0043-path-readings.md).
 ///
-/// The folder is the whole feature: the directive here, which locations differ in `EntryRules`, the search for the location of
+/// The folder is the whole feature: the directive here, which locations differ in `WatchedPaths`, the search for the location of
 /// a reading in `ReadingTree`, what happens to a request in `PathReadingStep`, and how a location is asked in `ReadingProbe`.
 package struct PathReadingRules: LocationFeature {
   /// The readings that count for requests in the location; none with `off`.
@@ -53,9 +53,26 @@ package struct PathReadingRules: LocationFeature {
 
   // MARK: Effect
 
+  static let serverParts: [any ServerPart.Type] = [WatchedPaths.self]
+
   func compile(_ parts: inout LocationParts, _ makers: LiveMakers) {
-    guard let watched = makers.watchedPaths, !readings.isEmpty else { return }
+    guard let watched = makers.generation.http.servers[makers.server][WatchedPaths.self], !readings.isEmpty else {
+      return
+    }
     parts.steps.postAccess.append(PathReadingStep(readings, watched))
+  }
+
+  /// Between which locations other readings of a path count.
+  static func serverPolicy(_ root: LocationSettings) -> [(label: String, text: String)] {
+    func names(_ locations: [LocationSettings]) -> String {
+      locations.map(\.match.asWritten).joined(separator: ", ")
+    }
+    return WatchedPaths.pairs(root).map { pair in
+      (
+        "path readings",
+        "a path in \(names(pair.open)) that can be read as one in \(names(pair.guarded)) needs its admission, too"
+      )
+    }
   }
 
   /// As the directive spells them.

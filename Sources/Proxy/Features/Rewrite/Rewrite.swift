@@ -129,6 +129,7 @@ struct Rewrite: LocationFeature {
   }
 
   /// A `return` with a status of 4xx keeps clients out.
+  /// Those of the server block itself run before a location is sought.
   var entryRule: EntryRule? {
     func refusals(_ steps: [RewriteStep], _ condition: String) -> [String] {
       steps.flatMap { step -> [String] in
@@ -141,7 +142,7 @@ struct Rewrite: LocationFeature {
       }
     }
     let texts = refusals(steps, "")
-    return texts.isEmpty ? nil : EntryRule(text: texts.joined(separator: ", "))
+    return texts.isEmpty ? nil : EntryRule(text: texts.joined(separator: ", "), holdsOutsideLocations: false)
   }
 
   // MARK: Effect

@@ -1,40 +1,8 @@
 import Patterns
 
-/// What a feature says of who may enter a location. Equal texts admit the same clients.
-struct EntryRule: Sendable, Hashable {
-  enum Effect: Sendable, Hashable {
-    /// It keeps nobody out by itself, and changes what others do: `satisfy`.
-    case none
-    case judges
-    /// It can't be asked about another request than the one that comes: a signature is valid once.
-    case refusesOthers
-  }
-
-  var text: String
-  var effect: Effect = .judges
-}
-
-/// Who may enter one location.
-package struct EntryRules: Sendable, Hashable {
-  let rules: [EntryRule]
-
-  /// `isOfServer`: what stands outside locations. Its rewrite directives run before a location is found.
-  init(of location: LocationSettings, isOfServer: Bool = false) {
-    var rules = location.features.filter { !isOfServer || !($0 is Rewrite) }.compactMap(\.entryRule)
-    if location.isInternal { rules.append(EntryRule(text: "internal redirects alone")) }
-    self.rules = rules
-  }
-
-  /// Whether they can keep somebody out.
-  package var canRefuse: Bool { rules.contains { $0.effect != .none } }
-  var refusesOthers: Bool { rules.contains { $0.effect == .refusesOthers } }
-  /// For a rule about rules: equal texts admit the same clients.
-  var text: String { rules.map(\.text).joined(separator: "; ") }
-}
-
 /// The locations of a server block whose entry rules differ. nil for the others: there, another reading of a path leads
 /// nowhere that is guarded better.
-package final class WatchedPaths: Sendable {
+final class WatchedPaths: ServerPart {
   private let rules: [ObjectIdentifier: EntryRules]
   /// Whether a path without capitals can have a location by case alone: a location has capitals.
   let hasCapitals: Bool
@@ -89,7 +57,7 @@ package final class WatchedPaths: Sendable {
 
   /// For the policy that `check` prints: the locations that are guarded, each with those whose paths can be read as one of
   /// its own.
-  package static func pairs(_ root: LocationSettings) -> [(guarded: [LocationSettings], open: [LocationSettings])] {
+  static func pairs(_ root: LocationSettings) -> [(guarded: [LocationSettings], open: [LocationSettings])] {
     guard let watched = WatchedPaths(root) else { return [] }
     let level = byPath(root)
     var groups: [(rules: EntryRules, guarded: [LocationSettings])] = []
@@ -107,16 +75,6 @@ package final class WatchedPaths: Sendable {
         return reads && watched.rules(of: location) != group.rules
       }
       return open.isEmpty ? nil : (group.guarded, open)
-    }
-  }
-}
-
-extension LocationMatch {
-  /// The path that paths of the location begin with; nil for the other kinds.
-  var prefixText: String? {
-    switch self {
-    case .prefix(let path), .prefixNoRegex(let path): String(decoding: path, as: UTF8.self)
-    case .exact, .regex, .named: nil
     }
   }
 }
