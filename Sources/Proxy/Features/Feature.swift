@@ -33,6 +33,8 @@ protocol Feature: SendableMetatype {
   /// Loads the files of `fileUses`, or reads once what requests read, before a generation is made. Blocks. Faults go to the
   /// loader; what was loaded goes to the feature's part of the generation.
   static func load(_ http: HTTPSettings, _ loader: inout MaterialLoader, _ parts: inout GenerationParts)
+  /// Reads the lines of the main context.
+  static func begin(_ scope: Scope, _ main: inout MainSettings, _ builder: inout SettingsBuilder)
   /// What the feature keeps over generations and does without being asked (`SharedPart.serve`, `close`).
   static var sharedParts: [any SharedPart.Type] { get }
   /// What the feature keeps in a worker and does without being asked, in the order in which they are told of events.
@@ -54,6 +56,7 @@ extension Feature {
   static func serversUp(_ generation: Generation) -> [UpstreamSeries: Bool] { [:] }
   static func upstreamTLS(_ http: HTTPSettings) -> [UpstreamTLSSettings] { [] }
   static func load(_ http: HTTPSettings, _ loader: inout MaterialLoader, _ parts: inout GenerationParts) {}
+  static func begin(_ scope: Scope, _ main: inout MainSettings, _ builder: inout SettingsBuilder) {}
   static var sharedParts: [any SharedPart.Type] { [] }
   static var workerParts: [WorkerPart.Type] { [] }
   static var liveParts: [LivePart.Type] { [] }

@@ -19,6 +19,10 @@ struct ErrorLogs: LocationFeature {
       example: "error_log /var/log/sallyport/error.log notice;", trust: .none)
   ]
 
+  static func begin(_ scope: Scope, _ main: inout MainSettings, _ builder: inout SettingsBuilder) {
+    main.errorLogs = builder.errorLogs(scope)
+  }
+
   static func read(_ level: Level, _ builder: inout SettingsBuilder) -> ErrorLogs? {
     ErrorLogs(lines: builder.errorLogs(level.scope))
   }

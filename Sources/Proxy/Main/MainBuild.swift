@@ -16,12 +16,11 @@ extension SettingsBuilder {
       main.pidFile = resolve(pid.text(0), in: folder)
       main.pidFileLocation = pid.place(0)
     }
-    main.errorLogs = errorLogs(scope)
     main.openFiles = scope.number("worker_rlimit_nofile").map { UInt64($0) }
     main.coreSize = UInt64(clamping: scope.size("worker_rlimit_core") ?? 0)
     main.shutdownTimeout = scope.milliseconds("worker_shutdown_timeout") ?? 0
-    main.workloadEndpoint = Workload.endpoint(scope, &self)
     main.workerConnections = events.number("worker_connections") ?? 512
+    for feature in Features.all { feature.begin(scope, &main, &self) }
     return main
   }
 
