@@ -26,7 +26,6 @@ package final class SharedState: Sendable {
   /// What the error log says of faults that repeat.
   let faults = FaultLog()
   let clientFaults = ClientFaultLog()
-  let limitZones = LimitZones()
   let groupZones = GroupZones()
   /// What answers challenges of ACME.
   package let challengeCertificates = ChallengeCertificates()

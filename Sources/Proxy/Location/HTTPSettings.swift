@@ -181,8 +181,6 @@ public final class HTTPSettings: Sendable {
   package let guessStore: StoreUse?
   /// Each `keyval_zone`.
   package let keyvalZones: [KeyvalZoneSettings]
-  /// `limit_req_zone` and `limit_conn_zone`.
-  let limitZones: [LimitZone]
   /// Whether requests can change servers (`api write=on`).
   package let hasWritableAPI: Bool
 
@@ -193,14 +191,13 @@ public final class HTTPSettings: Sendable {
     resolvers: [ResolverSettings] = [], clientLimits: ClientLimitSettings = ClientLimitSettings(),
     expiryNotice: ExpiryNotice = .standard, acmeCertificates: [ACMECertificateSettings] = [],
     parts: BlockParts = BlockParts(), sharedStores: [SharedStoreSettings] = [],
-    guessStore: StoreUse? = nil, keyvalZones: [KeyvalZoneSettings] = [], limitZones: [LimitZone] = [],
+    guessStore: StoreUse? = nil, keyvalZones: [KeyvalZoneSettings] = [],
     hasWritableAPI: Bool = false
   ) {
     self.parts = parts
     self.sharedStores = sharedStores
     self.guessStore = guessStore
     self.keyvalZones = keyvalZones
-    self.limitZones = limitZones
     self.hasWritableAPI = hasWritableAPI
     self.acmeCertificates = acmeCertificates
     self.expiryNotice = expiryNotice

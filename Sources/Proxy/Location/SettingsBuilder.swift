@@ -38,8 +38,6 @@ package struct SettingsBuilder {
   /// By the names of `match` blocks.
   var matches: [String: ResponseMatch] = [:]
   var streamMatches: [String: StreamMatch] = [:]
-  /// `limit_req_zone` and `limit_conn_zone`, by name.
-  var limitZones: [String: LimitZone] = [:]
   /// `types` by the places of the blocks.
   var typeTables: [[SourceLocation]: TypeTable] = [:]
   var servers: [ServerSettings] = []
@@ -112,7 +110,7 @@ package struct SettingsBuilder {
       expiryNotice: expiryNotice(http), acmeCertificates: acmeCertificates,
       parts: parts, sharedStores: stores.values.sorted { $0.name < $1.name },
       guessStore: guessStore, keyvalZones: keyvalZones.values.sorted { $0.name < $1.name },
-      limitZones: limitZones.values.sorted { $0.settings.name < $1.settings.name }, hasWritableAPI: hasWritableAPI)
+      hasWritableAPI: hasWritableAPI)
   }
 
   // MARK: Shared by all parts

@@ -104,7 +104,8 @@ private final class APIHandler: ContentHandler {
 
   private func limits(_ exchange: Exchange) -> APILimits {
     APILimits(
-      settings: exchange.session.live.generation.http.limitZones, zones: exchange.worker.shared.limitZones)
+      zones: exchange.session.live.generation.http[LimitZones.self].all,
+      verdicts: exchange.worker.shared[ZoneVerdicts.self])
   }
 
   private func show(_ path: APIPath, _ exchange: Exchange) throws(APIFault) {

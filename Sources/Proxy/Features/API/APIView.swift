@@ -268,16 +268,13 @@ struct APIView {
 
 /// The zones of `limit_req` and `limit_conn` of a generation, as the API shows them.
 struct APILimits {
-  let settings: [LimitZone]
-  let zones: LimitZones
+  let zones: [LimitZone]
+  let verdicts: ZoneVerdicts
 
   func all(_ kind: APILimit) -> [(name: String, counts: VerdictCounts)] {
-    settings.filter { $0.kind == .http && ($0.rate != nil) == (kind == .requests) }.map { zone in
-      let name = zone.settings.name
-      return switch kind {
-      case .requests: (name, zones.requestZone(zone.settings).verdicts)
-      case .connections: (name, zones.connectionZone(zone.settings).verdicts)
-      }
+    let hasRate = kind == .requests
+    return zones.filter { $0.kind == .http && ($0.rate != nil) == hasRate }.map {
+      ($0.settings.name, verdicts.counts(of: $0.settings, hasRate: hasRate))
     }
   }
 

@@ -17,10 +17,10 @@ final class ConnectionLimit: PhaseStep {
   /// Whether a zone has a store.
   private let isShared: Bool
 
-  init(_ settings: LimitConn, _ zones: LimitZones, _ stores: LiveStores) {
+  init(_ settings: LimitConn, _ zones: ConnectionZones, _ stores: LiveStores) {
     lines = settings.lines.map {
       Line(
-        zone: zones.connectionZone($0.zone), key: $0.zone.key.compiled, name: $0.zone.name,
+        zone: zones.zone($0.zone), key: $0.zone.key.compiled, name: $0.zone.name,
         spelling: $0.zone.spelling, count: $0.count,
         shared: $0.zone.store.flatMap { use in stores[use].map { ($0.holds, use.failing) } })
     }

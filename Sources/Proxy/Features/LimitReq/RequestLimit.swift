@@ -45,10 +45,10 @@ final class RequestLimit: PhaseStep {
   private let store: StoreClient?
   private let response: LimitResponseSettings
 
-  init(_ settings: LimitReq, _ zones: LimitZones, _ stores: LiveStores) {
+  init(_ settings: LimitReq, _ zones: RequestZones, _ stores: LiveStores) {
     lines = settings.lines.map {
       Line(
-        zone: zones.requestZone($0.zone), key: $0.zone.key.compiled, name: $0.zone.name,
+        zone: zones.zone($0.zone), key: $0.zone.key.compiled, name: $0.zone.name,
         spelling: $0.zone.spelling,
         rate: $0.rate, burst: $0.burst, delay: $0.delay, failing: $0.zone.store?.failing,
         shared: (StoreKey("rate", $0.zone.name), ["\($0.rate)", "\($0.burst)"].map { Array($0.utf8) }))

@@ -146,14 +146,14 @@ import Testing
   }
 
   @Test func `a zone of the same name, key and size is the same object, and ends with its last user`() {
-    let zones = LimitZones()
+    let zones = RequestZones(SharedState())
     func settings(_ size: Int, _ spelling: String = "$host") -> LimitZoneSettings {
       LimitZoneSettings(name: "z", spelling: spelling, key: Template([]), size: size)
     }
-    var zone: RequestZone? = zones.requestZone(settings(65_536))
-    #expect(zone === zones.requestZone(settings(65_536)))
-    #expect(zone !== zones.requestZone(settings(65_537)))
-    #expect(zone !== zones.requestZone(settings(65_536, "$uri")))
+    var zone: RequestZone? = zones.zone(settings(65_536))
+    #expect(zone === zones.zone(settings(65_536)))
+    #expect(zone !== zones.zone(settings(65_537)))
+    #expect(zone !== zones.zone(settings(65_536, "$uri")))
     weak let old = zone
     zone = nil
     #expect(old == nil)

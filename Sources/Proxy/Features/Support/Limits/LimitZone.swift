@@ -2,12 +2,20 @@ import Language
 import Observability
 
 /// A zone of a limit, as a line of `http` or of `stream` declares it.
-package struct LimitZone: Sendable {
+struct LimitZone: Sendable {
   var settings: LimitZoneSettings
   /// Whose variables its key has.
   var kind: TrafficKind
   /// Thousandths of a request per second; nil: the zone counts what is in progress.
   var rate: Int?
+}
+
+/// The zones of `limit_req_zone` and `limit_conn_zone`.
+struct LimitZones: BlockPart {
+  fileprivate var zones: [String: LimitZone] = [:]
+
+  /// In the order of their names.
+  var all: [LimitZone] { zones.values.sorted { $0.settings.name < $1.settings.name } }
 }
 
 extension SettingsBuilder {
@@ -37,7 +45,7 @@ extension SettingsBuilder {
       return error(
         line.location, "\"\(line.name)\" must have \"zone\" parameter", hint: "\(line.name) KEY zone=NAME:SIZE …;")
     }
-    if let taken = limitZones[place.name] {
+    if let taken = self[LimitZones.self].zones[place.name] {
       return error(
         line.location, "\(line.name) \"\(place.name)\" is already bound to key \"\(taken.settings.spelling)\"",
         hint: "use another name")
@@ -45,7 +53,7 @@ extension SettingsBuilder {
     var settings = LimitZoneSettings(
       name: place.name, spelling: line.text(0), key: template(line, 0), size: place.size)
     settings.store = storeUse(line.arguments, of: line.name, standard: .local)
-    limitZones[place.name] = LimitZone(settings: settings, kind: kind, rate: rate)
+    self[LimitZones.self].zones[place.name] = LimitZone(settings: settings, kind: kind, rate: rate)
   }
 
   mutating func zonePlace(_ word: Word) -> (name: String, size: Int)? {
@@ -63,7 +71,7 @@ extension SettingsBuilder {
 
   /// The zone of a name, which a line of a location asks for. `directive`: the one that names it.
   mutating func limitZone(_ name: String, at word: Word, of directive: String, hasRate: Bool) -> LimitZone? {
-    guard let zone = limitZones[name] else {
+    guard let zone = self[LimitZones.self].zones[name] else {
       error(
         word.location, "\"\(directive)\" names the zone \"\(name)\", which no \"\(directive)_zone\" declares",
         hint: "\(directive)_zone KEY zone=\(name):10m\(hasRate ? " rate=10r/s" : "");")
@@ -111,20 +119,5 @@ extension LimitResponseSettings {
     guard let old, let new else { return }
     found.flag(
       old.isDryRun, new.isDryRun, opens: "\(name) refuses nobody any more (dry run)", closes: "\(name) refuses again")
-  }
-}
-
-/// The value of a limit's variable.
-enum LimitVerdict: CaseIterable {
-  case passed, delayed, rejected, delayedDryRun, rejectedDryRun
-
-  var name: StaticString {
-    switch self {
-    case .passed: "PASSED"
-    case .delayed: "DELAYED"
-    case .rejected: "REJECTED"
-    case .delayedDryRun: "DELAYED_DRY_RUN"
-    case .rejectedDryRun: "REJECTED_DRY_RUN"
-    }
   }
 }

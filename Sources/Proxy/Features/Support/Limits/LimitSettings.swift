@@ -11,6 +11,16 @@ public struct LimitZoneSettings: Sendable, Hashable {
   public var size: Int
   /// The store that counts for all machines; nil: this process alone counts.
   package var store: StoreUse?
+
+  /// What makes two zones the same one.
+  struct Identity: Hashable {
+    let name: String
+    let spelling: String
+    let size: Int
+  }
+
+  var identity: Identity { Identity(name: name, spelling: spelling, size: size) }
+
   public init(name: String, spelling: String, key: Template, size: Int) {
     self.name = name
     self.spelling = spelling

@@ -1,0 +1,62 @@
+import Bytes
+import Synchronization
+
+/// The value of a limit's variable.
+enum LimitVerdict: CaseIterable {
+  case passed, delayed, rejected, delayedDryRun, rejectedDryRun
+
+  var name: StaticString {
+    switch self {
+    case .passed: "PASSED"
+    case .delayed: "DELAYED"
+    case .rejected: "REJECTED"
+    case .delayedDryRun: "DELAYED_DRY_RUN"
+    case .rejectedDryRun: "REJECTED_DRY_RUN"
+    }
+  }
+}
+
+/// What a zone has decided since the process began, for the API.
+final class VerdictCounts: Sendable {
+  private let passed = Atomic<UInt64>(0)
+  private let delayed = Atomic<UInt64>(0)
+  private let rejected = Atomic<UInt64>(0)
+  private let delayedDryRun = Atomic<UInt64>(0)
+  private let rejectedDryRun = Atomic<UInt64>(0)
+
+  func count(_ verdict: LimitVerdict) { _ = withCount(verdict) { $0.wrappingAdd(1, ordering: .relaxed) } }
+
+  func count(_ verdict: LimitVerdict, inPlaceOf other: LimitVerdict) {
+    _ = withCount(other) { $0.wrappingSubtract(1, ordering: .relaxed) }
+    count(verdict)
+  }
+
+  subscript(verdict: LimitVerdict) -> UInt64 { withCount(verdict) { $0.load(ordering: .relaxed) } }
+
+  /// nginx Plus: a DELETE of the zone.
+  func reset() { for verdict in LimitVerdict.allCases { withCount(verdict) { $0.store(0, ordering: .relaxed) } } }
+
+  @inline(__always)
+  private func withCount<Result>(_ verdict: LimitVerdict, _ body: (borrowing Atomic<UInt64>) -> Result) -> Result {
+    switch verdict {
+    case .passed: body(passed)
+    case .delayed: body(delayed)
+    case .rejected: body(rejected)
+    case .delayedDryRun: body(delayedDryRun)
+    case .rejectedDryRun: body(rejectedDryRun)
+    }
+  }
+}
+
+/// What the zones in use have decided, by name, key and size. As in nginx, another rate keeps it.
+final class ZoneVerdicts: SharedPart {
+  private let requests = ZoneRegistry<LimitZoneSettings.Identity, VerdictCounts>()
+  private let connections = ZoneRegistry<LimitZoneSettings.Identity, VerdictCounts>()
+
+  init(_ shared: SharedState) {}
+
+  /// `hasRate`: the zone is one of `limit_req_zone`.
+  func counts(of zone: LimitZoneSettings, hasRate: Bool) -> VerdictCounts {
+    (hasRate ? requests : connections).zone(zone.identity) { _ in VerdictCounts() }
+  }
+}
