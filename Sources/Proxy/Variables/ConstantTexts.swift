@@ -1,7 +1,8 @@
+import Bytes
 import Language
 import Observability
 
-/// The texts that `set` gives variables in a server block, where each of its lines gives the same one.
+/// The texts that variables can have in a server block by what its lines say: those of `set`, and the values of each `map`.
 ///
 /// Why: a variable for a folder that several lines name is as fixed as the folder itself, whatever a request is.
 private struct ConstantTexts {
@@ -29,12 +30,16 @@ private struct ConstantTexts {
   }
 
   private var lines: [Int: [Line]] = [:]
+  private let computed: [Int: ComputedVariable]
   /// The variables that only `set` gives a value.
   private let setNames: [Int: String]
   private static let maxDepth = 8
+  /// A longer table isn't looked through.
+  private static let mostValues = 1000
 
   init(_ server: Scope, _ level: Scope, _ builder: SettingsBuilder) {
     setNames = builder.variables.setNames
+    computed = builder.computed
     let own = level === server ? [] : level.own("set").map(\.location)
     note(server.directives, own, isOfServer: true, builder.variables)
   }
@@ -60,8 +65,10 @@ private struct ConstantTexts {
     var parts: [Template.Part] = []
     for part in text.parts {
       var part = part
-      if case .variable(.slot(let slot)) = part, let constant = constant(slot, at: place, depth: depth) {
-        part = .literal(constant)
+      if case .variable(.slot(let slot)) = part, let values = values(slot, at: place, depth: depth),
+        values.count == 1, let only = values.first
+      {
+        part = .literal(only)
       }
       if case .literal(let bytes) = part, case .literal(let before)? = parts.last {
         parts[parts.count - 1] = .literal(before + bytes)
@@ -72,26 +79,71 @@ private struct ConstantTexts {
     return Template(parts)
   }
 
-  /// nil: another value, or none, is possible.
-  private func constant(_ slot: Int, at place: Place?, depth: Int) -> [UInt8]? {
-    guard depth < Self.maxDepth, setNames[slot] != nil, let lines = lines[slot],
-      lines.contains(where: { $0.place.isBefore(place) })
-    else { return nil }
-    var values: Set<[UInt8]> = []
-    for line in lines {
-      guard let value = resolved(line.value, at: line.place, depth: depth + 1).constant else { return nil }
-      values.insert(value)
+  /// Each value that a variable can have; nil: a request may give it another one, or none.
+  func values(_ slot: Int) -> Set<[UInt8]>? { values(slot, at: nil, depth: 0) }
+
+  private func values(_ slot: Int, at place: Place?, depth: Int) -> Set<[UInt8]>? {
+    guard depth < Self.maxDepth else { return nil }
+    if let lines = lines[slot] {
+      guard setNames[slot] != nil, lines.contains(where: { $0.place.isBefore(place) }) else { return nil }
+      return constants(lines.map { resolved($0.value, at: $0.place, depth: depth + 1) })
     }
-    return values.count == 1 ? values.first : nil
+    guard case .map(let map)? = computed[slot]?.source, map.values.count <= Self.mostValues else { return nil }
+    return constants(map.values)
+  }
+
+  private func constants(_ texts: [Template]) -> Set<[UInt8]>? {
+    let constants = texts.compactMap(\.constant)
+    return constants.count == texts.count ? Set(constants) : nil
   }
 }
 
 extension SettingsBuilder {
-  /// A text of a level with the values of those variables in their places that `set` always gives the same value.
+  /// A text of a level with the values of those variables in their places that always have the same value.
   func resolvingConstants(_ text: Template, at level: Level) -> Template {
-    guard let server = level.server, text.uses(where: { if case .slot = $0 { true } else { false } }) else {
-      return text
+    constants(for: text, at: level)?.resolved(text) ?? text
+  }
+
+  /// The texts that the path of a file or folder can be: several where it begins with a variable that has one of several
+  /// constant values.
+  func possiblePaths(_ text: Template, at level: Level) -> [Template] {
+    guard let constants = constants(for: text, at: level) else { return [text] }
+    let resolved = constants.resolved(text)
+    guard case .variable(.slot(let slot))? = resolved.parts.first, let values = constants.values(slot) else {
+      return [resolved]
     }
-    return ConstantTexts(server, level.scope, self).resolved(text)
+    return values.sorted { $0.lexicographicallyPrecedes($1) }.map { value in
+      guard case .literal(let next)? = resolved.parts.dropFirst().first else {
+        return Template([.literal(value)] + resolved.parts.dropFirst())
+      }
+      return Template([.literal(value + next)] + resolved.parts.dropFirst(2))
+    }
+  }
+
+  /// The path of a file or folder, which begins with a folder that no request has a say in. It is the one that the constant
+  /// values of a variable have in common; nil: a request may choose any, or they have none in common.
+  func pathBelowFolder(_ text: Template, at level: Level) -> Template? {
+    let resolved = resolvingConstants(text, at: level)
+    guard case .variable(let first)? = resolved.parts.first else { return resolved }
+    guard case .slot(let slot) = first, let values = constants(for: text, at: level)?.values(slot),
+      var folder = values.first
+    else { return nil }
+    for value in values { folder = Array(zip(folder, value).prefix { $0 == $1 }.map(\.0)) }
+    folder = folder.lastIndex(of: UInt8(ascii: "/")).map { Array(folder[...$0]) } ?? []
+    guard folder.contains(where: { $0 != UInt8(ascii: "/") }) else { return nil }
+    let whole = Template([resolved.parts[0]]).compiled
+    let rest = FeatureVariable(variables.slotNames[slot] ?? "") { [folder] exchange, output in
+      let value = whole.bytes(exchange)
+      // No path has a NUL: without one of the values, there is no file.
+      output.append(value.starts(with: folder) ? Array(value.dropFirst(folder.count)) : [0])
+    }
+    return Template([.literal(folder), .variable(.feature(rest))] + resolved.parts.dropFirst())
+  }
+
+  private func constants(for text: Template, at level: Level) -> ConstantTexts? {
+    guard let server = level.server, text.uses(where: { if case .slot = $0 { true } else { false } }) else {
+      return nil
+    }
+    return ConstantTexts(server, level.scope, self)
   }
 }

@@ -57,18 +57,17 @@ package struct AuthBasic: LocationFeature {
     guard file.text(0).contains("$") else {
       return builder.material(file).map { AuthBasic(realm: realm, source: .file($0), isForContent: isForContent) }
     }
-    let path = builder.resolvingConstants(builder.template(file, 0), at: level)
+    guard let path = builder.pathBelowFolder(builder.template(file, 0), at: level) else {
+      builder.error(
+        file.location, "\"auth_basic_user_file\" begins with a variable: a client could name any file",
+        hint: "begin with a folder: auth_basic_user_file users/\(file.text(0));")
+      return nil
+    }
     if let constant = path.constant, !constant.isEmpty {
       let word = Word(String(decoding: constant, as: UTF8.self), at: file.place(0))
       return builder.reference(file, word, isKey: false).map {
         AuthBasic(realm: realm, source: .file($0), isForContent: isForContent)
       }
-    }
-    if case .variable? = path.parts.first {
-      builder.error(
-        file.location, "\"auth_basic_user_file\" begins with a variable: a client could name any file",
-        hint: "begin with a folder: auth_basic_user_file users/\(file.text(0));")
-      return nil
     }
     return AuthBasic(realm: realm, source: .named(path, folder: builder.folder), isForContent: isForContent)
   }

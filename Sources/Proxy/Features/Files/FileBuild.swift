@@ -105,8 +105,8 @@ extension SettingsBuilder {
 
   private mutating func place(_ line: Directive, _ kind: FileRoot.Kind, for user: Level) -> FileRoot? {
     guard let word = line.arguments.first else { return nil }
-    let whole = resolvingConstants(template(word), at: user)
-    if case .variable? = whole.parts.first {
+    let written = template(word)
+    guard let whole = pathBelowFolder(written, at: user) else {
       error(
         word.location, "\"\(line.name)\" begins with a variable: a request could choose any folder",
         hint: "begin with a folder: \(line.name) /srv/$host;")

@@ -11,7 +11,8 @@ extension FileSettings: LocationFeature {
     .value(
       "root", levels.union(.locationIf), .words(1...1, "FOLDER"), "none (nginx: html)",
       "The folder of the files; the request's whole path follows. A relative name is relative to the main file's folder."
-        + " With variables it must begin with a fixed folder, which no request leaves.", example: "root /var/www/html;",
+        + " With variables it must begin with a fixed folder, which no request leaves. A variable with constant values of"
+        + " `set` or `map` begins with the folder that these have in common.", example: "root /var/www/html;",
       trust: .told),
     .value(
       "alias", .location, .words(1...1, "FOLDER/ | FILE"), "",

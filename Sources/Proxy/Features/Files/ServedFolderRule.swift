@@ -18,19 +18,13 @@ enum ServedFolderRule {
     var lines = scope.own("root") + scope.own("alias")
     if case .server = level, lines.isEmpty { lines = scope.list("root") }
     for line in lines {
-      // Of a folder that variables name nothing is known.
-      guard let word = line.arguments.first, let text = try? TemplateCompiler(defined: builder.variables).compile(word),
-        case let parts = builder.resolvingConstants(text, at: level).parts, case .literal(let fixed)? = parts.first
+      guard let word = line.arguments.first, let text = try? TemplateCompiler(defined: builder.variables).compile(word)
       else { continue }
-      let isWhole = parts.count == 1
       let isRoot = line.name == "root"
       let base = builder.folder
       let matches = isRoot ? places(of: level, builder) : isServed(scope) ? [level.match] : []
-      let reason = matches.lazy.compactMap { match -> String? in
-        let folder = Self.folder(
-          String(decoding: fixed, as: UTF8.self) + (isRoot ? Self.place(of: match) : ""), isWhole: isWhole,
-          base)
-        return folder.flatMap { Self.reason($0, scope, base, isRoot ? match : nil) }
+      let reason = builder.possiblePaths(text, at: level).lazy.compactMap { path in
+        matches.lazy.compactMap { Self.reason(path, isRoot, $0, scope, base) }.first
       }.first
       guard let reason else { continue }
       builder.warning(
@@ -88,6 +82,18 @@ enum ServedFolderRule {
     if !isWhole { while !path.isEmpty, !path.hasSuffix("/") { path.removeLast() } }
     while path.hasSuffix("/") { path.removeLast() }
     return path.isEmpty ? nil : path
+  }
+
+  /// `match`: of the paths that get files of the folder.
+  private static func reason(
+    _ path: Template, _ isRoot: Bool, _ match: LocationMatch, _ scope: Scope, _ configuration: String
+  ) -> String? {
+    // Of a folder that variables name nothing is known.
+    guard case .literal(let fixed)? = path.parts.first else { return nil }
+    let folder = folder(
+      String(decoding: fixed, as: UTF8.self) + (isRoot ? place(of: match) : ""), isWhole: path.parts.count == 1,
+      configuration)
+    return folder.flatMap { reason($0, scope, configuration, isRoot ? match : nil) }
   }
 
   /// `match`: of the paths whose files are in the folder; nil: these are not below the folder.

@@ -35,6 +35,20 @@ import Testing
     try await daemon.logged("/more\" has 1048577 bytes")
   }
 
+  @Test func `a root that a map names is one of the folders in the map`() async throws {
+    let scene = try Scene.ofTest()
+    for name in ["a", "b"] {
+      _ = try scene.makeFolder("www/\(name)/m")
+      try scene.write("www/\(name)/m/f", text: "of \(name)")
+    }
+    try scene.write("www/f", text: "of neither")
+    let map = "map $arg_s $folder { default \(scene.path("www"))/a; b \(scene.path("www"))/b; }"
+    let (port, _) = try await start(scene, "location /m/ { root $folder; }", http: map)
+    #expect(try await get(scene, port, "/m/f").text == "of a")
+    #expect(try await get(scene, port, "/m/f?s=b").text == "of b")
+    #expect(try await get(scene, port, "/m/f?s=..").text == "of a")
+  }
+
   @Test func `a FIFO and a device are no files`() async throws {
     let scene = try Scene.ofTest()
     _ = try scene.makeFolder("www")

@@ -24,10 +24,15 @@ import Testing
       return #expect(Bool(false), "a request names it")
     }
     #expect(path.beginsWithSlash && path.parts.count == 2)
+    // Of several, the folder that they have in common is fixed.
+    guard case .named(let several, _)? = source("set $u users/a; if ($arg_x) { set $u users/b; }", "$u") else {
+      return #expect(Bool(false), "one of two")
+    }
+    #expect(several.parts.first == .literal(Array("users/".utf8)) && several.parts.count == 2)
   }
 
   @Test(arguments: [
-    "", "set $u $host;", "set $u /a; if ($arg_x) { set $u /b; }", "if ($arg_x) { set $u /a; }",
+    "", "set $u $host;", "set $u /a; if ($arg_x) { set $u /b; }", "if ($arg_x) { set $u /srv/a; }",
   ])
   func `one that a request may choose is refused`(server: String) {
     let lines = server.isEmpty ? "location /y { set $u /a; }" : server

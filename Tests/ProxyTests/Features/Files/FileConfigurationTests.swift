@@ -1,7 +1,6 @@
 import Configuration
 import ConfigurationSupport
 import Foundation
-import Observability
 import Proxy
 import TestSupport
 import Testing
@@ -72,22 +71,45 @@ import Testing
     #expect(folder("set $r /srv/app;", "root $r;") == "/srv/app")
     #expect(folder("set $r /srv; set $s $r/app;", "root $s/$host;") == "/srv/app/…")
     #expect(folder("", "set $r data; root ${r}s;") == "/etc/datas")
-    #expect(folder("root $r;", "set $r /srv;") == "/srv")
     #expect(folder("set $r /srv/;", "alias $r;") == "/srv/")
     #expect(folder("set $r /srv; if ($arg_a) { set $r /srv; }", "root $r;") == "/srv")
     for (server, location) in [
       // Another text, or none, is possible.
       ("set $r /srv; if ($arg_a) { set $r /data; }", "root $r;"), ("if ($arg_a) { set $r /srv; }", "root $r;"),
       ("set $r /srv; location /y { set $r /data; }", "root $r;"), ("set $r $host;", "root $r;"),
-      ("location /y { set $r /srv; }", "root $r;"), ("set $s $r; set $r /srv;", "root $s;"),
+      ("location /y { set $r /srv; }", "root $r;"), ("root $r;", "set $r /srv;"),
+      ("", "set $r /srv; root $r; location /x/y { }"), ("set $s $r; set $r /srv;", "root $s;"),
       ("set $r /srv; location ~ ^/(?<r>.*)$ { }", "root $r;"), ("set $r $r;", "root $r;"),
     ] {
       #expect(error("\(server) location /x/ { \(location) }").contains("begins with a variable"), "\(server)")
     }
+    // Of several, the folder that they have in common is fixed.
+    let map = "map $host $m { default /srv/www/a; b.test /srv/www/b; }"
+    func several(_ server: String, _ location: String = "", http: String = map) -> LoadedText {
+      LoadedText("http { \(http) server { listen 80; \(server) location /x/ { \(location) } } }")
+    }
+    for (server, rest) in [
+      ("root $m;", 1), ("root $m/$arg_a;", 3), ("set $r /srv/www/a; if ($arg_a) { set $r /srv/www/b; } root $r;", 1),
+    ] {
+      let loaded = several(server), root = loaded.settings?.http.servers.first?.root[FileSettings.self]?.root
+      #expect(root.map { String(decoding: $0.folder, as: UTF8.self) } == "/srv/www/", "\(loaded.problems)")
+      #expect(root?.rest.parts.count == rest)
+    }
+    for http in [
+      "map $host $m { default /srv; b.test /data; }", "map $host $m { b.test /srv/a; }",
+      "map $host $m { default /srv/a; b.test /srv/$arg_x; }", "map $host $m { default /srv/a; ~^(.*)$ /srv/$1; }",
+      "geo $m { default /srv/a; 10.0.0.0/8 /srv/b; }",
+    ] { #expect(several("root $m;", http: http).errors.first?.contains("begins with a variable") == true, "\(http)") }
     // The folder is judged as if it were written.
+    let one = several("root $m;", http: "map $host $m { default /srv/a; b.test /var/lib; }")
+    #expect(one.errors.first?.contains("begins with a variable") == true)
+    let library = several(
+      "location / { root $m; }", "return 204;", http: "map $host $m { default /var/www; b.test /var/lib; }")
+    #expect(library.problems.count == 1, "\(library.problems)")
+    #expect(library.problems.first?.contains("\"root $m\" serves a folder of the system") == true)
     #expect(error("set $r /; root $r;").contains("would serve every file"))
-    let warned = server("set $r /etc; location / { root $r; }").diagnostics.map(\.message)
-    #expect(warned == ["\"root $r\" serves a folder of the system"])
+    let warned = server("set $r /etc; location / { root $r; }").problems
+    #expect(warned.count == 1 && warned[0].contains("\"root $r\" serves a folder of the system"), "\(warned)")
   }
 
   @Test(arguments: ["x.conf", "config/x.conf", "./config/x.conf"])
