@@ -2,7 +2,7 @@ import Bytes
 import Language
 import Observability
 
-/// The texts that variables can have in a server block by what its lines say: those of `set`, and the values of each `map`.
+/// The texts that variables can have in a server block by what its lines say: those of `set`, and the values of tables.
 ///
 /// Why: a variable for a folder that several lines name is as fixed as the folder itself, whatever a request is.
 private struct ConstantTexts {
@@ -88,8 +88,8 @@ private struct ConstantTexts {
       guard setNames[slot] != nil, lines.contains(where: { $0.place.isBefore(place) }) else { return nil }
       return constants(lines.map { resolved($0.value, at: $0.place, depth: depth + 1) })
     }
-    guard case .map(let map)? = computed[slot]?.source, map.values.count <= Self.mostValues else { return nil }
-    return constants(map.values)
+    guard let values = computed[slot]?.settings.possibleValues, values.count <= Self.mostValues else { return nil }
+    return constants(values)
   }
 
   private func constants(_ texts: [Template]) -> Set<[UInt8]>? {
