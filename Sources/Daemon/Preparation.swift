@@ -125,7 +125,7 @@ package struct Preparation: Sendable {
   /// as the user that serves.
   func removeDrafts() {
     let http = settings.http
-    let states = http.groups.compactMap(\.stateFile) + http.keyvalZones.compactMap(\.stateFile)
+    let states = http.stateFiles
     let denials = DenialState.folder.map { DenialState(folder: $0).path }
     for path in Set(states + material.fetched.map(\.path)).union(denials.map { [$0] } ?? []) {
       NewFile.removeDrafts(of: path)

@@ -33,8 +33,6 @@ package final class SharedState: Sendable {
   package let unkeptCertificates = UnkeptCertificates()
   /// Keys of session tickets that stores have.
   package let ticketRings = TicketKeyRings()
-  /// How the stores stand that machines share.
-  let stores = StoreRecords()
   /// What generations leave in the allocator.
   package let memory = GenerationMemory()
   /// By what `sallyport health` marks its handshakes.
@@ -45,7 +43,6 @@ package final class SharedState: Sendable {
   package let ongoing = OngoingFaults()
   /// State files of the API that are to be written again.
   package let unwritten: UnwrittenStates
-  package let keyvals = KeyvalZones()
   /// Certificates that the API denies.
   let denials = ClientDenials()
   let groupLists = GroupLists()

@@ -110,7 +110,6 @@ public final class Worker {
     let fresh = LiveGeneration(generation, shared, loop: loop, budget: budget, trace: trace)
     fresh.meter(counters)
     live = fresh
-    fresh.stores.open()
     for part in fresh.parts.all { part.open() }
     if logTicker == nil { logTicker = LogTicker(worker: self) }
     for part in parts.all { part.serve(fresh) }

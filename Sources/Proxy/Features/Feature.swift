@@ -30,6 +30,8 @@ protocol Feature: SendableMetatype {
   static func serversUp(_ generation: Generation) -> [UpstreamSeries: Bool]
   /// What connections of its own, not those of locations, are made with.
   static func upstreamTLS(_ http: HTTPSettings) -> [UpstreamTLSSettings]
+  /// The files in which the process keeps what the API changes.
+  static func stateFiles(_ http: HTTPSettings) -> [String]
   /// Loads the files of `fileUses`, or reads once what requests read, before a generation is made. Blocks. Faults go to the
   /// loader; what was loaded goes to the feature's part of the generation.
   static func load(_ http: HTTPSettings, _ loader: inout MaterialLoader, _ parts: inout GenerationParts)
@@ -55,6 +57,7 @@ extension Feature {
   static func problems(_ shared: SharedState, _ generation: Generation, at now: Int64) -> [StatusProblem] { [] }
   static func serversUp(_ generation: Generation) -> [UpstreamSeries: Bool] { [:] }
   static func upstreamTLS(_ http: HTTPSettings) -> [UpstreamTLSSettings] { [] }
+  static func stateFiles(_ http: HTTPSettings) -> [String] { [] }
   static func load(_ http: HTTPSettings, _ loader: inout MaterialLoader, _ parts: inout GenerationParts) {}
   static func begin(_ scope: Scope, _ main: inout MainSettings, _ builder: inout SettingsBuilder) {}
   static var sharedParts: [any SharedPart.Type] { [] }

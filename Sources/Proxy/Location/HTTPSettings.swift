@@ -175,12 +175,6 @@ public final class HTTPSettings: Sendable {
   public let acmeCertificates: [ACMECertificateSettings]
   /// What features have read of the blocks.
   let parts: BlockParts
-  /// Each `shared_store`.
-  package let sharedStores: [SharedStoreSettings]
-  /// Where wrong passwords count; nil: in this process alone.
-  package let guessStore: StoreUse?
-  /// Each `keyval_zone`.
-  package let keyvalZones: [KeyvalZoneSettings]
   /// Whether requests can change servers (`api write=on`).
   package let hasWritableAPI: Bool
 
@@ -190,14 +184,11 @@ public final class HTTPSettings: Sendable {
     computed: [Int: ComputedVariable] = [:], setNames: [Int: String] = [:], slotNames: [Int: String] = [:],
     resolvers: [ResolverSettings] = [], clientLimits: ClientLimitSettings = ClientLimitSettings(),
     expiryNotice: ExpiryNotice = .standard, acmeCertificates: [ACMECertificateSettings] = [],
-    parts: BlockParts = BlockParts(), sharedStores: [SharedStoreSettings] = [],
-    guessStore: StoreUse? = nil, keyvalZones: [KeyvalZoneSettings] = [],
+    parts: BlockParts = BlockParts(),
+
     hasWritableAPI: Bool = false
   ) {
     self.parts = parts
-    self.sharedStores = sharedStores
-    self.guessStore = guessStore
-    self.keyvalZones = keyvalZones
     self.hasWritableAPI = hasWritableAPI
     self.acmeCertificates = acmeCertificates
     self.expiryNotice = expiryNotice

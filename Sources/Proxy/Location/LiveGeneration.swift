@@ -12,7 +12,6 @@ struct LiveMakers {
   /// By the identity of the group: what the choice of its servers asks of requests.
   let balances: [ObjectIdentifier: LiveBalance]
   let resolvers: LiveResolvers
-  let stores: LiveStores
   /// Groups with `resolve`, by index.
   let followed: [Int: FollowedGroup]
   let loop: EventLoop
@@ -45,9 +44,6 @@ final class LiveGeneration {
   let dynamicGroups: DynamicGroups
   let streamGroups: DynamicGroups
   private let resolvers: LiveResolvers
-  let stores: LiveStores
-  /// Each `keyval_zone`, kept also where no variable looks into it.
-  let keyvals: [(settings: KeyvalZoneSettings, zone: KeyvalZone)]
   /// Groups with `resolve`, by index in `groups`, which has their first lists.
   let followed: [Int: FollowedGroup]
   let parts: LiveParts
@@ -98,17 +94,9 @@ final class LiveGeneration {
     }
     let resolvers = LiveResolvers(generation, loop: loop)
     self.resolvers = resolvers
-    // An explanation asks nothing outside the process.
-    let stores =
-      trace != nil
-      ? LiveStores()
-      : LiveStores(generation, shared, loop: loop) { [followed, groups] index in
-        followed[index]?.newest() ?? (groups.indices.contains(index) ? groups[index] : nil)
-      }
-    self.stores = stores
     let makers = LiveMakers(
       generation: generation, shared: shared, groups: groups, balances: balances,
-      resolvers: resolvers, stores: stores, followed: followed, loop: loop,
+      resolvers: resolvers, followed: followed, loop: loop,
       identityNames: IdentityNames(generation.http, generation.groups), trace: trace)
     let servers = generation.http.servers.enumerated().map { index, settings in
       var makers = makers
@@ -132,7 +120,6 @@ final class LiveGeneration {
     let computed = generation.http.computed
     let last = computed.keys.max() ?? -1
     self.variables = (0..<(last + 1)).map { computed[$0].map { $0.settings.live(isVolatile: $0.isVolatile, makers) } }
-    keyvals = generation.http.keyvalZones.map { ($0, shared.keyvals.zone($0)) }
     self.loop = loop
     self.shared = shared
     // The names of one block's groups mean nothing in the other.
@@ -178,8 +165,7 @@ final class LiveGeneration {
 
   /// Closes idle connections. No new exchange begins in this generation.
   func close() {
-    for part in parts.all { part.close() }
-    stores.close()
+    for part in parts.all.reversed() { part.close() }
     for group in groups { group.close() }
     for group in followed.values { group.current.close() }
     resolvers.close()

@@ -45,13 +45,8 @@ package struct SettingsBuilder {
   var acmeIssuers: [String: ACMEIssuerSettings] = [:]
   /// Each once, in the order of the servers.
   var acmeCertificates: [ACMECertificateSettings] = []
-  /// `shared_store`, by name.
-  var stores: [String: SharedStoreSettings] = [:]
-  var guessStore: StoreUse?
   /// Files of `state` in an `upstream` that are none. Their groups begin without servers.
   package var damagedStates: Set<String> = []
-  /// `keyval_zone`, by name.
-  var keyvalZones: [String: KeyvalZoneSettings] = [:]
   /// A location has `api write=on`.
   var hasWritableAPI = false
   /// By the lines of servers, those without an error.
@@ -108,9 +103,7 @@ package struct SettingsBuilder {
       slots: variables.endSlot, computed: computed, setNames: setNames, slotNames: slotNames,
       resolvers: Array(Set(resolvers.values.compactMap { $0 })), clientLimits: clientLimits(http),
       expiryNotice: expiryNotice(http), acmeCertificates: acmeCertificates,
-      parts: parts, sharedStores: stores.values.sorted { $0.name < $1.name },
-      guessStore: guessStore, keyvalZones: keyvalZones.values.sorted { $0.name < $1.name },
-      hasWritableAPI: hasWritableAPI)
+      parts: parts, hasWritableAPI: hasWritableAPI)
   }
 
   // MARK: Shared by all parts

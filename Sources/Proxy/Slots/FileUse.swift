@@ -124,6 +124,9 @@ extension HTTPSettings {
     }
     return uses
   }
+
+  /// The files in which the process keeps what the API changes.
+  package var stateFiles: [String] { Features.all.flatMap { $0.stateFiles(self) } }
 }
 
 extension LocationSettings {

@@ -274,7 +274,7 @@ private final class APIHandler: ContentHandler {
         kind: body.value == nil ? .remove : isNew ? .add : .set, key: body.key, value: body.value ?? [],
         life: body.expire ?? settings.timeout)
     }
-    guard let store = exchange.session.live.stores[use.store], store.fault == nil else { throw .store }
+    guard let store = exchange.session.live[LiveStores.self]?[use.store], store.fault == nil else { throw .store }
     store.ask(
       .keyvalChange, keys: [SharedKeyval.key(of: settings)], change.words,
       then: StoreWait.answer(exchange, change.outcome) { [self, change] exchange, answer in

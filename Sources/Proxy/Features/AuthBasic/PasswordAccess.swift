@@ -11,8 +11,11 @@ final class PasswordAccess: PhaseStep {
   private let users: LiveAccounts
   /// The limit on wrong passwords; nil for no limit.
   private let guessLimit: FailureWindow.Limit?
+  /// The store that counts wrong passwords for all machines; nil: this process alone counts.
+  private let guesses: StoreGuesses?
 
-  init(_ settings: AuthBasic, limits: [MaterialReference: FailureWindow.Limit]) {
+  init(_ settings: AuthBasic, limits: [MaterialReference: FailureWindow.Limit], _ guesses: StoreGuesses?) {
+    self.guesses = guesses
     realm = settings.realm.compiled
     users = LiveAccounts(settings.source)
     guessLimit = LiveAccounts.guessLimit(of: settings, limits)
@@ -25,7 +28,7 @@ final class PasswordAccess: PhaseStep {
     }
     guard let users = users.file(for: exchange) else { return .denied(ErrorResponse(403)) }
     let keys = [FailureWindow.Key.address(PendingWork.party(exchange.clientAddress)), .user(user)]
-    let waits = StoreGuesses.begin(exchange, keys, guessLimit) { [self] exchange, decision in
+    let waits = guesses?.begin(exchange, keys, guessLimit) { [self] exchange, decision in
       switch decision {
       case .admitted(let attempt): check(user, password, users, exchange, attempt)
       case .tooMany(let wait): exchange.resume(outcome(of: .tooMany(wait: wait), for: user, exchange))
@@ -34,7 +37,7 @@ final class PasswordAccess: PhaseStep {
         exchange.resume(.fail(ErrorResponse(503)))
       }
     }
-    if !waits { check(user, password, users, exchange, nil) }
+    if waits != true { check(user, password, users, exchange, nil) }
     return .wait
   }
 

@@ -48,6 +48,8 @@ enum UpstreamGroups: Feature {
 }
 
 extension UpstreamGroups {
+  static func stateFiles(_ http: HTTPSettings) -> [String] { http.groups.compactMap(\.stateFile) }
+
   static func fileUses(_ http: HTTPSettings) -> [FileUse] {
     http.groups.compactMap(\.stateFile).map { .path(.change, NewFile.folder(of: $0)) }
   }

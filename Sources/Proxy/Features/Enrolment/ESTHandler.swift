@@ -11,8 +11,11 @@ final class ESTContent: LiveContent {
   fileprivate let settings: EnrolmentSettings
   fileprivate let work: BlockingWork
   fileprivate let realm: CompiledTemplate
+  /// The store that counts wrong passwords for all machines; nil: this process alone counts.
+  fileprivate let guesses: StoreGuesses?
 
-  init(_ settings: EnrolmentSettings, realm: CompiledTemplate) {
+  init(_ settings: EnrolmentSettings, realm: CompiledTemplate, _ guesses: StoreGuesses?) {
+    self.guesses = guesses
     self.settings = settings
     work = settings.hasDatabase ? .registers : .enrolments
     self.realm = realm
@@ -110,7 +113,7 @@ private final class ESTHandler: ContentHandler {
   private func run(_ body: SecretBytes, _ exchange: Exchange) {
     guard let operation else { return exchange.fail(ErrorResponse(500)) }
     guard case .enroll(let credentials) = operation else { return run(operation, body, exchange, nil) }
-    let waits = StoreGuesses.begin(exchange, credentials.guessKeys(of: exchange), content.settings.failureLimit) {
+    let waits = content.guesses?.begin(exchange, credentials.guessKeys(of: exchange), content.settings.failureLimit) {
       [self] exchange, decision in
       switch decision {
       case .admitted(let attempt): run(operation, body, exchange, attempt)
@@ -121,7 +124,7 @@ private final class ESTHandler: ContentHandler {
         exchange.fail(ErrorResponse(503))
       }
     }
-    if !waits { run(operation, body, exchange, nil) }
+    if waits != true { run(operation, body, exchange, nil) }
   }
 
   private func run(

@@ -51,10 +51,11 @@ extension EnrolmentSettings: ContentFeature {
 
   func compile(_ parts: inout LocationParts, _ makers: LiveMakers) {
     // Without `auth_basic` there are no users, and such a configuration doesn't load.
+    let guesses = makers[LiveStores.self].guesses
     parts.content = parts.settings[AuthBasic.self].map { access in
       switch form {
-      case .json: EnrolmentContent(self, realm: access.realm.compiled)
-      case .est: ESTContent(self, realm: access.realm.compiled)
+      case .json: EnrolmentContent(self, realm: access.realm.compiled, guesses)
+      case .est: ESTContent(self, realm: access.realm.compiled, guesses)
       }
     }
   }

@@ -10,8 +10,11 @@ final class EnrolmentContent: LiveContent {
   fileprivate let settings: EnrolmentSettings
   fileprivate let work: BlockingWork
   fileprivate let realm: CompiledTemplate
+  /// The store that counts wrong passwords for all machines; nil: this process alone counts.
+  fileprivate let guesses: StoreGuesses?
 
-  init(_ settings: EnrolmentSettings, realm: CompiledTemplate) {
+  init(_ settings: EnrolmentSettings, realm: CompiledTemplate, _ guesses: StoreGuesses?) {
+    self.guesses = guesses
     self.settings = settings
     work = settings.hasDatabase ? .registers : .enrolments
     self.realm = realm
@@ -55,7 +58,7 @@ private final class EnrolmentHandler: ContentHandler {
       return exchange.fail(ErrorResponse(kept.isInFile ? 413 : 401))
     }
     let request = SecretBytes(copying: kept.memory.readable)
-    let waits = StoreGuesses.begin(exchange, credentials.guessKeys(of: exchange), content.settings.failureLimit) {
+    let waits = content.guesses?.begin(exchange, credentials.guessKeys(of: exchange), content.settings.failureLimit) {
       [self] exchange, decision in
       switch decision {
       case .admitted(let attempt): issue(credentials, request, exchange, attempt)
@@ -66,7 +69,7 @@ private final class EnrolmentHandler: ContentHandler {
         exchange.fail(ErrorResponse(503))
       }
     }
-    if !waits { issue(credentials, request, exchange, nil) }
+    if waits != true { issue(credentials, request, exchange, nil) }
   }
 
   private func issue(

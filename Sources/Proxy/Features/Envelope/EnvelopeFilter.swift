@@ -116,7 +116,7 @@ final class EnvelopeFilter {
 
   private func store(_ exchange: Exchange) -> (StoreClient, StoreUse)? {
     guard let use = settings.replayStore, envelope.replaySpan != nil else { return nil }
-    return exchange.session.live.stores[use].map { ($0, use) }
+    return exchange.session.live[LiveStores.self]?[use].map { ($0, use) }
   }
 
   private func remember(

@@ -66,13 +66,21 @@ enum Keyval: Feature {
     }
   ]
 
+  /// What the lines of `http` say.
+  struct Block: BlockPart {
+    /// By name.
+    var zones: [String: KeyvalZoneSettings] = [:]
+  }
+
+  static let liveParts: [LivePart.Type] = [LiveKeyvals.self]
+
   static func begin(_ http: Scope, _ builder: inout SettingsBuilder) {
     for line in http.own(zoneName) {
       guard let zone = zone(line, &builder) else { continue }
-      if builder.keyvalZones[zone.name] != nil {
+      if builder[Block.self].zones[zone.name] != nil {
         builder.error(line.place(0), "duplicate keyval_zone \"\(zone.name)\"", hint: "use another name")
       }
-      builder.keyvalZones[zone.name] = zone
+      builder[Block.self].zones[zone.name] = zone
     }
     for line in http.own(name) {
       guard line.arguments.count == 3 else { continue }
@@ -81,7 +89,7 @@ enum Keyval: Feature {
         builder.error(line.place(2), "invalid parameter \"\(line.text(2))\" in \"\(name)\"", hint: "zone=NAME")
         continue
       }
-      guard let zone = builder.keyvalZones[value] else {
+      guard let zone = builder[Block.self].zones[value] else {
         builder.error(
           line.place(2), "\"keyval\" names the zone \"\(value)\", which no \"keyval_zone\" declares",
           hint: "keyval_zone zone=\(value.isEmpty ? "NAME" : value):1m;")
@@ -141,6 +149,37 @@ enum Keyval: Feature {
   }
 }
 
+extension HTTPSettings {
+  /// Each `keyval_zone`, in the order of their names.
+  var keyvalZones: [KeyvalZoneSettings] { self[Keyval.Block.self].zones.values.sorted { $0.name < $1.name } }
+}
+
+extension LiveGeneration {
+  /// Each `keyval_zone`, in the order of their names.
+  var keyvals: [(settings: KeyvalZoneSettings, zone: KeyvalZone)] { self[LiveKeyvals.self]?.zones ?? [] }
+}
+
+/// The zones of a generation in one worker, kept also where no variable looks into them.
+final class LiveKeyvals: LivePart {
+  let zones: [(settings: KeyvalZoneSettings, zone: KeyvalZone)]
+  /// Those with a store, in the first worker.
+  private let followers: [SharedKeyval]
+
+  required init(_ makers: LiveMakers) {
+    let registry = makers.shared[KeyvalZones.self]
+    zones = makers.generation.http.keyvalZones.map { ($0, registry.zone($0)) }
+    let stores = makers[LiveStores.self]
+    followers = (makers.loop.index == 0 ? zones : []).compactMap { settings, zone in
+      stores[settings.store].map {
+        SharedKeyval($0, settings, zone, loop: makers.loop, pool: makers.shared.pool, tell: LiveStores.log(makers))
+      }
+    }
+    super.init(makers)
+  }
+
+  override func close() { for follower in followers { follower.close() } }
+}
+
 /// What one `keyval` says.
 struct KeyvalSettings: ComputedSettings {
   let key: Template
@@ -154,7 +193,7 @@ struct KeyvalSettings: ComputedSettings {
   }
 
   func live(isVolatile: Bool, _ makers: LiveMakers) -> LiveVariable {
-    LiveKeyval(self, makers.shared.keyvals, isVolatile: isVolatile)
+    LiveKeyval(self, makers.shared[KeyvalZones.self], isVolatile: isVolatile)
   }
 }
 
@@ -181,8 +220,10 @@ extension Keyval {
 }
 
 extension Keyval {
+  static func stateFiles(_ http: HTTPSettings) -> [String] { http.keyvalZones.compactMap(\.stateFile) }
+
   static func load(_ http: HTTPSettings, _ loader: inout MaterialLoader, _ parts: inout GenerationParts) {
-    let prepared = loader.shared.keyvals.prepared(http.keyvalZones, now: MonotonicClock.milliseconds)
+    let prepared = loader.shared[KeyvalZones.self].prepared(http.keyvalZones, now: MonotonicClock.milliseconds)
     parts[KeptKeyvals.self] = prepared.kept
     loader.damagedStates += prepared.damaged
     for diagnostic in prepared.diagnostics { loader.report(diagnostic) }

@@ -1,5 +1,5 @@
 import Bytes
-package import Observability
+import Observability
 import Synchronization
 import Transport
 
@@ -363,8 +363,10 @@ extension AddressRange {
 }
 
 /// The zones in use, by what they are: a reload keeps their pairs.
-package final class KeyvalZones: Sendable {
+final class KeyvalZones: SharedPart {
   private let zones = ZoneRegistry<KeyvalZoneSettings.Identity, KeyvalZone>()
+
+  init(_ shared: SharedState) {}
 
   func zone(_ settings: KeyvalZoneSettings) -> KeyvalZone {
     zones.zone(settings.identity) { _ in KeyvalZone(size: settings.size, matching: settings.matching) }
@@ -373,7 +375,7 @@ package final class KeyvalZones: Sendable {
   /// Returns the zones that have a `state`, new ones with the pairs of that file, and what is wrong with the files.
   /// `damaged`: those that have no pairs; their zones begin empty. Whoever keeps the zones keeps the pairs. Opens
   /// files, so never call it on an event loop.
-  package func prepared(
+  func prepared(
     _ all: [KeyvalZoneSettings], now: UInt64
   ) -> (kept: KeptKeyvals, damaged: [String], diagnostics: [Diagnostic]) {
     var (kept, damaged, found): ([KeyvalZone], [String], [Diagnostic]) = ([], [], [])
@@ -422,8 +424,8 @@ package final class KeyvalZones: Sendable {
 }
 
 /// Zones that a generation keeps from its preparation on.
-package struct KeptKeyvals: GenerationPart {
+struct KeptKeyvals: GenerationPart {
   private let zones: [KeyvalZone]
   fileprivate init(zones: [KeyvalZone]) { self.zones = zones }
-  package init() { zones = [] }
+  init() { zones = [] }
 }

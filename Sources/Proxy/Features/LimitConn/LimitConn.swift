@@ -96,7 +96,7 @@ struct LimitConn: LocationFeature {
   // MARK: Effect
 
   func compile(_ parts: inout LocationParts, _ makers: LiveMakers) {
-    parts.steps.preaccess.append(ConnectionLimit(self, makers.shared[ConnectionZones.self], makers.stores))
+    parts.steps.preaccess.append(ConnectionLimit(self, makers.shared[ConnectionZones.self], makers[LiveStores.self]))
   }
 
   static func compare(_ old: Self?, _ new: Self?, _ names: ComparedNames, _ found: inout TrustChanges) {

@@ -126,7 +126,7 @@ struct LimitReq: LocationFeature {
   // MARK: Effect
 
   func compile(_ parts: inout LocationParts, _ makers: LiveMakers) {
-    parts.steps.preaccess.append(RequestLimit(self, makers.shared[RequestZones.self], makers.stores))
+    parts.steps.preaccess.append(RequestLimit(self, makers.shared[RequestZones.self], makers[LiveStores.self]))
   }
 
   static func compare(_ old: Self?, _ new: Self?, _ names: ComparedNames, _ found: inout TrustChanges) {

@@ -24,7 +24,8 @@ enum GuessStore: Feature {
     guard let line = http.own(name).first else { return }
     var words = line.arguments
     if let first = words.first { words[0] = Word("store=\(first.text)", at: first.location) }
-    builder.guessStore = builder.storeUse(words, of: name, standard: .local, allowing: [.closed, .local])
+    builder[SharedStores.self].guesses = builder.storeUse(
+      words, of: name, standard: .local, allowing: [.closed, .local])
   }
 }
 
@@ -51,12 +52,12 @@ enum SharedStore: Feature {
   static func begin(_ http: Scope, _ builder: inout SettingsBuilder) {
     for line in http.own(name) {
       guard let store = read(line, http, &builder) else { continue }
-      if let first = builder.stores[store.name] {
+      if let first = builder[SharedStores.self].stores[store.name] {
         builder.error(
           line.place(0), "duplicate shared_store \"\(store.name)\"", hint: "the other is at \(first.location)")
         continue
       }
-      builder.stores[store.name] = store
+      builder[SharedStores.self].stores[store.name] = store
     }
   }
 
@@ -206,15 +207,11 @@ extension SettingsBuilder {
 }
 
 extension SharedStore {
+  static let liveParts: [LivePart.Type] = [LiveStores.self, StoredTickets.self]
+
   static func fileUses(_ http: HTTPSettings) -> [FileUse] {
     http.sharedStores.flatMap { FileUse.material([$0.passwordFile]) + ($0.tls?.fileUses ?? []) }
   }
-}
-
-/// `password_file=` of each store.
-package struct StorePasswords: GenerationPart {
-  var words: [MaterialReference: SecretBytes] = [:]
-  package init() {}
 }
 
 extension SharedStore {

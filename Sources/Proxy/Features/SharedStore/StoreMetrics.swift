@@ -5,7 +5,7 @@ extension SharedStore {
   private static func stores(
     _ shared: SharedState, _ generation: Generation
   ) -> [(store: String, address: String, counts: StoreRecord.Counts)] {
-    let records = Dictionary(shared.stores.all) { first, _ in first }
+    let records = Dictionary(shared[StoreRecords.self].all) { first, _ in first }
     return generation.http.sharedStores.compactMap { store in
       records[store.name].map { (store.name, store.address, $0) }
     }

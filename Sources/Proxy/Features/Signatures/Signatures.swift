@@ -97,7 +97,7 @@ package struct Signatures: LocationFeature {
     parts.steps.precontent.append(
       SignatureCheck(
         signatures.verifiers[verification], makers.shared.nonces, span: signatures.nonceSpan,
-        store: verification.nonceStore.flatMap { use in makers.stores[use].map { ($0, use.failing) } }))
+        store: verification.nonceStore.flatMap { use in makers[LiveStores.self][use].map { ($0, use.failing) } }))
   }
 
   static func guardingLine(_ scope: Scope) -> GuardingLine? {

@@ -64,9 +64,7 @@ package final class UnwrittenStates: Sendable {
 
   /// Forgets the files that the configuration has no more.
   package func follow(_ http: HTTPSettings, denials: String?) {
-    keep(
-      only: Set(
-        http.groups.compactMap(\.stateFile) + http.keyvalZones.compactMap(\.stateFile) + [denials].compactMap { $0 }))
+    keep(only: Set(http.stateFiles + [denials].compactMap { $0 }))
   }
 
   func keep(only paths: Set<String>) {

@@ -91,7 +91,7 @@ extension SettingsBuilder {
         line.location, "\"ssl_session_ticket_key \(line.text(0))\" beside another line of it",
         hint: "the store has all the keys: leave the others out")
     }
-    guard let store = stores[name] else {
+    guard let store = self[SharedStores.self].stores[name] else {
       return error(
         line.place(0), "\"ssl_session_ticket_key\" names the store \"\(name)\", which no \"shared_store\" declares",
         hint: "shared_store \(name) rediss://HOST:PORT; in http")

@@ -1,3 +1,4 @@
+import Bytes
 package import Crypto
 package import Observability
 package import TLS
@@ -25,4 +26,22 @@ package struct SharedStoreSettings: Sendable, Hashable {
   /// Whether nobody between this machine and the server can read what is said: TLS, a unix socket, or this machine.
   package let isPrivate: Bool
   @NotCompared package var location: SourceLocation
+}
+
+/// The stores of a configuration, and where wrong passwords count.
+struct SharedStores: BlockPart {
+  /// By name.
+  var stores: [String: SharedStoreSettings] = [:]
+  /// `enrolment_failures_store`; nil: wrong passwords count in this process alone.
+  var guesses: StoreUse?
+}
+
+extension HTTPSettings {
+  /// Each `shared_store`, in the order of their names.
+  package var sharedStores: [SharedStoreSettings] { self[SharedStores.self].stores.values.sorted { $0.name < $1.name } }
+}
+
+/// `password_file=` of each store.
+struct StorePasswords: GenerationPart {
+  var words: [MaterialReference: SecretBytes] = [:]
 }

@@ -12,7 +12,11 @@ struct SharedAttempt {
 }
 
 /// Wrong passwords of all machines (`enrolment_failures_store`).
-enum StoreGuesses {
+struct StoreGuesses {
+  let store: StoreClient
+  /// What counts while the store can't be asked.
+  let failing: StoreUse.Failing
+
   enum Decision {
     /// The attempt may be made. nil: the store has not counted it, and this process decides alone.
     case admitted(SharedAttempt?)
@@ -23,11 +27,11 @@ enum StoreGuesses {
 
   /// Counts an attempt, and tells `next` what the store says, unless the exchange has ended meanwhile. Returns false,
   /// without a call, if no store counts. The caller returns at once otherwise.
-  static func begin(
+  func begin(
     _ exchange: Exchange, _ keys: [FailureWindow.Key], _ limit: FailureWindow.Limit?,
     _ next: @escaping (Exchange, Decision) -> Void
   ) -> Bool {
-    guard let limit, let (store, failing) = exchange.session.live.stores.guesses else { return false }
+    guard let limit else { return false }
     if store.fault != nil, failing == .local { return false }
     let names = keys.map { key in
       switch key {

@@ -52,8 +52,10 @@ final class StoreRecord: Sendable {
 }
 
 /// The records of all stores by name.
-final class StoreRecords: Sendable {
+final class StoreRecords: SharedPart {
   private let records = Mutex<[String: StoreRecord]>([:])
+
+  init(_ shared: SharedState) {}
 
   func record(of store: String) -> StoreRecord {
     records.withLock { records in
@@ -80,7 +82,7 @@ extension SharedState {
   /// How the stores of a configuration stand, in words for `health`.
   package func storeStates(of http: HTTPSettings) -> [(isGood: Bool, text: String)] {
     http.sharedStores.map { store in
-      let problem = stores.record(of: store.name).counts.problem
+      let problem = self[StoreRecords.self].record(of: store.name).counts.problem
       return (problem == nil, "\(store.name) (\(store.address)) \(problem ?? "is reached")")
     }
   }

@@ -65,7 +65,7 @@ extension SettingsBuilder {
       return nil
     }
     let name = store.text.splitAtEquals.value ?? ""
-    guard stores[name] != nil else {
+    guard self[SharedStores.self].stores[name] != nil else {
       error(
         store.location, "\"\(directive)\" names the store \"\(name)\", which no \"shared_store\" declares",
         hint: "shared_store \(name.isEmpty ? "NAME" : name) redis://HOST:PORT;")
