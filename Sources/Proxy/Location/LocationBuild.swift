@@ -48,9 +48,12 @@ indirect enum Level {
 extension SettingsBuilder {
   mutating func location(_ level: Level, at place: SourceLocation) -> LocationSettings {
     let scope = level.scope
+    let before = diagnostics.count
     let features = Features.read(level, &self)
+    // What a line with an error is meant to do, the location would do.
+    let isWhole = !diagnostics[before...].contains { $0.severity == .error }
     Features.judge(level, &self)
-    if case .location = level, !features.contains(where: { $0 is FileSettings }),
+    if case .location = level, isWhole, !features.contains(where: { $0 is FileSettings }),
       let diagnostic = LocationRule.doesNothing(scope, at: place)
     {
       diagnostics.append(diagnostic)

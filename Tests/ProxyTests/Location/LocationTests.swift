@@ -63,6 +63,11 @@ private func locations(_ lines: String) -> [LocationSettings] {
       "location / { }",
       "2:1 warning: this location responds to every request with 404 | it has no proxy_pass, no return and no root"
     ),
+    // Nobody knows what the folder was meant to hold.
+    (
+      "location / { root $arg_x; }",
+      "2:19 \"root\" begins with a variable: a request could choose any folder | begin with a folder: root /srv/$host;"
+    ),
     (
       "location / { metrics; proxy_pass http://127.0.0.1; }",
       "2:14 \"metrics\" beside \"proxy_pass\": a location can have only one content handler | use a separate location; proxy_pass is at /etc/x.conf:2:23"
