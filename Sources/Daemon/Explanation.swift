@@ -176,8 +176,7 @@ package struct Explanation {
       number: 1, http: settings.http, serverContexts: material.servers.map { $0?.context },
       upstreamContexts: material.upstreams.mapValues(\.context), groups: resolution.groups, errorLog: log,
       errorLogs: [:], accessLogs: [:],
-      guessLimits: GuessLimits.resolved(settings.http), realIPHosts: proxies.found,
-      realFolders: RealFolders.of(settings.http), parts: material.parts)
+      realIPHosts: proxies.found, parts: material.parts)
     return (generation, material)
   }
 }

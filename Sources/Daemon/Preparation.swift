@@ -115,9 +115,8 @@ package struct Preparation: Sendable {
       upstreamContexts: material.upstreams.mapValues(\.context), groups: resolution.groups, errorLog: logs.errorLog,
       errorLogs: logs.errorLogs, accessLogs: logs.accessLogs,
       health: HealthRecords(settings.http, resolution.groups, after: former?.generation.health),
-      guessLimits: GuessLimits.resolved(settings.http),
       realIPHosts: proxies.found,
-      nameServers: nameServers.found, realFolders: RealFolders.of(settings.http),
+      nameServers: nameServers.found,
       parts: material.parts)
   }
 

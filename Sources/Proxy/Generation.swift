@@ -1,6 +1,5 @@
 import Bytes
-package import Crypto
-package import Enrolment
+import Crypto
 public import Observability
 public import TLS
 package import Transport
@@ -26,14 +25,10 @@ public final class Generation: Sendable {
   public let errorLog: ErrorLog
   public let errorLogs: [[ErrorLogSettings]: ErrorLog]
   public let accessLogs: [AccessLogDestination: AccessLog]
-  /// Wrong passwords that a file of `auth_basic` takes; any number without an entry.
-  package let guessLimits: [MaterialReference: FailureWindow.Limit]
   /// The addresses of the names of `set_real_ip_from`.
   package let realIPHosts: [String: [SocketAddress]]
   /// The servers of each `resolver` line, names resolved.
   package let nameServers: [ResolverSettings: [SocketAddress]]
-  /// The folders of `root` and `alias` without symbolic links, by the name that the configuration gives.
-  package let realFolders: [[UInt8]: [UInt8]]
   let parts: GenerationParts
 
   package init(
@@ -41,14 +36,11 @@ public final class Generation: Sendable {
     upstreamContexts: [UpstreamTLSSettings: UpstreamTLSContext], groups: [ResolvedGroup], errorLog: ErrorLog,
     errorLogs: [[ErrorLogSettings]: ErrorLog], accessLogs: [AccessLogDestination: AccessLog],
     health: HealthRecords = HealthRecords(),
-    guessLimits: [MaterialReference: FailureWindow.Limit] = [:],
     realIPHosts: [String: [SocketAddress]] = [:],
-    nameServers: [ResolverSettings: [SocketAddress]] = [:], realFolders: [[UInt8]: [UInt8]] = [:],
-
+    nameServers: [ResolverSettings: [SocketAddress]] = [:],
     parts: GenerationParts = GenerationParts()
   ) {
     self.parts = parts
-    self.realFolders = realFolders
     self.nameServers = nameServers
     self.number = number
     self.http = http
@@ -59,7 +51,6 @@ public final class Generation: Sendable {
     self.errorLog = errorLog
     self.errorLogs = errorLogs
     self.accessLogs = accessLogs
-    self.guessLimits = guessLimits
     self.realIPHosts = realIPHosts
   }
 }

@@ -1,3 +1,4 @@
+import Enrolment
 import Bytes
 import Configuration
 import Crypto
@@ -48,10 +49,13 @@ final class Rig {
     var parts = GenerationParts()
     parts[EnvelopeMaterial.self].envelopes = try Self.envelopes(loaded, replays)
     parts[UpstreamUsers.self].files = try Self.userFiles(loaded, users)
+    parts[RealFolders.self].find(loaded)
+    let guarded = loaded.everyLocation.compactMap { $0.settings[EnrolmentSettings.self] }
+    parts[GuessLimits.self].set(guarded.map { ($0.users, $0.failureLimit) }, loaded)
     let generation = Generation(
       number: 1, http: loaded, serverContexts: loaded.servers.map { _ in nil }, upstreamContexts: [:], groups: groups,
       errorLog: ErrorLog([]), errorLogs: errorLogs, accessLogs: opened.accessLogs,
-      guessLimits: GuessLimits.resolved(loaded), realFolders: RealFolders.of(loaded), parts: parts)
+      parts: parts)
     loop = try EventLoop(index: 0)
     worker = Worker(loop: loop, connections: 16, metrics: Metrics(), shared: SharedState())
     worker.serve(generation, sockets: []) { error in Issue.record("\(error)") }

@@ -77,7 +77,7 @@ package struct AuthBasic: LocationFeature {
   func compile(_ parts: inout LocationParts, _ makers: LiveMakers) {
     if isForContent { return }
     parts.steps.access.append(
-      PasswordAccess(self, limits: makers.generation.guessLimits, makers[LiveStores.self].guesses))
+      PasswordAccess(self, limits: makers.generation[GuessLimits.self].limits, makers[LiveStores.self].guesses))
   }
 
   static func guardingLine(_ scope: Scope) -> GuardingLine? {

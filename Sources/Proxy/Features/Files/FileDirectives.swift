@@ -82,7 +82,7 @@ extension FileSettings: LocationFeature {
   static func judge(_ level: Level, _ builder: inout SettingsBuilder) { ServedFolderRule.judge(level, &builder) }
 
   func compile(_ parts: inout LocationParts, _ makers: LiveMakers) {
-    parts.files = LiveFiles(self, real: makers.generation.realFolders[root.folder])
+    parts.files = LiveFiles(self, real: makers.generation[RealFolders.self].folders[root.folder])
     if let tryFiles { parts.steps.precontent.append(TryFilesStep(tryFiles)) }
   }
 

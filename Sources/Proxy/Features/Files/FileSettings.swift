@@ -120,3 +120,9 @@ extension FileSettings {
     [.path(.read, String(decoding: root.folder, as: UTF8.self))]
   }
 }
+
+extension FileSettings {
+  static func load(_ http: HTTPSettings, _ loader: inout MaterialLoader, _ parts: inout GenerationParts) {
+    parts[RealFolders.self].find(http)
+  }
+}

@@ -97,7 +97,7 @@ import Transport
       let location = generation.http.servers[0].root.locations.first {
         if case .prefix(let prefix) = $0.match { prefix == Array(path.utf8) } else { false }
       }
-      return try #require(location)[AuthBasic.self]?.users.flatMap { generation.guessLimits[$0] }
+      return try #require(location)[AuthBasic.self]?.users.flatMap { generation[GuessLimits.self].limits[$0] }
     }
     // The stricter of the two limits.
     let guarded = FailureWindow.Limit(count: 7, time: 90)

@@ -38,7 +38,7 @@ import Testing
   }
 
   @Test func `the fixed part of a path is its folder`() {
-    func expect(_ line: String, _ folder: String, _ rest: Int, at place: SourceLocation = #_sourceLocation) {
+    func expect(_ line: String, _ folder: String, _ rest: Int, at place: Testing.SourceLocation = #_sourceLocation) {
       let root = root(line)
       #expect(root?.folder == Array(folder.utf8) && root?.rest.parts.count == rest, "\(line)", sourceLocation: place)
     }

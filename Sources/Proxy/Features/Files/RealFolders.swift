@@ -1,19 +1,19 @@
 import Glibc
-package import Proxy
 
 /// The folders of `root` and `alias` without symbolic links, for `$realpath_root`.
 ///
 /// nginx looks at the links at each request. An event loop doesn't wait for a disk, so sallyport looks when it loads the
 /// configuration.
-package enum RealFolders {
-  /// By the name in the settings. A folder that isn't there is missing. Blocks, so never call it on an event loop.
-  package static func of(_ http: HTTPSettings) -> [[UInt8]: [UInt8]] {
-    var found: [[UInt8]: [UInt8]] = [:]
-    for (_, location) in http.everyLocation {
-      guard let folder = location[FileSettings.self]?.root.folder, found[folder] == nil else { continue }
-      found[folder] = real(folder)
+struct RealFolders: GenerationPart {
+  /// By the name in the settings. A folder that isn't there is missing.
+  private(set) var folders: [[UInt8]: [UInt8]] = [:]
+
+  /// Blocks, so never call it on an event loop.
+  mutating func find(_ http: HTTPSettings) {
+    http.visitLocations { location in
+      guard let folder = location[FileSettings.self]?.root.folder, folders[folder] == nil else { return }
+      folders[folder] = Self.real(folder)
     }
-    return found
   }
 
   private static func real(_ folder: [UInt8]) -> [UInt8]? {
