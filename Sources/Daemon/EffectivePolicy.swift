@@ -231,7 +231,7 @@ struct EffectivePolicy {
   /// `isPlain`: its variables never lead to an https upstream.
   private mutating func describe(_ pass: UpstreamPass, _ level: Int, isPlain: Bool = false) {
     let version = pass.version == .http2 ? ", HTTP/2" : ""
-    switch pass.target {
+    switch pass.target.upstream {
     case .group(let index, let scheme):
       let group = http.groups[index]
       let servers = group.servers.map { server in
@@ -243,20 +243,20 @@ struct EffectivePolicy {
       add(level, "upstream", "\(pass.prefix(scheme))\(template.text(http.slotNames))\(version)")
     case .url(let template):
       add(level, "upstream", "\(template.text(http.slotNames))\(version)")
-      if pass.tls == nil, !isPlain { add(level, "", "502 for an https value: there are no trust settings") }
+      if pass.trust.tls == nil, !isPlain { add(level, "", "502 for an https value: there are no trust settings") }
     }
     if let tcp = pass.tcp { describe(connection: tcp, pass, level) }
-    if let check = pass.healthCheck { add(level, "health", check.inWords) }
+    if let check = pass[HealthCheckSettings.self] { add(level, "health", check.inWords) }
     if let names = ClientIdentity.fields(of: pass.clientIdentity) { add(level, "client fields", names) }
-    if let envelope = pass.envelope {
+    if let envelope = pass[EnvelopeSettings.self] {
       add(
         level, "envelope",
         material.parts[EnvelopeMaterial.self].envelopes[envelope] == nil ? Self.notLoaded : envelope.inWords)
     }
-    describe(pass.authentication)
-    guard let tls = pass.tls, !isPlain else { return }
-    describe(tls, name: pass.tlsName.text(http.slotNames), level)
-    if let identity = pass.identity {
+    describe(pass[UpstreamAuthSettings.self])
+    guard let tls = pass.trust.tls, !isPlain else { return }
+    describe(tls, name: pass.trust.name.text(http.slotNames), level)
+    if let identity = pass.trust.identity {
       let what = pass.tcp == nil ? "request" : "connection"
       add(
         level, "presents",
@@ -269,7 +269,7 @@ struct EffectivePolicy {
     if let asked = tcp.opening?.asked {
       add(level, "connection", "TLS, asked for in the words of \(asked) (proxy_starttls)")
     } else {
-      add(level, "connection", pass.tls == nil ? "without TLS (proxy_ssl off)" : "TLS (proxy_ssl on)")
+      add(level, "connection", pass.trust.tls == nil ? "without TLS (proxy_ssl off)" : "TLS (proxy_ssl on)")
     }
     if let header = pass.origin.header {
       add(level, "tells", "the upstream who the client is, by a PROXY header (\(header.inWords))")

@@ -56,10 +56,10 @@ package struct ProbePlan {
     var known: [Key: Int] = [:]
     var policies: [Judge: Result<ProbePolicy, ProbePolicy.Refused>] = [:]
     for (index, location) in http.everyLocation {
-      guard let pass = location[UpstreamPass.self], let tls = pass.tls else { continue }
+      guard let pass = location[UpstreamPass.self], let tls = pass.trust.tls else { continue }
       let authority = pass.authority(in: http), speech = pass.probeSpeech
       let place = Self.place(of: location, pass, in: http.servers[index])
-      if let template = pass.target.template {
+      if let template = pass.target.upstream.template {
         unprobed.append(
           Unprobed(
             target: "\(pass.scheme.map { _ in "\(speech.scheme)://" } ?? "")\(template.text(http.slotNames))",
@@ -67,12 +67,12 @@ package struct ProbePlan {
             place: place))
         continue
       }
-      guard let constant = pass.tlsName.constant else {
+      guard let constant = pass.trust.name.constant else {
         unprobed.append(
           Unprobed(
             target: "\(speech.scheme)://\(authority)",
             reason:
-              "its name is \(pass.tlsName.text(http.slotNames)), which only a request has: give --server and --name",
+              "its name is \(pass.trust.name.text(http.slotNames)), which only a request has: give --server and --name",
             place: place))
         continue
       }
@@ -107,7 +107,7 @@ package struct ProbePlan {
     of location: LocationSettings, _ pass: UpstreamPass, in server: ServerSettings
   ) -> String {
     let name = server.primaryName.isEmpty ? "" : "\(server.primaryName) "
-    let identity = pass.identity == nil ? "" : " (presents none here: a request chooses the certificate)"
+    let identity = pass.trust.identity == nil ? "" : " (presents none here: a request chooses the certificate)"
     let level = pass.tcp == nil ? "location \(location.match.asWritten)" : "stream"
     return "\(name)\(level), \(pass.location)\(identity)"
   }

@@ -110,12 +110,12 @@ package struct ProbePolicy {
       ])
     }
     let passes = http.everyLocation.filter { $0.server == index }.compactMap { entry -> UpstreamPass? in
-      if let pass = entry.settings[UpstreamPass.self], pass.tls != nil { pass } else { nil }
+      if let pass = entry.settings[UpstreamPass.self], pass.trust.tls != nil { pass } else { nil }
     }
     let pass =
       passes.first { $0.authority(in: http) == authority }
       ?? passes.first { pass in Self.servers(of: pass, in: http).contains { $0.spelling == authority } } ?? passes.first
-    guard let pass, let tls = pass.tls else {
+    guard let pass, let tls = pass.trust.tls else {
       throw Refused(diagnostics: [
         Diagnostic(.error, at: nil, "server \"\(name)\" in \(path) passes nothing on over TLS")
       ])
@@ -124,7 +124,7 @@ package struct ProbePolicy {
   }
 
   static func servers(of pass: UpstreamPass, in http: HTTPSettings) -> [Server] {
-    guard case .group(let index, _) = pass.target, http.groups.indices.contains(index) else { return [] }
+    guard case .group(let index, _) = pass.target.upstream, http.groups.indices.contains(index) else { return [] }
     return http.groups[index].servers.filter { !$0.isDown }.map {
       Server(spelling: $0.address.description, address: $0.address)
     }
@@ -143,7 +143,7 @@ package struct ProbePolicy {
     self.speech = pass?.probeSpeech ?? speech
     origin = pass?.origin.ofOwnConnections ?? ConnectionOrigin()
     target = if let pass, let http { pass.authority(in: http) } else { nil }
-    name = pass?.tlsName.constant.map { UpstreamPass.nameForTLS($0) }
+    name = pass?.trust.name.constant.map { UpstreamPass.nameForTLS($0) }
     if let pass, let http { servers = Self.servers(of: pass, in: http) } else { servers = [] }
   }
 }
@@ -151,9 +151,10 @@ package struct ProbePolicy {
 extension UpstreamPass {
   /// The group or server as the configuration names it: in HTTP, the value of Host.
   func authority(in http: HTTPSettings) -> String {
-    if tcp != nil, case .group(let index, _) = target, http.groups.indices.contains(index) {
+    if tcp != nil, case .group(let index, _) = target.upstream, http.groups.indices.contains(index) {
       return http.groups[index].name
     }
+    let (host, port) = (target.host, target.port)
     return port.isEmpty ? host : host.contains(":\(port)") ? host : "\(host):\(port)"
   }
 

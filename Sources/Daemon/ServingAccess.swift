@@ -173,7 +173,7 @@ enum ServingAccess {
 extension LocationSettings {
   /// Whether the location may write a request body to a file, because it is larger than what stays in memory.
   var keepsBodies: Bool {
-    guard let pass = self[UpstreamPass.self], pass.requestBuffering else { return false }
+    guard let pass = self[UpstreamPass.self], pass.buffers.collectsRequests else { return false }
     if bodyFiles?.isForEachBody ?? false { return true }
     guard let memory = limits.bodyBufferSize else { return true }
     return limits.maxBodySize == 0 || limits.maxBodySize > UInt64(clamping: memory)

@@ -24,7 +24,7 @@ struct UpstreamDoors {
       let listeners = http.listeners.filter { $0.servers.contains(index) }
       for location in server.root.withNested {
         guard let pass = location[UpstreamPass.self] else { continue }
-        if case .group(let group, _) = pass.target { used.insert(group) }
+        if case .group(let group, _) = pass.target.upstream { used.insert(group) }
         for listener in listeners where Self.isOpen(listener, server, location) {
           doors.append(Door(label: Self.label(listener, server), reach: reaches.reach(of: pass)))
         }

@@ -4,10 +4,10 @@ import UpstreamAuth
 
 extension LocationSettings {
   var upstreamAuth: UpstreamAuthSettings? {
-    self[UpstreamPass.self]?.authentication
+    self[UpstreamPass.self]?[UpstreamAuthSettings.self]
   }
 
   var upstreamTLS: UpstreamTLSSettings? {
-    self[UpstreamPass.self]?.tls
+    self[UpstreamPass.self]?.trust.tls
   }
 }

@@ -166,21 +166,25 @@ package struct DirectiveEntry: Sendable, Hashable {
   package var inheritance = Inheritance.none
   /// nginx's default as the manual writes it; empty when there is no default.
   package var initial = ""
-  /// What the directive does, as the manual writes it. A row of gRPC has the text of the row that it was made from, with
+  /// What the directive does, as the manual writes it. A renamed row has the text of the row that it was made from, with
   /// the names changed when somebody asks for it: only the manual and the page do.
-  package var help: String { isOfGRPC ? GRPCWords.renamed(text) : text }
+  package var help: String { prefixes?.renamed(text) ?? text }
   package var status = DirectiveStatus.supported
-  /// A line that sallyport accepts, for the manual; empty for a directive without effect. In a row of gRPC as in `help`.
-  package var example: String { isOfGRPC ? GRPCWords.renamed(line) : line }
+  /// A line that sallyport accepts, for the manual; empty for a directive without effect. Renamed as `help` is.
+  package var example: String { prefixes?.renamed(line) ?? line }
   package var trust = TrustEffect.untold
   /// The option of `sallyport proxy` that says the same; nil: none does.
   package private(set) var option: String?
   private var text = ""
   private var line = ""
-  /// A row of `proxy_…` under gRPC's prefix.
-  private var isOfGRPC = false
-  /// The default under gRPC's prefix; empty: the same. nil: gRPC has no such directive.
-  private var initialInGRPC: String? = ""
+  /// Of a renamed row: what names began with, and what they begin with. nil for other rows.
+  private var prefixes: Prefixes?
+
+  private struct Prefixes: Hashable {
+    let former: String
+    let own: String
+    func renamed(_ text: String) -> String { text.replacing(former, with: own) }
+  }
 
   package init(
     name: String, contexts: DirectiveContexts, form: ArgumentForm, isRepeatable: Bool = false,
@@ -199,14 +203,11 @@ package struct DirectiveEntry: Sendable, Hashable {
     line = example
   }
 
-  /// The row under gRPC's prefix; nil: gRPC has no such directive.
-  package var inGRPC: DirectiveEntry? {
-    guard let initialInGRPC else { return nil }
+  /// The same row for a directive whose name begins with `own` in place of `former`. Its words say the new names.
+  package func renamed(_ former: String, _ own: String) -> DirectiveEntry {
     var entry = self
-    entry.name = "grpc_" + name.dropFirst("proxy_".count)
-    entry.contexts.subtract(.everyStream)
-    if !initialInGRPC.isEmpty { entry.initial = initialInGRPC }
-    entry.isOfGRPC = true
+    entry.name = own + name.dropFirst(former.count)
+    entry.prefixes = Prefixes(former: former, own: own)
     entry.option = nil
     return entry
   }
@@ -222,20 +223,6 @@ package struct DirectiveEntry: Sendable, Hashable {
   package func alsoIn(_ more: DirectiveContexts) -> DirectiveEntry {
     var entry = self
     entry.contexts.formUnion(more)
-    return entry
-  }
-
-  /// The row of a directive that gRPC doesn't have.
-  package var withoutGRPC: DirectiveEntry {
-    var entry = self
-    entry.initialInGRPC = nil
-    return entry
-  }
-
-  /// The row, with another default where it stands under gRPC's prefix.
-  package func inGRPC(initial: String) -> DirectiveEntry {
-    var entry = self
-    entry.initialInGRPC = initial
     return entry
   }
 
@@ -301,9 +288,4 @@ package struct DirectiveEntry: Sendable, Hashable {
         name: String($0), contexts: [], form: .words(0...Int.max, ""), isRepeatable: true, status: status)
     }
   }
-}
-
-/// Words about `proxy_…` as gRPC's directives have them.
-package enum GRPCWords {
-  package static func renamed(_ text: String) -> String { text.replacing("proxy_", with: "grpc_") }
 }

@@ -6,29 +6,23 @@ package final class Scope {
   /// The directives of this level, in the order of the file.
   package let directives: [Directive]
   package let outer: Scope?
-  /// Whether this is the view of `inProxyNames`.
-  package let isGRPC: Bool
 
   package init(_ directives: [Directive], outer: Scope?) {
     self.directives = directives
     self.outer = outer
-    isGRPC = false
     byName = Dictionary(grouping: directives, by: \.name)
   }
 
-  private init(inProxyNames other: Scope) {
+  private init(_ other: Scope, renamed name: (String) -> String?) {
     directives = other.directives
-    outer = other.outer?.inProxyNames
-    isGRPC = true
+    outer = other.outer?.renamed(name)
     byName = other.byName.reduce(into: [:]) { names, entry in
-      if entry.key.hasPrefix("proxy_") { return }
-      names[entry.key.hasPrefix("grpc_") ? "proxy_" + entry.key.dropFirst(5) : entry.key] = entry.value
+      if let name = name(entry.key) { names[name] = entry.value }
     }
   }
 
-  /// The level for a `grpc_pass`: each directive `grpc_…` under the name `proxy_…`, and none of the proxy module. What
-  /// is built for `proxy_pass` is so built for `grpc_pass`.
-  package var inProxyNames: Scope { Scope(inProxyNames: self) }
+  /// The level and those around it, where each directive is found by the name that `name` gives it; nil: it is not found.
+  package func renamed(_ name: (String) -> String?) -> Scope { Scope(self, renamed: name) }
 
   /// Returns the directives of this name in this level itself.
   package func own(_ name: String) -> [Directive] { byName[name] ?? [] }

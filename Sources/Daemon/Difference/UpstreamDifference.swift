@@ -32,18 +32,18 @@ struct UpstreamDifference {
     compareDestinations(&found)
     compareSchemes(&found)
     compareOpenings(&found)
-    if let one = old.tls, let other = new.tls { compareTrust(one, other, &found) }
+    if let one = old.trust.tls, let other = new.trust.tls { compareTrust(one, other, &found) }
     compareOrigins(&found)
     comparePresented(&found)
     compareCredentials(&found)
     compareFields(&found)
-    MessageEnvelopes.compare(old.envelope, new.envelope, &found)
+    MessageEnvelopes.compare(old[EnvelopeSettings.self], new[EnvelopeSettings.self], &found)
   }
 
   // MARK: Where requests go
 
   private static func addresses(_ pass: UpstreamPass, _ http: HTTPSettings) -> Set<String> {
-    switch pass.target {
+    switch pass.target.upstream {
     case .group(let index, _):
       Set(http.groups.indices.contains(index) ? http.groups[index].servers.map(\.address.description) : [])
     case .template(let template, _), .url(let template): [template.text(http.slotNames)]
@@ -57,7 +57,8 @@ struct UpstreamDifference {
       "\(traffic) no longer go to \($0)"
     }
     let paths = (
-      old.uri.map { String(decoding: $0, as: UTF8.self) }, new.uri.map { String(decoding: $0, as: UTF8.self) }
+      old.target.uri.map { String(decoding: $0, as: UTF8.self) },
+      new.target.uri.map { String(decoding: $0, as: UTF8.self) }
     )
     if paths.0 != paths.1 {
       found.other("requests go to the path \(paths.1 ?? "of the client") (was \(paths.0 ?? "that of the client"))")
@@ -67,7 +68,7 @@ struct UpstreamDifference {
   /// Over TLS or not. Where a value says its scheme, a request can go out in plaintext, and one to an https value goes out
   /// if there are trust settings.
   private func compareSchemes(_ found: inout TrustChanges) {
-    let anybody = new.tls.map { Self.isVerified($0) ? "" : ", to anybody" } ?? ""
+    let anybody = new.trust.tls.map { Self.isVerified($0) ? "" : ", to anybody" } ?? ""
     switch (old.scheme, new.scheme) {
     case (.https?, .http?): found.opens("\(traffic) go to the upstream in plaintext")
     case (.https?, nil): found.opens("requests go to the upstream in plaintext if the variables of proxy_pass say so")
@@ -76,9 +77,9 @@ struct UpstreamDifference {
     case (nil, .https?): found.closes("all requests go to the upstream over TLS\(anybody)")
     case (.http?, nil):
       found.other("requests go to the upstream over TLS if the variables of proxy_pass say so\(anybody)")
-    case (nil, nil) where old.tls == nil && new.tls != nil:
+    case (nil, nil) where old.trust.tls == nil && new.trust.tls != nil:
       found.opens("requests go to https upstreams if the variables of proxy_pass say so\(anybody)")
-    case (nil, nil) where old.tls != nil && new.tls == nil:
+    case (nil, nil) where old.trust.tls != nil && new.trust.tls == nil:
       found.closes("no request goes to an https upstream: there are no trust settings")
     case (.http?, .http?), (.https?, .https?), (nil, nil): break
     }
@@ -107,9 +108,9 @@ struct UpstreamDifference {
         new.origin.header.map { "the upstream is told the client by a PROXY header (\($0.inWords))" }
           ?? "the upstream is no longer told the client by a PROXY header")
     }
-    Signatures.compare(signing: old.signing, new.signing, &found)
-    if old.body != new.body { found.other("the upstream gets another body (proxy_set_body)") }
-    let follows = (!old.ignoredHeaders.contains(.redirect), !new.ignoredHeaders.contains(.redirect))
+    Signatures.compare(signing: old[SignatureSettings.self], new[SignatureSettings.self], &found)
+    if old.request.body != new.request.body { found.other("the upstream gets another body (proxy_set_body)") }
+    let follows = (!old.response.ignoredFields.contains(.redirect), !new.response.ignoredFields.contains(.redirect))
     found.flag(
       follows.0, follows.1, opens: "the upstream may lead a request to any location (X-Accel-Redirect)",
       closes: "the upstream can't lead a request to another location (X-Accel-Redirect is ignored)")
@@ -132,7 +133,7 @@ struct UpstreamDifference {
       Self.ignoresName(one), Self.ignoresName(other),
       opens: "the name in the upstream's certificate is not checked",
       closes: "the name in the upstream's certificate is checked")
-    let names = (old.tlsName.text(before.http.slotNames), new.tlsName.text(after.http.slotNames))
+    let names = (old.trust.name.text(before.http.slotNames), new.trust.name.text(after.http.slotNames))
     if one.trust.checksName, other.trust.checksName, names.0 != names.1 {
       found.other("the upstream's certificate must have the name \(names.1) (was \(names.0))")
     }
@@ -202,7 +203,7 @@ struct UpstreamDifference {
     } removed: {
       "the upstream's certificate may no longer come from the CA \($0)"
     }
-    if let before = old.tls?.trust.anchors, let after = new.tls?.trust.anchors {
+    if let before = old.trust.tls?.trust.anchors, let after = new.trust.tls?.trust.anchors {
       found.flag(
         before.includesSystem, after.includesSystem,
         opens: "every CA of the system may issue the upstream's certificate",
@@ -237,9 +238,9 @@ struct UpstreamDifference {
 
   private func comparePresented(_ found: inout TrustChanges) {
     func shown(_ pass: UpstreamPass, _ configuration: ComparedConfiguration) -> String? {
-      if let identity = pass.identity { return "what \(identity.certificate.asWritten) names" }
-      if let reference = pass.tls?.workloadIdentity { return "\(reference), from the SPIFFE agent" }
-      return pass.tls.flatMap { configuration.material.upstreams[$0]?.material.identity?.certificate.named }
+      if let identity = pass.trust.identity { return "what \(identity.certificate.asWritten) names" }
+      if let reference = pass.trust.tls?.workloadIdentity { return "\(reference), from the SPIFFE agent" }
+      return pass.trust.tls.flatMap { configuration.material.upstreams[$0]?.material.identity?.certificate.named }
     }
     let (one, other) = (shown(old, before), shown(new, after))
     if one != other {
@@ -250,7 +251,7 @@ struct UpstreamDifference {
   }
 
   private func compareCredentials(_ found: inout TrustChanges) {
-    switch (old.authentication, new.authentication) {
+    switch (old[UpstreamAuthSettings.self], new[UpstreamAuthSettings.self]) {
     case (.some, nil): found.closes("a 401 of the upstream is no longer answered (proxy_auth)")
     case (nil, .some(let asked)): found.opens("a 401 of the upstream is answered with credentials of \(asked.users)")
     case (let one?, let other?):
@@ -267,7 +268,7 @@ struct UpstreamDifference {
     ClientIdentity.compare(old.clientIdentity, new.clientIdentity, &found)
     func fields(_ pass: UpstreamPass, _ names: [Int: String]) -> [String: String] {
       Dictionary(
-        pass.setFields.map { field in
+        pass.request.fields.map { field in
           let values = field.values.isEmpty ? field.candidates : field.values
           return (String(decoding: field.name, as: UTF8.self), values.map { $0.text(names) }.joined(separator: ", "))
         },
@@ -287,7 +288,7 @@ struct UpstreamDifference {
       }
     }
     found.flag(
-      old.passesRequestFields, new.passesRequestFields, opens: "the client's fields go to the upstream",
+      old.request.passesFields, new.request.passesFields, opens: "the client's fields go to the upstream",
       closes: "the client's fields no longer go to the upstream")
   }
 

@@ -29,9 +29,9 @@ final class RequestBody {
   private(set) var hasEnded = false
   /// Since when the client waits for the disk, in milliseconds of the loop's clock.
   private var pausedAt: UInt64?
-  /// The settings of the envelope that the body came in; nil for a body without an envelope.
-  let openedBy: EnvelopeSettings?
-  var isOpened: Bool { openedBy != nil }
+  /// What has opened the body; nil for a body that came in clear.
+  let opener: RequestHook?
+  var isOpened: Bool { opener != nil }
   /// When sallyport began to read the body, in milliseconds of the loop's clock. The time that the disk took is left out.
   var begunAt: UInt64 = 0
   /// Set while the body is collected before the content handler starts.
@@ -54,7 +54,7 @@ final class RequestBody {
     self.files = files
     self.pool = pool
     staysInMemory = false
-    openedBy = nil
+    opener = nil
     // As in nginx, an empty body has a file, too.
     if files?.isForEachBody ?? false { file = BodyFile(files) }
   }
@@ -66,17 +66,17 @@ final class RequestBody {
     staysInMemory = true
     files = nil
     pool = nil
-    openedBy = nil
+    opener = nil
   }
 
-  /// Makes the body that an envelope contained.
-  init(opened plain: consuming ByteBuffer, by envelope: EnvelopeSettings, gauge: BodyMemoryBudget) {
+  /// Makes the body that was in the client's.
+  init(opened plain: consuming ByteBuffer, by opener: RequestHook, gauge: BodyMemoryBudget) {
     allowance = 0
     self.gauge = gauge
     staysInMemory = true
     files = nil
     pool = nil
-    openedBy = envelope
+    self.opener = opener
     count = UInt64(plain.count)
     memory.swap(with: &plain)
     gauge.take(memory.count)

@@ -7,8 +7,8 @@ class LiveContent {
   var filters: [ResponseFilter] { [] }
   /// Returns a handler for one exchange; nil if the location has no content, so that the response is 404.
   func handler(for worker: Worker) -> ContentHandler? { nil }
-  /// Whether requests are signed on their way, so that the digest of a body is needed.
-  var signsRequests: Bool { false }
+  /// Whether the digest of a request's body is needed.
+  var digestsBodies: Bool { false }
   /// An empty body, for a step that collects that of the request before the content starts; nil: anything will do.
   func storage(for exchange: Exchange) -> RequestBody? { nil }
   /// Whether `count` more bytes may be collected in `storage`; false if the exchange has responded.

@@ -153,7 +153,9 @@ extension Exchange {
   /// Responds with nginx's standard page of a status, or without a body if the status has no page.
   func answerPage(status code: Int) {
     let failure = ErrorResponse(code)
-    if failure.status >= 400, let call = GRPCCall(self) { return call.answer(failure) }
+    if failure.status >= 400 {
+      for feature in Features.errorWordings where feature.answer(failure, self) { return }
+    }
     var page = ByteBuffer()
     if failure.status >= 300, failure.status != 304 {
       StandardPage.writePage(failure, tokens: location.settings.redirects.serverTokens, to: &page)

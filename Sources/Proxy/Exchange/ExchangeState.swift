@@ -89,7 +89,7 @@ struct ExchangeBody {
   /// Bytes received, without framing.
   var received: UInt64 = 0
 
-  /// The body, if it was opened from an envelope.
+  /// The body, if a feature has opened it.
   var opened: RequestBody? {
     if case .collected(let kept) = state, kept.isOpened { kept } else { nil }
   }

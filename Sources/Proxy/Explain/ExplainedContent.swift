@@ -63,12 +63,10 @@ private final class ExplainedHandler: ContentHandler {
   private func tell(_ pass: CompiledPass, _ exchange: Exchange) {
     let proxy = exchange.worker.takeProxyHandler(pass)
     self.proxy = proxy
-    if let asked = pass.authentication {
-      do throws(ErrorResponse) {
-        _ = try UpstreamAuthentication.user(for: exchange, asked)
-      } catch {
-        return exchange.fail(error)
-      }
+    do throws(ErrorResponse) {
+      for hook in pass.requestHooks { try hook.rehearse(exchange) }
+    } catch {
+      return exchange.fail(error)
     }
     if pass.group == nil {
       do throws(DynamicTarget.Refusal) { try proxy.settleTarget(exchange, pass) } catch {
@@ -86,8 +84,8 @@ private final class ExplainedHandler: ContentHandler {
     HTTP1Encoder.request(outgoing, .http11, to: &text)
     let lines = text.readable.text.split(separator: "\r\n", omittingEmptySubsequences: true)
     for (index, line) in lines.enumerated() { trace.add(index == 0 ? "sends" : "  field", String(line)) }
-    if let words = Self.words(dropped: pass.settings.droppedFields) { trace.add("note", words) }
-    if pass.authentication != nil { trace.add("note", "a 401 of the upstream is answered (proxy_auth)") }
+    if let words = Self.words(dropped: pass.settings.request.droppedFields) { trace.add("note", words) }
+    for hook in pass.requestHooks { if let note = hook.note { trace.add("note", note) } }
     trace.add("response", "that of the upstream; of a 200:")
     exchange.answer(status: 200, type: "", body: UnsafeRawBufferPointer(start: nil, count: 0))
   }
@@ -124,16 +122,16 @@ private final class ExplainedHandler: ContentHandler {
     if let dynamic = proxy.dynamic, pass.targetTemplate != nil {
       guard isOfStream else { return "\(scheme)\(dynamic.text), resolved for the request" }
       let names = exchange.session.live.generation.http.slotNames
-      let value = "\(pass.settings.target.template?.text(names) ?? "") is \(dynamic.text)"
+      let value = "\(pass.settings.target.upstream.template?.text(names) ?? "") is \(dynamic.text)"
       guard let group = exchange.session.live.streamGroups.group(named: dynamic.text) else {
         return "\(value), resolved for the connection"
       }
       return "\(value): \(Self.words(group.servers))"
     }
-    guard let group = pass.group ?? pass.followed?.current else { return "\(scheme)\(pass.settings.host)" }
+    guard let group = pass.group ?? pass.followed?.current else { return "\(scheme)\(pass.settings.target.host)" }
     let asksDNS = group.settings.servers.contains { $0.followed != nil }
     if isOfStream, !asksDNS, group.servers.count == 1 { return group.servers[0].address.description }
-    let place = "\(scheme)\(pass.settings.host): "
+    let place = "\(scheme)\(pass.settings.target.host): "
     if group.servers.isEmpty { return place + (asksDNS ? "its servers are those of DNS" : "it has no servers") }
     return place + Self.words(group.servers) + (asksDNS ? ", and those of DNS" : "")
   }

@@ -132,6 +132,12 @@ protocol ContentFeature: LocationFeature {
   func words(_ http: HTTPSettings) -> String
 }
 
+/// A feature whose clients read sallyport's own errors elsewhere than in a page.
+protocol ErrorWording: Feature {
+  /// Responds with the error. Returns false if the client reads pages.
+  static func answer(_ failure: ErrorResponse, _ exchange: Exchange) -> Bool
+}
+
 /// A line that keeps clients out, for the warning of a `return` that responds before it.
 struct GuardingLine {
   let line: Directive
@@ -178,7 +184,8 @@ package enum Features {
     Access.self, SatisfyAny.self, AuthBasic.self, AuthDelay.self, AuthRequest.self,
     PathReadingRules.self,
     Signatures.self, FileSettings.self, Mirror.self, LogSubrequest.self,
-    MessageEnvelopes.self, UpstreamPass.self, GRPC.self, StreamProxy.self, StreamReturn.self, StreamPass.self,
+    MessageEnvelopes.self, ProxyPass.self, UpstreamPass.self, GRPC.self, StreamProxy.self, StreamReturn.self,
+    StreamPass.self,
     UpstreamTLS.self, ProxyAuth.self,
     MetricsLocation.self, StatusLocation.self, APILocation.self, StubStatus.self, EnrolmentSettings.self,
     Gzip.self, LimitRate.self, AddTrailer.self,
@@ -201,6 +208,32 @@ package enum Features {
     for feature in all { feature.load(http, &loader, &parts) }
     return parts
   }
+
+  /// Those that name an upstream.
+  static func ofUpstream(_ kind: TrafficKind) -> [any UpstreamFeature.Type] {
+    kind == .http ? ofHTTPUpstream : ofStreamUpstream
+  }
+  private static let ofHTTPUpstream = upstreams(of: .http)
+  private static let ofStreamUpstream = upstreams(of: .stream)
+  private static func upstreams(of kind: TrafficKind) -> [any UpstreamFeature.Type] {
+    all.compactMap { $0 as? any UpstreamFeature.Type }.filter { $0.kinds.contains(kind) }
+  }
+
+  /// Those that say something of what goes to an upstream.
+  static func ofPass(_ kind: TrafficKind) -> [any PassFeature.Type] { kind == .http ? ofHTTPPass : ofStreamPass }
+  private static let ofHTTPPass = passes(of: .http)
+  private static let ofStreamPass = passes(of: .stream)
+  private static func passes(of kind: TrafficKind) -> [any PassFeature.Type] {
+    all.compactMap { $0 as? any PassFeature.Type }.filter { $0.kinds.contains(kind) }
+  }
+
+  static let errorWordings: [any ErrorWording.Type] = all.compactMap { $0 as? any ErrorWording.Type }
+
+  /// What fields of upstreams' responses tell features.
+  static let instructions: [UpstreamInstruction] = ofHTTPPass.compactMap { $0.instruction }
+
+  /// The line at a level by which a feature opens bodies; nil: they go as they come.
+  static func openingLine(_ scope: Scope) -> Directive? { ofHTTPPass.lazy.compactMap { $0.openingLine(scope) }.first }
 
   static let ofLocation: [any LocationFeature.Type] = all.compactMap { $0 as? any LocationFeature.Type }
 

@@ -14,15 +14,13 @@ enum AccelRedirect {
   static func follow(
     _ response: ResponseHead, _ exchange: Exchange, _ pass: CompiledPass, _ attempt: UpstreamAttempt
   ) -> Bool {
-    guard !pass.settings.ignoredHeaders.contains(.redirect), let field = response.first(.xAccelRedirect) else {
+    guard !pass.settings.response.ignoredFields.contains(.redirect), let field = response.first(.xAccelRedirect) else {
       return false
     }
     // The status of this response is the answer to `auth_request`, and no other response may take its place.
     if exchange.stream?.isSubrequest == true { return false }
     let text = Array(response.bytes.readable[field.value])
-    if response.present.contains(.xAccelLimitRate), !pass.settings.ignoredHeaders.contains(.limitRate) {
-      ResponseRate.take(response, exchange)
-    }
+    pass.obey(response, exchange)
     keepFields(of: response, exchange, pass)
     attempt.abandonForRedirect()
     if text.first == 0x40 {
@@ -40,7 +38,7 @@ enum AccelRedirect {
   private static func keepFields(of response: ResponseHead, _ exchange: Exchange, _ pass: CompiledPass) {
     let bytes = response.bytes.readable
     for field in response.fields where kept.contains(field.id) && !pass.hidden.contains(field, in: bytes) {
-      let rewritten = field.id == .setCookie ? pass.cookies?.rewrite(bytes[field.value], exchange) : nil
+      let rewritten = pass.rewritten(field, in: bytes, exchange)
       exchange.account.internalRequests.carry(
         .init(id: field.id, name: Array(bytes[field.name]), value: rewritten ?? Array(bytes[field.value])))
     }

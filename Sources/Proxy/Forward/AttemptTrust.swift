@@ -25,7 +25,7 @@ extension UpstreamHandler {
   /// Computes the target of a `proxy_pass` that each request finds anew.
   func settleTarget(_ exchange: Exchange, _ pass: CompiledPass) throws(DynamicTarget.Refusal) {
     let target = try DynamicTarget(for: exchange, pass)
-    if pass.settings.needsPort, let fault = target.portFault(in: exchange) {
+    if pass.settings.dialect.needsPort, let fault = target.portFault(in: exchange) {
       throw DynamicTarget.Refusal(sentence: fault, response: ErrorResponse(500))
     }
     dynamic = target
@@ -49,7 +49,7 @@ extension CompiledPass {
   /// `proxy_pass_request_body off`. nil: the client's.
   func ownBody(_ exchange: Exchange) -> OwnBody? {
     if let body { return .text(body.bytes(exchange)) }
-    return settings.passesRequestBody ? nil : OwnBody.none
+    return settings.request.passesBody ? nil : OwnBody.none
   }
 }
 

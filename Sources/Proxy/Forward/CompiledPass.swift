@@ -1,16 +1,12 @@
-import Negotiation
 import Bytes
-import Enrolment
-import Envelope
 import HTTP
-import Identity
+import Negotiation
 import Observability
-import Signature
 import TLS
 import Transport
 import Upstream
 
-/// `proxy_pass` in one worker.
+/// An `UpstreamPass` in one worker.
 final class CompiledPass: LiveContent {
   let settings: UpstreamPass
   /// nil when the target has variables, or the group has `resolve`.
@@ -18,7 +14,7 @@ final class CompiledPass: LiveContent {
   /// The group with `resolve` that the target names.
   let followed: FollowedGroup?
   /// Of all groups, because a target with variables can name any of them.
-  let balances: [ObjectIdentifier: LiveBalance]
+  let balances: [ObjectIdentifier: GroupBalance]
   let context: UpstreamTLSContext?
   let targetTemplate: CompiledTemplate?
   /// How names in the target are resolved; nil: by the system.
@@ -52,20 +48,21 @@ final class CompiledPass: LiveContent {
   private let setsOwnership: Bool
   /// Upstream fields that the client does not get.
   let hidden: NameSet
-  let redirects: [(from: LivePattern, to: CompiledTemplate)]
-  /// nil without `proxy_cookie_…`.
-  let cookies: CookieRewrite?
-  /// The fields that `redirects` and `cookies` may change.
+  /// What each request runs; empty for most passes.
+  let requestHooks: [RequestHook]
+  private let responseHooks: [ResponseHook]
+  /// The fields that `responseHooks` may change.
   let rewrittenFields: FieldNameSet
-  /// `message_envelope on`.
-  let envelope: MessageEnvelope?
-  let authentication: LiveUpstreamAuth?
-  /// `message_signature sign`
-  let signer: MessageSigner?
+  /// nil: bodies of responses are the upstream's own.
+  let ownBodies: OwnResponseBodies?
+  /// What fields of responses can tell features, and those fields.
+  private let instructions: [UpstreamInstruction]
+  let instructingFields: FieldNameSet
   let origin: LiveOrigin
   /// `proxy_set_body`
   let body: CompiledTemplate?
-  override var signsRequests: Bool { settings.signing != nil }
+  override var digestsBodies: Bool { needsDigests }
+  private let needsDigests: Bool
   override var filters: [ResponseFilter] { ownFilters }
   private let ownFilters: [ResponseFilter]
 
@@ -73,54 +70,46 @@ final class CompiledPass: LiveContent {
   init(_ settings: UpstreamPass, tokens: Bool, makers: LiveMakers) {
     self.settings = settings
     self.serverTokens = tokens
-    self.names = makers.resolvers.names(settings.nameResolution)
+    self.names = makers.resolvers.names(settings.target.nameResolution)
     self.balances = makers.balances
-    self.host = Array(settings.host.utf8)
-    self.port = Array(settings.port.utf8)
-    self.context = settings.tls.flatMap { makers.generation.upstreamContexts[$0] }
-    self.envelope = settings.envelope.flatMap { makers.generation[EnvelopeMaterial.self].envelopes[$0] }
-    let mayServe =
-      (settings.scheme != .https || context != nil) && (settings.envelope == nil || envelope != nil)
-    if mayServe, case .group(let index, _) = settings.target {
-      self.followed = makers.followed[index]
-    } else {
-      self.followed = nil
+    self.host = Array(settings.target.host.utf8)
+    self.port = Array(settings.target.port.utf8)
+    self.context = settings.trust.tls.flatMap { makers.generation.upstreamContexts[$0] }
+    var settled: UpstreamGroup?, followed: FollowedGroup?
+    if case .group(let index, _) = settings.target.upstream {
+      followed = makers.followed[index]
+      // Of a group with `resolve`, an exchange takes the list of servers that there is when it begins.
+      settled = followed == nil && makers.groups.indices.contains(index) ? makers.groups[index] : nil
     }
-    self.signer = settings.signing.flatMap { makers.generation[SignatureMaterial.self].signers[$0] }
-    switch settings.target {
-    // An exchange takes the list of servers that there is when it begins.
-    case .group where followed != nil:
-      self.group = nil
-      self.targetTemplate = nil
-    // Without the TLS context, the upstream can't be verified, so no request goes to it. `DynamicTarget` refuses a value
-    // that says https itself.
-    case _ where settings.scheme == .https && context == nil:
-      self.group = nil
-      self.targetTemplate = nil
-    // Without the envelope's keys, bodies would go out in plain text, and without the signer's, requests unsigned.
-    case _ where settings.envelope != nil && envelope == nil || settings.signing != nil && signer == nil:
-      self.group = nil
-      self.targetTemplate = nil
-    case .group(let index, _):
-      self.group = makers.groups.indices.contains(index) ? makers.groups[index] : nil
-      self.targetTemplate = nil
-    case .template(let template, _), .url(let template):
-      self.group = nil
-      self.targetTemplate = template.compiled
-    }
-    self.tlsName = settings.tlsName.compiled
-    self.identity = settings.identity.map { LiveIdentity($0) }
+    var parts = PassParts(settings, settled)
+    for part in settings.parts { part.compile(&parts, makers) }
+    // Without the TLS context, the upstream can't be verified, so no request goes to it (`DynamicTarget` refuses a value
+    // that says https itself). Without what a feature needs, bodies would go out in plain text, or requests unsigned.
+    let mayServe = !parts.isBroken && (settings.scheme != .https || context != nil)
+    self.group = mayServe ? settled : nil
+    self.followed = mayServe ? followed : nil
+    self.targetTemplate = mayServe ? settings.target.upstream.template?.compiled : nil
+    self.tlsName = settings.trust.name.compiled
+    self.identity = settings.trust.identity.map { LiveIdentity($0) }
     let origin = LiveOrigin(settings.origin)
     self.origin = origin
-    self.body = settings.body.map(\.compiled)
-    self.ownFilters = settings.readRate.map { [UpstreamRate($0)] } ?? []
+    self.body = settings.request.body.map(\.compiled)
+    self.ownFilters = parts.filters
+    self.needsDigests = parts.digestsBodies
+    self.requestHooks = parts.requestHooks
+    self.ownBodies = parts.ownBodies
+    self.responseHooks = parts.responseHooks
+    self.rewrittenFields = parts.responseHooks.reduce(FieldNameSet()) { $0.union($1.fields) }
+    let ignored = settings.response.ignoredFields
+    self.instructions = Features.instructions.filter { ignored.isDisjoint(with: $0.ignored) }
+    self.instructingFields = instructions.reduce(into: FieldNameSet()) { $0.insert($1.field) }
     let negotiation = settings.tcp?.opening.map {
       UpstreamNegotiation($0.kind, goal: $0.goal, name: Sockets.hostName)
     }
     self.negotiation = negotiation
     let offered = settings.tcp?.offeredProtocols.map(\.compiled) ?? []
     self.offeredProtocols = offered
-    self.trust = settings.tlsName.constant.flatMap { [context] name in
+    self.trust = settings.trust.name.constant.flatMap { [context] name in
       (offered.isEmpty ? origin.settled : nil).map {
         UpstreamTrust(
           context: context, name: UpstreamPass.nameForTLS(name), connection: settings.version.connection,
@@ -130,53 +119,36 @@ final class CompiledPass: LiveContent {
     let isSettled = group != nil && trust != nil && identity == nil
     self.settledGroup = isSettled ? group.map { Unmanaged.passUnretained($0) } : nil
     self.settledTrust = isSettled ? trust.map { Unmanaged.passUnretained($0) } : nil
-    self.bufferTotal = settings.bufferTotal
+    self.bufferTotal = settings.buffers.total
     self.attempt = AttemptSettings(
       timeouts: settings.timeouts,
       headLimits: HeadLimits(
-        lineBytes: settings.headBufferSize, headBytes: settings.headBufferSize, fields: 1000,
+        lineBytes: settings.buffers.head, headBytes: settings.buffers.head, fields: 1000,
         ignoreInvalidNames: false, underscores: true), place: ObjectIdentifier(settings))
     // sallyport writes the framing itself. A second framing would allow request smuggling.
     var setFields = LiveFieldBlock()
-    for field in settings.setFields {
+    for field in settings.request.fields {
       let id = Array(field.name).withUnsafeBytes { FieldName.known($0) }
       if id != .contentLength && id != .transferEncoding {
         setFields.add(field.name, field.candidates.map(settings.resolved))
       }
     }
     self.setFields = setFields
-    self.method = settings.method.map(\.compiled)
+    self.method = settings.request.method.map(\.compiled)
     var replaced = NameSet()
-    for field in settings.setFields {
+    for field in settings.request.fields {
       // A field that is set must not come from the client under any spelling, because it can carry the client's
       // identity, also through a variable of `set`.
       replaced.insert(field.name, withAliases: true)
     }
     self.setsEarlyData = replaced.contains(name: "Early-Data")
-    self.setsOwnership = settings.setFields.contains { ConnectionOwnership.mayBeOfOneClient($0) }
-    let removed = makers.removedNames + makers.identityNames.names(inServer: makers.server, to: settings)
-    for name in removed { replaced.insert(name, withAliases: true) }
-    self.authentication = settings.authentication.map { [group] in LiveUpstreamAuth($0, settings, group, makers) }
-    if authentication != nil { for name in LiveUpstreamAuth.ours { replaced.insert(name, withAliases: true) } }
-    if envelope != nil {
-      for name in EnvelopeFilter.unsentFields { replaced.insert(Array(name.utf8), withAliases: true) }
-    }
-    if let signer {
-      for name in SignatureSigning.signatureFields { replaced.insert(Array(name.utf8), withAliases: true) }
-      if signer.coversDigest { replaced.insert(Array("Content-Digest".utf8), withAliases: true) }
-    }
+    self.setsOwnership = settings.request.fields.contains { ConnectionOwnership.mayBeOfOneClient($0) }
+    for name in makers.removedNames { replaced.insert(name, withAliases: true) }
+    replaced.formUnion(parts.replaced)
     self.replaced = replaced
-    var hidden = NameSet()
-    for name in settings.hiddenFields { hidden.insert(name, withAliases: false) }
-    if authentication != nil { for name in LiveUpstreamAuth.hidden { hidden.insert(name, withAliases: false) } }
-    if envelope != nil {
-      for name in EnvelopeFilter.unsealedFields { hidden.insert(Array(name.utf8), withAliases: false) }
-    }
+    var hidden = parts.hidden
+    for name in settings.response.hiddenFields { hidden.insert(name, withAliases: false) }
     self.hidden = hidden
-    self.redirects = settings.redirects.map { (LivePattern($0.from), $0.to.compiled) }
-    self.cookies = CookieRewrite(settings.cookies)
-    self.rewrittenFields = (redirects.isEmpty ? FieldNameSet() : FieldNameSet(.location, .refresh)).union(
-      cookies == nil ? FieldNameSet() : FieldNameSet(.setCookie))
   }
 
   override func handler(for worker: Worker) -> ContentHandler? {
@@ -184,7 +156,7 @@ final class CompiledPass: LiveContent {
   }
 
   /// See `ContentHandler.isCompressible`.
-  var isCompressible: Bool { settings.envelope == nil && !settings.speaksGRPC }
+  var isCompressible: Bool { ownBodies == nil && !settings.dialect.callsMethods }
 
   /// Whether the request's credentials may make the whole connection that of its client (NTLM, Negotiate). Over HTTP/2
   /// the requests of other clients would share it.
@@ -215,18 +187,39 @@ final class CompiledPass: LiveContent {
   }
 
   override func storage(for exchange: Exchange) -> RequestBody? {
-    envelope == nil ? nil : RequestBody(envelopeIn: exchange.worker.bodies)
+    requestHooks.lazy.compactMap { $0.storage(for: exchange) }.first
   }
 
   override func admits(_ count: Int, in kept: RequestBody, _ exchange: Exchange) -> Bool {
-    envelope.map { EnvelopeFilter.admits(count, in: kept, of: $0, exchange) } ?? true
+    requestHooks.allSatisfy { $0.admits(count, in: kept, exchange) }
   }
 
-  /// A body opened from an envelope may only go to a location with the same keys. Another body may only go to a
-  /// location without `message_envelope`.
+  /// A body that a feature has opened may only go to a location that would have opened it, and a body in clear only to one
+  /// that opens none.
   override func takes(_ body: RequestBody) -> Bool {
-    guard let opened = body.openedBy else { return settings.envelope == nil }
-    return settings.envelope?.hasKeys(of: opened) ?? false
+    body.isOpened
+      ? requestHooks.contains { $0.takes(opened: body) } : !requestHooks.contains { $0.opensBodies }
+  }
+
+  // MARK: Responses
+
+  /// The value that a feature gives a field of a response; nil: the value stays.
+  func rewritten(_ field: Field, in bytes: UnsafeRawBufferPointer, _ exchange: Exchange) -> [UInt8]? {
+    for hook in responseHooks where hook.fields.contains(field.id) {
+      if let value = hook.value(of: field, in: bytes, exchange) { return value }
+    }
+    return nil
+  }
+
+  /// Does what the fields of a response tell features.
+  @inline(__always)
+  func obey(_ response: ResponseHead, _ exchange: Exchange) {
+    if !response.present.intersection(instructingFields).isEmpty { obeyEach(response, exchange) }
+  }
+
+  @inline(never)
+  private func obeyEach(_ response: ResponseHead, _ exchange: Exchange) {
+    for one in instructions where response.present.contains(one.field) { one.obey(response, exchange) }
   }
 }
 

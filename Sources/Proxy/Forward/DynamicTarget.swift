@@ -73,24 +73,16 @@ struct DynamicTarget {
     // In `unix:/path:/uri`, a colon stands between the two.
     uri = Array(target[end...].dropFirst(end < target.count && target[end] == 0x3A ? 1 : 0))
     // As in nginx: the path of a gRPC request is the method's name.
-    guard !pass.settings.speaksGRPC || uri.isEmpty else {
+    guard !pass.settings.dialect.callsMethods || uri.isEmpty else {
       throw Refusal(sentence: "invalid host in upstream \"\(LogEscape.text(target))\"", response: ErrorResponse(500))
     }
     (host, port) = DynamicGroups.variables(
-      of: authority, defaultPort: pass.settings.needsPort ? nil : scheme.defaultPort)
+      of: authority, defaultPort: pass.settings.dialect.needsPort ? nil : scheme.defaultPort)
   }
 
-  /// The scheme of a value, and where its authority begins; nil for a URL of another scheme, or of none. As in nginx, a
-  /// `grpc_pass` without a scheme is not over TLS.
-  private static func scheme(of value: [UInt8], _ settings: UpstreamPass) -> (UpstreamScheme, Int)? {
-    if let scheme = settings.scheme { return (scheme, 0) }
-    for (spelling, scheme) in UpstreamScheme.spellings(isGRPC: settings.speaksGRPC) {
-      let prefix = Array("\(spelling)://".utf8)
-      if value.count > prefix.count, value.prefix(prefix.count).map({ ASCII.lower($0) }) == prefix {
-        return (scheme, prefix.count)
-      }
-    }
-    return settings.speaksGRPC ? (.http, 0) : nil
+  /// The scheme of a value, and where its authority begins; nil for a URL of another scheme, or of none that needs one.
+  private static func scheme(of value: [UInt8], _ settings: UpstreamPass) -> (scheme: UpstreamScheme, count: Int)? {
+    settings.scheme.map { ($0, 0) } ?? settings.dialect.scheme(of: value)
   }
 
   /// Fails closed: without trust settings, no request goes to an https upstream, and none goes there in plaintext.

@@ -124,14 +124,14 @@ struct LiveFieldBlock {
 extension UpstreamPass {
   /// A template with what is known of the target put in: most requests carry nothing else than `Host: $proxy_host`.
   func resolved(_ template: Template) -> Template {
-    guard case .group = target else { return template }
+    guard case .group = target.upstream else { return template }
     var parts: [Template.Part] = []
     for part in template.parts {
       var text: [UInt8]
       switch part {
       case .literal(let bytes): text = bytes
-      case .variable(.simple(.proxy_host)): text = Array(host.utf8)
-      case .variable(.simple(.proxy_port)): text = Array(port.utf8)
+      case .variable(.simple(.proxy_host)): text = Array(target.host.utf8)
+      case .variable(.simple(.proxy_port)): text = Array(target.port.utf8)
       case .variable:
         parts.append(part)
         continue

@@ -4,7 +4,6 @@ import Observability
 import TLS
 import Transport
 import Upstream
-import UpstreamAuth
 
 /// `proxy_pass`: sends the request to an upstream, and the upstream's response to the client.
 ///
@@ -13,10 +12,8 @@ import UpstreamAuth
 ///                               └─ retry ┘
 /// A worker reuses its handlers for later exchanges (`Worker.takeProxyHandler`).
 final class ProxyHandler: UpstreamHandler {
-  /// The state of `proxy_auth`; nil without it, and the client then gets an upstream's 401.
-  @exclusivity(unchecked) private(set) var authentication: UpstreamAuthentication?
-  /// The filter of `message_envelope`; nil without it.
-  @exclusivity(unchecked) private(set) var envelope: EnvelopeFilter?
+  /// What features do with the exchange; empty for most.
+  @exclusivity(unchecked) private var hooks: [ExchangeHook] = []
   private let sender = RequestBodySender()
   /// Whether the client has left and the request continues without the client (`proxy_ignore_client_abort`).
   @exclusivity(unchecked) private var isClientGone = false
@@ -25,8 +22,7 @@ final class ProxyHandler: UpstreamHandler {
 
   override func recycle() {
     if attempt.isUnderWay { cancel() }
-    if authentication != nil { authentication = nil }
-    if envelope != nil { envelope = nil }
+    if !hooks.isEmpty { hooks.removeAll(keepingCapacity: true) }
     isClientGone = false
     isCancelled = false
     sender.dropCopy()
@@ -40,9 +36,17 @@ final class ProxyHandler: UpstreamHandler {
   }
 
   override func connectionUser(_ exchange: Exchange, _ pass: CompiledPass) -> (any AnyObject & Sendable)? {
-    super.connectionUser(exchange, pass) ?? authentication?.boundUser
+    super.connectionUser(exchange, pass) ?? hooks.lazy.compactMap { $0.connectionUser }.first
       ?? (pass.needsOwnSession(exchange) ? OwnSession() : nil)
   }
+
+  // MARK: Hooks
+
+  private var sendsCredentials: Bool { !hooks.isEmpty && hooks.contains { $0.sendsCredentials } }
+  /// Whether the request goes out as HEAD, whatever its method is.
+  var isProbe: Bool { !hooks.isEmpty && hooks.contains { $0.isProbe } }
+  /// Whether the request goes out without its body.
+  var isBodiless: Bool { !hooks.isEmpty && hooks.contains { $0.isBodiless } }
 
   // MARK: Begin
 
@@ -52,16 +56,8 @@ final class ProxyHandler: UpstreamHandler {
   }
 
   private func start(_ exchange: Exchange, _ pass: CompiledPass) {
-    if pass.settings.speaksGRPC { attempt.limit(to: GRPCCall(exchange)?.timeout) }
-    if let asked = pass.authentication {
-      do throws(ErrorResponse) {
-        authentication = UpstreamAuthentication(asked, try UpstreamAuthentication.user(for: exchange, asked), self)
-      } catch {
-        return exchange.fail(error)
-      }
-    }
-    if let envelope = pass.envelope, let settings = pass.settings.envelope {
-      self.envelope = EnvelopeFilter(envelope, settings, self)
+    if !pass.requestHooks.isEmpty {
+      do throws(ErrorResponse) { try begin(pass.requestHooks, exchange) } catch { return exchange.fail(error) }
     }
     if pass.group != nil { return takeBody(exchange, pass) }
     do throws(DynamicTarget.Refusal) { try settleTarget(exchange, pass) } catch { return error.answer(exchange) }
@@ -72,19 +68,24 @@ final class ProxyHandler: UpstreamHandler {
     if let question { dynamic?.keep(question) }
   }
 
-  private func takeBody(_ exchange: Exchange, _ pass: CompiledPass) {
-    if let envelope { return envelope.takeBody(exchange) }
-    guard let kept = sender.plan(exchange, pass, isChallenged: authentication != nil) else {
-      return tryNext(exchange, pass)
+  private func begin(_ all: [RequestHook], _ exchange: Exchange) throws(ErrorResponse) {
+    for hook in all {
+      if let hook = try hook.begin(exchange, self) { hooks.append(hook) }
     }
+  }
+
+  private func takeBody(_ exchange: Exchange, _ pass: CompiledPass) {
+    for hook in hooks where hook.takeBody(exchange) { return }
+    let mayAskTwice = !hooks.isEmpty && hooks.contains { $0.mayAskTwice }
+    guard let kept = sender.plan(exchange, pass, isChallenged: mayAskTwice) else { return tryNext(exchange, pass) }
     exchange.collectBody(in: kept)
   }
 
   // MARK: The request's body
 
   override func admits(_ count: Int, in kept: RequestBody) -> Bool {
-    guard let envelope, let exchange else { return true }
-    return envelope.admits(count, in: kept, exchange)
+    guard !hooks.isEmpty, let exchange else { return true }
+    return hooks.allSatisfy { $0.admits(count, in: kept, exchange) }
   }
 
   override func requestBody(_ bytes: UnsafeRawBufferPointer) {
@@ -95,7 +96,7 @@ final class ProxyHandler: UpstreamHandler {
     guard let exchange, let pass else { return }
     switch exchange.body.state {
     case .collected(let kept):
-      if let envelope { return envelope.openBody(kept, exchange) }
+      for hook in hooks where hook.take(collected: kept, exchange) { return }
       tryNext()
     case .streamed:
       // Some servers treat trailers as header fields, so a field that the configuration sets must not come from
@@ -116,25 +117,25 @@ final class ProxyHandler: UpstreamHandler {
   // MARK: Attempts
 
   func tryNext(_ exchange: Exchange, _ pass: CompiledPass, again: Int? = nil) {
-    if authentication == nil, !pass.needsOwnSession(exchange), pass.begin(attempt, again: again) { return }
+    if hooks.isEmpty, !pass.needsOwnSession(exchange), pass.begin(attempt, again: again) { return }
     connect(exchange, pass, again: again)
   }
 
   /// Tries the next server, or with `again` the same one over a new connection.
   func tryNext(again: Int? = nil) { _ = serve { tryNext($0, $1, again: again) } }
 
-  override func attemptDidBegin() { envelope?.forgetResponse() }
+  override func attemptDidBegin() { for hook in hooks { hook.attemptDidBegin() } }
 
   override func attemptDidOpen(_ stream: UpstreamStream) { _ = serve { attemptDidOpen(stream, $0, $1) } }
 
   private func attemptDidOpen(_ stream: UpstreamStream, _ exchange: Exchange, _ pass: CompiledPass) {
     let session = stream.session
     if session.trustOutcome != .none, !stream.isOnKeptSession { UpstreamFailureLog.noteHandshake(session, exchange) }
-    if let authentication, authentication.choose(exchange, stream) == .waits { return }
+    for hook in hooks where !hook.prepare(exchange, stream) { return }
     sendRequest(stream, exchange, pass)
   }
 
-  /// `authentication` no longer waits.
+  /// A hook no longer waits.
   func sendRequest(_ stream: UpstreamStream) { _ = serve { sendRequest(stream, $0, $1) } }
 
   private func sendRequest(_ stream: UpstreamStream, _ exchange: Exchange, _ pass: CompiledPass) {
@@ -142,15 +143,16 @@ final class ProxyHandler: UpstreamHandler {
     guard borrowing(attempt.outgoing, { RequestRewrite.build($0, of: exchange, self, pass) }) else {
       return exchange.failUnsendable()
     }
-    if let authentication {
-      switch authentication.authorize(exchange, stream) {
-      case .sendRequest: break
-      case .sendHeadAlone:
+    for hook in hooks {
+      switch hook.authorize(exchange, stream) {
+      case .request: break
+      case .headAlone:
         sendHead(exchange, pass, stream)
         return stream.requestDidEnd()
-      case .answered: return
+      case .nothing: return
       }
-    } else if pass.mayOwnConnection(exchange), ConnectionOwnership.isOfOneClient(attempt.outgoing) {
+    }
+    if pass.mayOwnConnection(exchange), !sendsCredentials, ConnectionOwnership.isOfOneClient(attempt.outgoing) {
       stream.session.isOfOneClient = true
     }
     attempt.requestBegins()
@@ -164,7 +166,7 @@ final class ProxyHandler: UpstreamHandler {
     borrowing(attempt.outgoing) { head in
       borrowing(worker) { stream.send(head: head, pass.settings.version, method, scratch: &$0.scratch) }
     }
-    guard authentication != nil else { return }
+    guard sendsCredentials else { return }
     worker.scratch.wipe()
     attempt.wipeHead()
   }
@@ -172,13 +174,13 @@ final class ProxyHandler: UpstreamHandler {
   /// Sends the next request after a challenge: over `stream`, or over another session if `stream` is nil.
   @inline(never)
   override func mayAskAgain(_ stream: UpstreamStream?) {
-    guard let authentication, let exchange else { return }
+    guard let exchange, let asked = hooks.first(where: { $0.mayAskTwice }) else { return }
     if let stream {
-      authentication.isSameConnection = true
+      asked.willUseSameConnection()
       return attempt.attemptDidOpen(stream)
     }
     attempt.leave()
-    guard authentication.mayUseAnotherConnection() else { return authentication.refuse(.connectionNotKept, exchange) }
+    guard asked.mayUseAnotherConnection(exchange) else { return }
     tryNext(again: attempt.lastServer)
   }
 
@@ -188,15 +190,16 @@ final class ProxyHandler: UpstreamHandler {
 
   private func responseHead(_ response: ResponseHead, _ exchange: Exchange, _ pass: CompiledPass) -> Bool {
     sender.dropCopy()
-    if let authentication, let stream = attempt.stream {
-      switch authentication.take(response, exchange, stream) {
-      case .isForClient: break
-      case .discard: return true
-      case .answered: return false
+    if !hooks.isEmpty, let stream = attempt.stream {
+      for hook in hooks {
+        switch hook.take(response, exchange, stream) {
+        case .isForClient: break
+        case .discard: return true
+        case .answered: return false
+        }
       }
     }
-    if authentication == nil, response.status == 401 || response.status == 407,
-      ConnectionOwnership.isOfOneClient(response)
+    if response.status == 401 || response.status == 407, !sendsCredentials, ConnectionOwnership.isOfOneClient(response)
     {
       attempt.stream?.session.isOfOneClient = true
     }
@@ -207,16 +210,20 @@ final class ProxyHandler: UpstreamHandler {
     if response.present.contains(.xAccelRedirect), AccelRedirect.follow(response, exchange, pass, attempt) {
       return false
     }
-    if let envelope, ResponseRewrite.mayHaveBody(exchange, response) { return envelope.hold(response, exchange) }
+    if !hooks.isEmpty, ResponseRewrite.mayHaveBody(exchange, response),
+      let holder = hooks.first(where: { $0.holdsResponses })
+    {
+      return holder.hold(response, exchange)
+    }
     sendHead(of: response, exchange, pass)
     return true
   }
 
-  /// `sealed`: bytes of the envelope that follows.
-  func sendHead(of response: ResponseHead, _ exchange: Exchange, _ pass: CompiledPass, sealed: Int? = nil) {
+  /// `own`: bytes of the body that a hook sends in place of the upstream's.
+  func sendHead(of response: ResponseHead, _ exchange: Exchange, _ pass: CompiledPass, own: Int? = nil) {
     // Fields of `add_header` can contain `$status`.
     exchange.setStatus(Int(ResponseRewrite.status(for: exchange, response)))
-    ResponseRewrite.build(exchange.response, of: exchange, response, pass, sealed: sealed)
+    ResponseRewrite.build(exchange.response, of: exchange, response, pass, own: own)
     if isClientGone { exchange.stream?.closeAfterResponse() }
     if !pass.balances.isEmpty { GroupChoice.bind(exchange, group, attempt.lastServer, status: response.status) }
     exchange.sendHead()
@@ -224,9 +231,10 @@ final class ProxyHandler: UpstreamHandler {
 
   override func responseBody(_ bytes: UnsafeRawBufferPointer) { _ = serve { responseBody(bytes, $0, $1) } }
   private func responseBody(_ bytes: UnsafeRawBufferPointer, _ exchange: Exchange, _ pass: CompiledPass) {
-    if let envelope, envelope.isHolding { return envelope.hold(bytes, exchange) }
-    if let authentication, authentication.isDiscarding {
-      if !authentication.discard(bytes.count) { leaveForAnother() }
+    for hook in hooks {
+      if hook.isHolding { return hook.hold(bytes, exchange) }
+      guard hook.isDiscarding else { continue }
+      if !hook.discard(bytes.count) { leaveForAnother() }
       return
     }
     sendBody(bytes, exchange)
@@ -259,8 +267,8 @@ final class ProxyHandler: UpstreamHandler {
   private func responseDidEnd(_ trailers: Trailers?, _ exchange: Exchange, _ pass: CompiledPass) {
     UpstreamFailureLog.noteAnswer(exchange, pass.group ?? dynamic?.group, attempt.lastServer)
     if !pass.balances.isEmpty { GroupChoice.bindAtEnd(exchange, group, attempt.lastServer) }
-    if let envelope, envelope.isHolding { return envelope.seal(exchange) }
-    finish(exchange, pass.settings.passesTrailers ? trailers : nil)
+    for hook in hooks where hook.isHolding { return hook.release(exchange) }
+    finish(exchange, pass.settings.response.passesTrailers ? trailers : nil)
   }
 
   func finish(_ exchange: Exchange, _ trailers: Trailers? = nil) {
@@ -272,7 +280,7 @@ final class ProxyHandler: UpstreamHandler {
   override func attemptDidFail(_ failure: AttemptFailure, onKept: Bool) {
     guard let exchange else { return }
     if case .tunnel = exchange.progress.state { return exchange.end(.upstreamBroke) }
-    if let authentication, authentication.isDiscarding { return mayAskAgain(nil) }
+    if !hooks.isEmpty, hooks.contains(where: { $0.isDiscarding }) { return mayAskAgain(nil) }
     attempt.noteStatus(of: failure)
     if case .tls = failure, let last = attempt.records.last { AttemptCount.judged(last, group, worker) }
     UpstreamFailureLog.tell(failure, exchange, group, attempt.lastServer)
@@ -310,7 +318,7 @@ final class ProxyHandler: UpstreamHandler {
   private func switchProtocols(_ response: ResponseHead, _ exchange: Exchange, _ pass: CompiledPass) -> Bool {
     // A client of HTTP/1.0 knows no 101 (RFC 9110 §15.2).
     guard UpgradeChoice.isAsked(response, by: exchange.head, in: attempt.outgoing), exchange.head.mayBecomeTunnel,
-      !exchange.isSubrequest, pass.envelope == nil
+      !exchange.isSubrequest, pass.ownBodies == nil
     else {
       exchange.log(.error, "upstream switched protocols without being asked")
       exchange.fail(ErrorResponse(502))
@@ -347,14 +355,18 @@ final class ProxyHandler: UpstreamHandler {
   // MARK: The client
 
   override var endsWithClient: Bool {
-    guard let pass, !pass.settings.ignoresClientAbort, !isCancelled, !attempt.hasLedElsewhere else { return false }
+    guard let pass, !pass.settings.request.ignoresClientAbort, !isCancelled, !attempt.hasLedElsewhere else {
+      return false
+    }
     // Once the upstream has said all, only the client, a rate or a filter is slow.
     return attempt.isUnderWay || exchange?.progress.state == .waiting
   }
 
   /// `proxy_ignore_client_abort`: the handler completes a request that was read in full.
   override func goesOnWithoutClient() -> Bool {
-    guard let pass, pass.settings.ignoresClientAbort, attempt.stream != nil, exchange?.stream?.isBodyRead == true else {
+    guard let pass, pass.settings.request.ignoresClientAbort, attempt.stream != nil,
+      exchange?.stream?.isBodyRead == true
+    else {
       return false
     }
     isClientGone = true

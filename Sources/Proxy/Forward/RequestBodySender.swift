@@ -34,7 +34,7 @@ final class RequestBodySender {
     guard let stream = exchange.stream else { return nil }
     let files = exchange.location.settings.bodyFiles
     // As in nginx, a body that the upstream doesn't get is read all the same, for variables and files.
-    let isRead = pass.settings.passesRequestBody || pass.body != nil || files?.isForEachBody ?? false
+    let isRead = pass.settings.request.passesBody || pass.body != nil || files?.isForEachBody ?? false
     // An earlier handler collected the body, and a named error page forwards it.
     if case .collected = exchange.body.state, isRead { return nil }
     let hasBody = framing != .none && exchange.redirection.keepsBody && !stream.isBodyRead
@@ -49,8 +49,8 @@ final class RequestBodySender {
     let allowance = exchange.location.limits.bodyBufferSize
     // HTTP/1.0 needs a length, so a chunked body is collected first. A body that fits its allowance is collected so
     // that it can be sent again with credentials after a challenge.
-    var isKept = pass.settings.requestBuffering || (framing == .chunked && pass.settings.version == .http10)
-    isKept = isKept || pass.body != nil || !pass.settings.passesRequestBody
+    var isKept = pass.settings.buffers.collectsRequests || (framing == .chunked && pass.settings.version == .http10)
+    isKept = isKept || pass.body != nil || !pass.settings.request.passesBody
     if isChallenged, case .length(let length) = framing {
       isKept = isKept || length <= UInt64(max(0, allowance ?? Self.adaptiveAllowance))
     }
@@ -67,7 +67,7 @@ final class RequestBodySender {
     let kept =
       exchange.location.limits.bodyBufferSize.map { RequestBody(allowance: $0, files: files, pool: pool) }
       ?? RequestBody(allowance: adaptiveAllowance, gauge: exchange.worker.bodies, files: files, pool: pool)
-    if exchange.location.content.signsRequests { kept.beginDigests([.sha256]) }
+    if exchange.location.content.digestsBodies { kept.beginDigests([.sha256]) }
     return kept
   }
 

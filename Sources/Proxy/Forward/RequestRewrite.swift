@@ -1,8 +1,6 @@
 import Bytes
 import HTTP
-import Identity
 import Upstream
-import UpstreamAuth
 
 /// Builds the request for the upstream from the parsed head.
 ///
@@ -19,15 +17,11 @@ enum RequestRewrite {
       return false
     }
     pass.setFields.add(to: outgoing, for: exchange)
-    switch pass.settings.clientIdentity {
-    case .off: break
-    case let form: outgoing.add(exchange.facts.identityFields(form))
-    }
+    for hook in pass.requestHooks { hook.addFields(to: outgoing, of: exchange) }
     // RFC 8470 §5.1: a second Early-Data field, from the client, has the same meaning.
     if exchange.isEarly && !pass.setsEarlyData { outgoing.add(earlyData) }
-    if pass.envelope != nil, exchange.body.opened != nil { outgoing.add(openedType) }
     outgoing.framing = framing(exchange, handler)
-    if pass.settings.passesRequestFields {
+    if pass.settings.request.passesFields {
       let bytes = exchange.head.bytes.readable
       for field in exchange.head.fields {
         if field.isHopByHop || skipped.contains(field.id) || pass.replaced.contains(field, in: bytes) { continue }
@@ -36,20 +30,18 @@ enum RequestRewrite {
     }
     // A variable that could not be computed may have been meant for a field that an upstream trusts.
     if exchange.variables.isBroken { return false }
-    return pass.signer.map { SignatureSigning.sign(outgoing, of: exchange, isTLS: handler.scheme == .https, $0) }
-      ?? true
+    return pass.requestHooks.allSatisfy { $0.complete(outgoing, of: exchange, isTLS: handler.scheme == .https) }
   }
 
   /// The method for the upstream. The framing of the response and the retry decision depend on it.
   static func method(_ exchange: Exchange, _ handler: ProxyHandler, _ pass: CompiledPass) -> HTTP.Method {
-    if let authentication = handler.authentication, authentication.isProbe { return .head }
+    if handler.isProbe { return .head }
     if let method = pass.method { return method.bytes(exchange).withUnsafeBytes { HTTP.Method($0) } }
     // An error page is fetched with GET, or with HEAD for a HEAD request.
     return exchange.redirection.keepsBody || exchange.head.method == .head ? exchange.head.method : .get
   }
 
   private static let earlyData = FieldBlock("Early-Data", "1")
-  private static let openedType = FieldBlock("Content-Type", "application/json")
 
   /// sallyport responds to Expect itself, and writes the other fields anew.
   private static let skipped = FieldNameSet(.contentLength, .transferEncoding, .expect, .host)
@@ -58,7 +50,7 @@ enum RequestRewrite {
   private static func setMethod(
     of outgoing: OutgoingRequestHead, _ exchange: Exchange, _ handler: ProxyHandler, _ pass: CompiledPass
   ) -> Bool {
-    if let authentication = handler.authentication, authentication.isProbe { return outgoing.setMethod("HEAD") }
+    if handler.isProbe { return outgoing.setMethod("HEAD") }
     if let method = pass.method { return method.bytes(exchange).withUnsafeBytes { outgoing.setMethod($0) } }
     if exchange.redirection.keepsBody || exchange.head.method == .get || exchange.head.method == .head { return true }
     return outgoing.setMethod("GET")
@@ -69,7 +61,7 @@ enum RequestRewrite {
     of outgoing: OutgoingRequestHead, _ exchange: Exchange, _ handler: ProxyHandler, _ pass: CompiledPass
   ) -> Bool {
     // The target of a head that was refused may be no target.
-    if pass.settings.uri == nil, pass.targetTemplate == nil, !exchange.target.isRewritten,
+    if pass.settings.target.uri == nil, pass.targetTemplate == nil, !exchange.target.isRewritten,
       exchange.head.target.form == .origin, exchange.head.refusedLine == nil
     {
       return true
@@ -87,10 +79,10 @@ enum RequestRewrite {
       if first != 0x2F { target.append(0x2F) }
       return target.append(uri)
     }
-    if let uri = pass.settings.uri, !exchange.target.hasLeftLocation {
+    if let uri = pass.settings.target.uri, !exchange.target.hasLeftLocation {
       target.append(uri)
       let path = exchange.target.uri.readable
-      let rest = min(pass.settings.replacedPrefix, path.count)
+      let rest = min(pass.settings.target.replacedPrefix, path.count)
       TargetPath.escape(UnsafeRawBufferPointer(rebasing: path[rest...]), into: &target)
       return appendArguments(exchange, to: &target)
     }
@@ -116,9 +108,9 @@ enum RequestRewrite {
 
   private static func framing(_ exchange: Exchange, _ handler: ProxyHandler) -> BodyFraming {
     let own = handler.attempt.body
-    if let authentication = handler.authentication, authentication.sending.isBodiless {
+    if handler.isBodiless {
       let hasBody = if case .text? = own { true } else { exchange.head.framing != .none }
-      return !authentication.isProbe && hasBody ? .length(0) : .none
+      return !handler.isProbe && hasBody ? .length(0) : .none
     }
     switch exchange.body.state {
     case _ where own != nil:

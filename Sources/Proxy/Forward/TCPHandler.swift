@@ -111,7 +111,7 @@ final class TCPHandler: UpstreamHandler {
   }
 
   private func rate(_ template: Template?, _ exchange: Exchange) -> TCPRate? {
-    guard let template, let rate = ResponseRate.size(template.compiled.bytes(exchange), exchange), rate > 0 else {
+    guard let template, let rate = exchange.size(of: template.compiled.bytes(exchange)), rate > 0 else {
       return nil
     }
     return TCPRate(rate: rate, start: worker.loop.now)

@@ -85,14 +85,13 @@ final class UpstreamAttempt: AttemptObserver {
 
   // MARK: Calls of the handler
 
-  /// Gives all attempts together `milliseconds`: the client's `grpc-timeout`. The client chose it, so its end says nothing
-  /// about the server: otherwise a client with tiny limits could take servers from all others (`max_fails`).
-  func limit(to milliseconds: Int?) {
-    guard let milliseconds else { return }
+  /// Gives all attempts together `milliseconds`, which the client chose, so their end says nothing about the server: otherwise
+  /// a client with tiny limits could take servers from all others (`max_fails`).
+  func limit(to milliseconds: Int, _ passed: @escaping (Exchange) -> Void) {
     callDeadline = worker.loop.after(milliseconds) { [weak self] in
       guard let self else { return }
       abandon()
-      handler?._withUnsafeGuaranteedRef { $0.exchange.flatMap { GRPCCall($0) }?.deadlinePassed() }
+      handler?._withUnsafeGuaranteedRef { $0.exchange.map(passed) }
     }
   }
 
@@ -250,7 +249,8 @@ final class UpstreamAttempt: AttemptObserver {
   override func attemptHead(_ head: ResponseHead) -> Bool {
     if head.isInterim {
       handler?._withUnsafeGuaranteedRef { handler in
-        if let exchange = handler.exchange, let pass = handler.pass { EarlyHints.pass(head, of: exchange, pass) }
+        guard let exchange = handler.exchange, let pass = handler.pass else { return }
+        for hook in exchange.location.interimHooks { hook.take(head, of: exchange, pass) }
       }
       return true
     }

@@ -48,7 +48,7 @@ package struct UpstreamReaches: Sendable {
   package func reach(ofGroup index: Int) -> UpstreamReach { groups.indices.contains(index) ? groups[index] : .any }
 
   package func reach(of pass: UpstreamPass) -> UpstreamReach {
-    switch pass.target {
+    switch pass.target.upstream {
     case .group(let index, _): return reach(ofGroup: index)
     case .url: return .any
     case .template(let template, let scheme):

@@ -10,15 +10,13 @@ struct LiveMakers {
   let shared: SharedState
   let groups: [UpstreamGroup]
   /// By the identity of the group: what the choice of its servers asks of requests.
-  let balances: [ObjectIdentifier: LiveBalance]
+  let balances: [ObjectIdentifier: GroupBalance]
   let resolvers: LiveResolvers
   /// Groups with `resolve`, by index.
   let followed: [Int: FollowedGroup]
   let loop: EventLoop
   /// What features keep in this generation.
   let parts = LiveParts()
-  /// By which fields server blocks tell upstreams who a client is.
-  let identityNames: IdentityNames
   /// The index of the server block.
   var server = 0
   /// The fields of the server block that its locations remove from clients' requests for another reason.
@@ -87,7 +85,7 @@ final class LiveGeneration {
           budget: budget)
     }
     self.groups = groups
-    var balances: [ObjectIdentifier: LiveBalance] = [:]
+    var balances: [ObjectIdentifier: GroupBalance] = [:]
     for (index, settings) in generation.http.balances where groups.indices.contains(index) {
       let group = groups[index]
       balances[group.identity] = LiveBalance(settings, of: group.settings.name, shared.learnZones)
@@ -96,8 +94,7 @@ final class LiveGeneration {
     self.resolvers = resolvers
     let makers = LiveMakers(
       generation: generation, shared: shared, groups: groups, balances: balances,
-      resolvers: resolvers, followed: followed, loop: loop,
-      identityNames: IdentityNames(generation.http, generation.groups), trace: trace)
+      resolvers: resolvers, followed: followed, loop: loop, trace: trace)
     let servers = generation.http.servers.enumerated().map { index, settings in
       var makers = makers
       makers.server = index

@@ -37,6 +37,7 @@ final class LiveLocation {
   let files: LiveFiles?
   /// What happens to the responses that leave here: those of the content, then those of the location, in nginx's order.
   let filters: [ResponseFilter]
+  let interimHooks: [InterimHook]
   let policy: ResponsePolicy
   var limits: LocationLimits { settings.limits }
 
@@ -77,6 +78,7 @@ final class LiveLocation {
     self.logSteps = parts.logSteps
     self.hasLogSteps = !parts.logSteps.isEmpty
     self.filters = content.filters + parts.filters
+    self.interimHooks = parts.interimHooks
     self.objects = parts.objects
   }
 

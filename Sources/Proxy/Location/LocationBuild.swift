@@ -22,13 +22,13 @@ indirect enum Level {
     }
   }
 
-  /// The level for a `grpc_pass`.
-  var inProxyNames: Level {
+  /// The same level with another view of its directives.
+  func mapping(_ view: (Scope) -> Scope) -> Level {
     switch self {
-    case .server(let scope): .server(scope.inProxyNames)
-    case .streamServer: self
-    case .location(let scope, let match, let outer): .location(scope.inProxyNames, match, outer: outer)
-    case .conditional(let scope, let block, let outer): .conditional(scope.inProxyNames, block, outer: outer)
+    case .server(let scope): .server(view(scope))
+    case .streamServer(let scope): .streamServer(view(scope))
+    case .location(let scope, let match, let outer): .location(view(scope), match, outer: outer)
+    case .conditional(let scope, let block, let outer): .conditional(view(scope), block, outer: outer)
     }
   }
 

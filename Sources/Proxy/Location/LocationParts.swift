@@ -20,6 +20,8 @@ struct LocationParts {
   var headFilters: [HeadFilter] = []
   /// What happens to the responses, the first filter first.
   var filters: [ResponseFilter] = []
+  /// What happens to interim responses of an upstream.
+  var interimHooks: [InterimHook] = []
   /// What is written of an exchange that ends here, in order.
   var logSteps: [LogStep] = []
   /// nil: that of the main level.

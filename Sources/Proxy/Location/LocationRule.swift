@@ -98,17 +98,19 @@ enum LocationRule {
 enum KeptConnectionRule {
   /// `kept`: the groups whose block has the directive.
   static func check(
-    _ groups: [UpstreamGroupSettings], kept: Set<Int>, _ target: UpstreamTarget, version: UpstreamVersion,
-    fields: [SetField],
-    at place: SourceLocation
+    _ groups: [UpstreamGroupSettings], kept: Set<Int>, _ pass: PassDraft
   ) -> [Diagnostic] {
-    guard case .group(let index, _) = target, index < groups.count, groups[index].keepalive.connections > 0,
+    let fields = pass.request.fields
+    guard case .group(let index, _) = pass.target.upstream, index < groups.count,
+      groups[index].keepalive.connections > 0,
       kept.contains(index)
     else { return [] }
-    guard version == .http10 || version == .http11 && fields.contains(where: \.closesConnection) else { return [] }
+    guard pass.version == .http10 || pass.version == .http11 && fields.contains(where: \.closesConnection) else {
+      return []
+    }
     return [
       Diagnostic(
-        .warning, at: place,
+        .warning, at: pass.line.location,
         "connections to \"\(groups[index].name)\" are not kept open, although the group has keepalive",
         hint: "proxy_http_version 1.1; proxy_set_header Connection \"\";")
     ]

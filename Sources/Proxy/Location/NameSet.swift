@@ -24,6 +24,12 @@ struct NameSet {
     }
   }
 
+  mutating func formUnion(_ other: NameSet) {
+    known = known.union(other.known)
+    for name in other.exact where !exact.contains(name) { exact.append(name) }
+    for name in other.folded where !folded.contains(name) { folded.append(name) }
+  }
+
   @inline(__always)
   func contains(_ id: FieldName) -> Bool { known.contains(id) }
 

@@ -124,7 +124,7 @@ import Upstream
     func trust(_ changes: [ProxyOption: [String]]) throws -> String {
       let http = try settings(text(changes)).http
       guard let pass = http.servers.first?.root.locations.first?[UpstreamPass.self] else { return "no proxy" }
-      return switch try #require(pass.tls).trust {
+      return switch try #require(pass.trust.tls).trust {
       case .anybody: "anybody"
       case .verified(let anchors, let name): "\(anchors.file?.description ?? "system") name \(name)"
       case .pinned(_, let anchors, let name, _): "pin and \(anchors.file?.description ?? "system") name \(name)"
@@ -185,10 +185,11 @@ import Upstream
       return try #require(http.servers[0].root[UpstreamPass.self])
     }
     let plain = try pass([:])
-    #expect(plain.tls == nil && plain.scheme == .http && plain.tcp?.timeout == 43_200_000 && plain.tcp?.opening == nil)
+    #expect(
+      plain.trust.tls == nil && plain.scheme == .http && plain.tcp?.timeout == 43_200_000 && plain.tcp?.opening == nil)
     func trust(_ changes: [ProxyOption: [String]], to: [String] = ["10.0.0.5:5432"]) throws -> String {
       let pass = try pass(changes, to: to)
-      return switch try #require(pass.tls).trust {
+      return switch try #require(pass.trust.tls).trust {
       case .anybody: "anybody"
       case .verified(let anchors, let name): "\(anchors.file?.description ?? "system") name \(name)"
       case .pinned(_, let anchors, let name, _): "pin and \(anchors.file?.description ?? "system") name \(name)"

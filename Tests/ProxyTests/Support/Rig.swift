@@ -83,7 +83,7 @@ final class Rig {
   ) throws -> [EnvelopeSettings: MessageEnvelope] {
     var made: [EnvelopeSettings: MessageEnvelope] = [:]
     for case let pass? in http.servers.flatMap({ [$0.root] + $0.root.locations }).map({ $0[UpstreamPass.self] }) {
-      if let settings = pass.envelope { made[settings] = try envelope(settings.suite, replays) }
+      if let settings = pass[EnvelopeSettings.self] { made[settings] = try envelope(settings.suite, replays) }
     }
     return made
   }
@@ -91,7 +91,7 @@ final class Rig {
   private static func userFiles(_ http: HTTPSettings, _ text: String) throws -> [MaterialReference: UserFile] {
     var made: [MaterialReference: UserFile] = [:]
     for case let pass? in http.servers.flatMap({ [$0.root] + $0.root.locations }).map({ $0[UpstreamPass.self] }) {
-      guard let users = pass.authentication?.users else { continue }
+      guard let users = pass[UpstreamAuthSettings.self]?.users else { continue }
       made[users] = try Array(text.utf8).withUnsafeBytes { try UserFile(parsing: $0, users) }
     }
     return made

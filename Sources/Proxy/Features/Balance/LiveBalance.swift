@@ -3,7 +3,7 @@ import Transport
 import Upstream
 
 /// What the choice of a group's server asks of requests, in one worker.
-final class LiveBalance {
+final class LiveBalance: GroupBalance {
   private let key: CompiledTemplate?
   private let lookups: [CompiledTemplate]
   private let cookie: StickyCookie?
@@ -35,7 +35,7 @@ final class LiveBalance {
   }
 
   /// Fills in what the request brings.
-  func fill(_ selection: inout Selection, for exchange: Exchange) {
+  override func fill(_ selection: inout Selection, for exchange: Exchange) {
     if let key, let digest = key.bytes(exchange).withUnsafeBytes({ KeyDigest($0) }) { selection.key = .digest(digest) }
     guard let name = Self.first(of: lookups, exchange) else { return }
     if let learning {
@@ -47,14 +47,16 @@ final class LiveBalance {
   }
 
   /// Tells the client or the zone which server responds: with the head, which is not sent yet.
-  func bind(_ server: [UInt8], _ exchange: Exchange, status: UInt16) {
+  override func bind(_ server: [UInt8], _ exchange: Exchange, status: UInt16) {
     cookie?.add(server, to: exchange.response, of: exchange)
     // A tunnel has no end at which its session could be learnt.
     if learning?.isEarly == true || status == 101 { learn(server, exchange) }
   }
 
   /// The response has come whole.
-  func bindAtEnd(_ server: [UInt8], _ exchange: Exchange) { if learning?.isEarly == false { learn(server, exchange) } }
+  override func bindAtEnd(_ server: [UInt8], _ exchange: Exchange) {
+    if learning?.isEarly == false { learn(server, exchange) }
+  }
 
   private func learn(_ server: [UInt8], _ exchange: Exchange) {
     guard let learning else { return }
@@ -71,50 +73,5 @@ final class LiveBalance {
       if !value.isEmpty { return value }
     }
     return nil
-  }
-}
-
-/// Where the choice of a server depends on the request: only groups with `hash`, `ip_hash` or `sticky` come here.
-enum GroupChoice {
-  @inline(never)
-  static func fill(_ selection: inout Selection, for exchange: Exchange, _ group: UpstreamGroup) {
-    if group.settings.method == .addressHash { selection.key = .address(address(exchange.clientAddress)) }
-    balance(of: group, exchange)?.fill(&selection, for: exchange)
-  }
-
-  /// Binds the client to the server whose response begins.
-  @inline(__always)
-  static func bind(_ exchange: Exchange, _ group: UpstreamGroup?, _ server: Int?, status: UInt16) {
-    if let group, !group.identifiers.isEmpty { bindInGroup(exchange, group, server, status: status) }
-  }
-
-  /// The same, when the response has come whole.
-  @inline(__always)
-  static func bindAtEnd(_ exchange: Exchange, _ group: UpstreamGroup?, _ server: Int?) {
-    if let group, !group.identifiers.isEmpty { bindInGroup(exchange, group, server, status: nil) }
-  }
-
-  /// `status`: nil at the end of the response.
-  @inline(never)
-  private static func bindInGroup(_ exchange: Exchange, _ group: UpstreamGroup, _ server: Int?, status: UInt16?) {
-    guard let server, group.identifiers.indices.contains(server) else { return }
-    let (identifier, balance) = (group.identifiers[server], balance(of: group, exchange))
-    if let status {
-      balance?.bind(identifier, exchange, status: status)
-    } else {
-      balance?.bindAtEnd(identifier, exchange)
-    }
-  }
-
-  private static func balance(of group: UpstreamGroup, _ exchange: Exchange) -> LiveBalance? {
-    (exchange.handler as? UpstreamHandler)?.pass?.balances[group.identity]
-  }
-
-  private static func address(_ client: SocketAddress) -> AddressKey {
-    switch client {
-    case .ipv4(let address, _): AddressKey(ipv4: address)
-    case .ipv6(let high, let low, _): AddressKey(high: high, low: low)
-    case .unix: AddressKey()
-    }
   }
 }

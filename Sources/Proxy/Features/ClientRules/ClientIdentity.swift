@@ -1,9 +1,10 @@
+import HTTP
 package import Identity
 import Language
 
 /// client_identity, which nginx does not have: upstreams are told of the client's certificate. What it sets is part of a
 /// `proxy_pass`.
-package enum ClientIdentity: Feature {
+package enum ClientIdentity: PassFeature {
   static let chapter = Chapter.tls
   private static let name = "client_identity"
 
@@ -18,6 +19,8 @@ package enum ClientIdentity: Feature {
   static func form(_ scope: Scope) -> IdentityFieldForm {
     scope.text(name).flatMap { IdentityFieldForm(rawValue: $0.lowercased()) } ?? .off
   }
+
+  static func part(of draft: PassDraft, _ builder: inout SettingsBuilder) -> (any PassPart)? { form(draft.scope) }
 
   /// The line in effect at a level, and the level's own.
   static func line(_ scope: Scope) -> (inEffect: Directive?, own: Directive?) {
@@ -41,4 +44,40 @@ package enum ClientIdentity: Feature {
       found.other("the upstream is told of the client's certificate in another form (client_identity)")
     }
   }
+}
+
+extension IdentityFieldForm: PassPart {
+  /// The names are removed also where the pass itself tells nobody, since another server block may tell the same upstream.
+  func compile(_ parts: inout PassParts, _ makers: LiveMakers) {
+    for name in makers[LiveIdentityNames.self].names.names(inServer: makers.server, to: parts.pass) {
+      parts.replace(name)
+    }
+    if self != .off { parts.requestHooks.append(IdentityHook(self)) }
+  }
+}
+
+/// Tells the upstream who the client is.
+private final class IdentityHook: RequestHook {
+  private let form: IdentityFieldForm
+
+  init(_ form: IdentityFieldForm) { self.form = form }
+
+  override func addFields(to outgoing: OutgoingRequestHead, of exchange: Exchange) {
+    outgoing.add(exchange.facts.identityFields(form))
+  }
+}
+
+/// By which fields server blocks tell upstreams who a client is.
+final class LiveIdentityNames: LivePart {
+  let names: IdentityNames
+
+  required init(_ makers: LiveMakers) {
+    names = IdentityNames(makers.generation.http, makers.generation.groups)
+    super.init(makers)
+  }
+}
+
+extension UpstreamPass {
+  /// How the upstream is told who the client is.
+  package var clientIdentity: IdentityFieldForm { self[IdentityFieldForm.self] ?? .off }
 }

@@ -35,7 +35,7 @@ enum ClientIdentityRule: CaseIterable {
         let other = ClientIdentity.line(level).inEffect
       else { return nil }
       let names = IdentityFieldForm.names.map { $0.lowercased() }
-      let line = (level.setFieldLines + GRPC.setFieldLines(level)).first {
+      let line = Features.ofUpstream(.http).flatMap { $0.view(level).setFieldLines }.first {
         names.contains($0.text(0).lowercased())
       }
       return line.map {

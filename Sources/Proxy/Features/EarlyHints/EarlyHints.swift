@@ -27,11 +27,18 @@ struct EarlyHints: LocationFeature {
   // MARK: Effect
 
   func compile(_ parts: inout LocationParts, _ makers: LiveMakers) {
-    parts.objects.append(LiveEarlyHints(conditions))
+    parts.interimHooks.append(LiveEarlyHints(conditions))
   }
+}
 
-  /// `hints`: the head of the interim response. Nothing is sent once the final response has begun.
-  static func pass(_ hints: ResponseHead, of exchange: Exchange, _ pass: CompiledPass) {
+/// `early_hints` of a location in one worker.
+final class LiveEarlyHints: InterimHook {
+  private let conditions: [CompiledTemplate]
+
+  init(_ conditions: [Template]) { self.conditions = conditions.map(\.compiled) }
+
+  /// Nothing is sent once the final response has begun.
+  override func take(_ hints: ResponseHead, of exchange: Exchange, _ pass: CompiledPass) {
     guard hints.status == 103, exchange.progress.state == .waiting, isWanted(exchange) else { return }
     let outgoing = exchange.response
     outgoing.reset(over: hints)
@@ -45,16 +52,10 @@ struct EarlyHints: LocationFeature {
   }
 
   /// As in nginx: at least one condition is neither empty nor `0`.
-  private static func isWanted(_ exchange: Exchange) -> Bool {
-    exchange.location.object(LiveEarlyHints.self)?.conditions.contains { condition in
+  private func isWanted(_ exchange: Exchange) -> Bool {
+    conditions.contains { condition in
       let value = condition.bytes(exchange)
       return !value.isEmpty && value != [0x30]
-    } ?? false
+    }
   }
-}
-
-/// `early_hints` of a location in one worker.
-final class LiveEarlyHints {
-  let conditions: [CompiledTemplate]
-  init(_ conditions: [Template]) { self.conditions = conditions.map(\.compiled) }
 }

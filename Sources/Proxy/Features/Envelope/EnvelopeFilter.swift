@@ -5,23 +5,69 @@ import Observability
 import Transport
 import Upstream
 
+extension EnvelopeSettings {
+  var fileUses: [FileUse] { FileUse.material(keyFiles, reloads: reloads) }
+
+  func compile(_ parts: inout PassParts, _ makers: LiveMakers) {
+    guard let envelope = makers.generation[EnvelopeMaterial.self].envelopes[self] else { return parts.isBroken = true }
+    for name in EnvelopeFilter.unsentFields { parts.replace(name) }
+    for name in EnvelopeFilter.unsealedFields { parts.hide(name) }
+    parts.ownBodies = OwnResponseBodies(type: "application/json")
+    parts.requestHooks.append(EnvelopeHook(envelope, self))
+  }
+}
+
+/// `message_envelope` of a pass in one worker.
+private final class EnvelopeHook: RequestHook {
+  let envelope: MessageEnvelope
+  let settings: EnvelopeSettings
+
+  init(_ envelope: MessageEnvelope, _ settings: EnvelopeSettings) {
+    self.envelope = envelope
+    self.settings = settings
+  }
+
+  override func begin(_ exchange: Exchange, _ handler: ProxyHandler) throws(ErrorResponse) -> ExchangeHook? {
+    EnvelopeFilter(self, handler)
+  }
+
+  override func addFields(to outgoing: OutgoingRequestHead, of exchange: Exchange) {
+    if exchange.body.opened != nil { outgoing.add(Self.openedType) }
+  }
+
+  private static let openedType = FieldBlock("Content-Type", "application/json")
+
+  override func storage(for exchange: Exchange) -> RequestBody? { RequestBody(envelopeIn: exchange.worker.bodies) }
+
+  override func admits(_ count: Int, in kept: RequestBody, _ exchange: Exchange) -> Bool {
+    EnvelopeFilter.admits(count, in: kept, of: envelope, exchange)
+  }
+
+  override var opensBodies: Bool { true }
+
+  /// A body may only go to a location with the same keys.
+  override func takes(opened body: RequestBody) -> Bool {
+    (body.opener as? EnvelopeHook).map { settings.hasKeys(of: $0.settings) } ?? false
+  }
+}
+
 /// `message_envelope`: opens the client's envelopes, and seals the upstream's responses.
 ///
 ///     body ─► whole ─► opened ─► attempt ─► head ─► body ─► whole ─► sealed ─► end
 ///                        │ 400                                │ 502
 ///
 /// A body that can't be opened reaches no upstream, and a response that can't be sealed doesn't reach the client.
-final class EnvelopeFilter {
-  private let envelope: MessageEnvelope
-  private let settings: EnvelopeSettings
+private final class EnvelopeFilter: ExchangeHook {
+  private let hook: EnvelopeHook
+  private var envelope: MessageEnvelope { hook.envelope }
+  private var settings: EnvelopeSettings { hook.settings }
   // Not retained: the handler owns its filter.
   private unowned(unsafe) let handler: ProxyHandler
   /// The upstream's response, until it is whole.
   private var buffered: BufferedResponse?
 
-  init(_ envelope: MessageEnvelope, _ settings: EnvelopeSettings, _ handler: ProxyHandler) {
-    self.envelope = envelope
-    self.settings = settings
+  init(_ hook: EnvelopeHook, _ handler: ProxyHandler) {
+    self.hook = hook
     self.handler = handler
   }
 
@@ -29,15 +75,20 @@ final class EnvelopeFilter {
 
   // MARK: The request
 
+  override func takeBody(_ exchange: Exchange) -> Bool {
+    collect(exchange)
+    return true
+  }
+
   /// Collects the body, which is an envelope, or begins the attempt if there is no body.
-  func takeBody(_ exchange: Exchange) {
+  private func collect(_ exchange: Exchange) {
     guard let stream = exchange.stream else { return }
     let keepsBody = exchange.redirection.keepsBody
     // The request for an error page is sallyport's own GET, which has no Upgrade.
     if keepsBody, exchange.head.first(.upgrade) != nil { return refuse("an upgrade is asked for", exchange) }
     if exchange.body.opened != nil { return handler.tryNext() }
     // `message_signature verify` has collected it.
-    if keepsBody, case .collected(let kept) = exchange.body.state { return openBody(kept, exchange) }
+    if keepsBody, case .collected(let kept) = exchange.body.state { return open(kept, exchange) }
     guard exchange.head.framing != .none, keepsBody, !stream.isBodyRead else {
       exchange.setBody(.none)
       return handler.tryNext()
@@ -49,8 +100,13 @@ final class EnvelopeFilter {
   }
 
   /// Returns whether the body may keep `count` more bytes of an envelope; if not, the client has got an error.
-  func admits(_ count: Int, in kept: RequestBody, _ exchange: Exchange) -> Bool {
+  override func admits(_ count: Int, in kept: RequestBody, _ exchange: Exchange) -> Bool {
     Self.admits(count, in: kept, of: envelope, exchange)
+  }
+
+  override func take(collected kept: RequestBody, _ exchange: Exchange) -> Bool {
+    open(kept, exchange)
+    return true
   }
 
   static func admits(
@@ -74,7 +130,7 @@ final class EnvelopeFilter {
   }
 
   /// Opens a complete envelope.
-  func openBody(_ kept: RequestBody, _ exchange: Exchange) {
+  private func open(_ kept: RequestBody, _ exchange: Exchange) {
     // A chunked body of 0 bytes is a request without a body.
     guard kept.count > 0 else {
       exchange.setBody(.none)
@@ -83,7 +139,7 @@ final class EnvelopeFilter {
     do throws(EnvelopeError) {
       var name: [UInt8] = []
       let plain = try envelope.open(kept.memory.readable, now: handler.worker.loop.now, name: &name)
-      let body = RequestBody(opened: plain, by: settings, gauge: bodies)
+      let body = RequestBody(opened: plain, by: hook, gauge: bodies)
       guard let (store, use) = store(exchange) else { return pass(body, exchange) }
       // Until the store knows it as new, it counts as one that was not opened.
       exchange.setBody(.collecting(kept))
@@ -135,14 +191,14 @@ final class EnvelopeFilter {
 
   // MARK: The response
 
-  /// Whether the filter holds the response in progress.
-  var isHolding: Bool { buffered != nil }
+  override var holdsResponses: Bool { true }
+  override var isHolding: Bool { buffered != nil }
 
   /// Drops a held response, because another attempt begins.
-  func forgetResponse() { if buffered != nil { buffered = nil } }
+  override func attemptDidBegin() { if buffered != nil { buffered = nil } }
 
   /// Holds the head until the body is complete. Returns false if the attempt is over.
-  func hold(_ response: ResponseHead, _ exchange: Exchange) -> Bool {
+  override func hold(_ response: ResponseHead, _ exchange: Exchange) -> Bool {
     if let length = response.announcedLength, length > UInt64(envelope.maxSize) {
       refuseToSeal("it has \(length) bytes", exchange)
       return false
@@ -151,7 +207,7 @@ final class EnvelopeFilter {
     return true
   }
 
-  func hold(_ bytes: UnsafeRawBufferPointer, _ exchange: Exchange) {
+  override func hold(_ bytes: UnsafeRawBufferPointer, _ exchange: Exchange) {
     guard let buffered else { return }
     guard buffered.body.count + bytes.count <= envelope.maxSize else {
       return refuseToSeal("it has more than \(envelope.maxSize) bytes", exchange)
@@ -160,13 +216,13 @@ final class EnvelopeFilter {
   }
 
   /// Seals a complete response and sends it.
-  func seal(_ exchange: Exchange) {
+  override func release(_ exchange: Exchange) {
     guard let buffered, let pass = handler.pass, let response = handler.upstreamHead else {
       return refuseToSeal("nobody knows what it was", exchange)
     }
     self.buffered = nil
     guard !buffered.body.isEmpty else {
-      handler.sendHead(of: response, exchange, pass, sealed: 0)
+      handler.sendHead(of: response, exchange, pass, own: 0)
       return handler.finish(exchange)
     }
     do throws(SealingError) {
@@ -194,7 +250,7 @@ final class EnvelopeFilter {
   private func send(
     _ sealed: UnsafeRawBufferPointer, _ response: ResponseHead, _ pass: CompiledPass, _ exchange: Exchange
   ) {
-    handler.sendHead(of: response, exchange, pass, sealed: sealed.count)
+    handler.sendHead(of: response, exchange, pass, own: sealed.count)
     handler.sendBody(sealed, exchange)
     handler.finish(exchange)
   }

@@ -14,7 +14,7 @@ extension MessageEnvelopes {
   static func load(_ http: HTTPSettings, _ loader: inout MaterialLoader, _ parts: inout GenerationParts) {
     var keys: [EnvelopeSettings: EnvelopeKeys] = [:]
     http.visitLocations { location in
-      guard let settings = location[UpstreamPass.self]?.envelope, keys[settings] == nil else { return }
+      guard let settings = location[UpstreamPass.self]?[EnvelopeSettings.self], keys[settings] == nil else { return }
       keys[settings] = loader.envelopeKeys(settings)
     }
     // Locations with a key in common share its window, so the longest of their spans counts.

@@ -3,7 +3,7 @@ public import Envelope
 public import Observability
 
 /// `message_envelope on` for one location, and what goes with it.
-public struct EnvelopeSettings: Sendable, Hashable {
+public struct EnvelopeSettings: PassPart, Hashable {
   /// A cipher's key, and the MAC's that goes with it.
   public struct KeyFiles: Sendable, Hashable {
     public var cipher: MaterialReference

@@ -8,7 +8,7 @@ import Observability
 /// The folder is the whole feature: the directives here, what they set in `EnvelopeSettings`, what contradicts them in
 /// `EnvelopeRule`, and what happens to bodies in `EnvelopeFilter`. What they set is part of a `proxy_pass`: a response is
 /// sealed whole, before its head is sent, and no filter of bodies can hold back a head.
-package enum MessageEnvelopes: Feature {
+package enum MessageEnvelopes: PassFeature {
   static let chapter = Chapter.envelopes
   private static let name = "message_envelope"
   private static let levels = DirectiveContexts.everyHTTP
@@ -49,8 +49,22 @@ package enum MessageEnvelopes: Feature {
   /// Whether envelopes are on at a level, if it has a `proxy_pass`.
   static func isOn(_ scope: Scope) -> Bool { scope.flag(name) ?? false }
 
+  static func openingLine(_ scope: Scope) -> Directive? { isOn(scope) ? line(scope) : nil }
+
+  static func part(of draft: PassDraft, _ builder: inout SettingsBuilder) -> (any PassPart)? {
+    guard draft.dialect.callsMethods else { return read(draft.scope, draft.line, &builder) }
+    if let line = openingLine(draft.scope) {
+      builder.error(
+        draft.line.location, "\"\(name)\" seals whole bodies, and \(draft.dialect.name) sends streams",
+        hint: "write \"\(name) off;\" here; it is on at \(line.location)")
+    }
+    return nil
+  }
+
   /// Reads what is in effect for a `proxy_pass`; nil where it is off or invalid.
-  static func read(_ scope: Scope, _ pass: Directive, _ builder: inout SettingsBuilder) -> EnvelopeSettings? {
+  private static func read(
+    _ scope: Scope, _ pass: Directive, _ builder: inout SettingsBuilder
+  ) -> EnvelopeSettings? {
     var mac: EnvelopeMAC?
     var macFault: EnvelopeMACError?
     do throws(EnvelopeMACError) {

@@ -4,13 +4,12 @@ import Upstream
 import Language
 
 extension SettingsBuilder {
-  /// Builds the `health_check` of a location, or of a server of `stream`. `pass`: what the location's `proxy_pass` names. `tlsName` and `identity`:
-  /// what its TLS uses, which no client may choose here.
-  mutating func healthCheck(
-    _ scope: Scope, _ url: PassedURL, tlsName: Template, identity: PresentedIdentitySettings?
-  ) -> HealthCheckSettings? {
+  /// Builds the `health_check` of a location, or of a server of `stream`. No client may choose the name and the certificate
+  /// that its TLS uses.
+  mutating func healthCheck(_ pass: PassDraft) -> HealthCheckSettings? {
+    let scope = pass.scope
     guard let line = scope.own("health_check").first else { return nil }
-    guard case .group(let index, _) = url.target, namedGroups.values.contains(index) else {
+    guard case .group(let index, _) = pass.target.upstream, namedGroups.values.contains(index) else {
       error(
         line.location, "\"health_check\" without an upstream group",
         hint: "the proxy_pass beside it must name an \"upstream\" block: its servers are checked")
@@ -26,22 +25,22 @@ extension SettingsBuilder {
         line.location, "\"health_check\" of a group whose servers the API adds and removes (state \(file))",
         hint: "leave out \"state\", or the check: max_fails counts failures of requests")
     }
-    if let identity {
+    if let identity = pass.trust.identity {
       error(
         line.location, "\"health_check\" beside a \"proxy_ssl_certificate\" with variables",
         hint: "a check is of no client, so no variable says what it presents; that directive is at \(identity.location)"
       )
     }
-    let isOfClient = tlsName.uses {
+    let isOfClient = pass.trust.name.uses {
       ![.simple(.proxy_host), .simple(.proxy_port), .feature(ServerNames.variable), .simple(.host)].contains($0)
     }
-    if url.scheme == .https, isOfClient {
+    if pass.url.scheme == .https, isOfClient {
       error(
         line.location, "\"health_check\" beside a \"proxy_ssl_name\" that depends on the client",
         hint: "a check is of no client; write the name that the servers' certificates have")
     }
-    var draft = HealthCheckDraft(isGRPC: scope.isGRPC, isOfStream: kind == .stream, group: groups[index])
-    if kind == .stream { draft.common.timeout = scope.milliseconds("health_check_timeout") ?? draft.common.timeout }
+    var draft = HealthCheckDraft(pass, group: groups[index])
+    if draft.isOfStream { draft.common.timeout = scope.milliseconds("health_check_timeout") ?? draft.common.timeout }
     var seen: Set<String> = []
     for word in line.arguments {
       let name = word.text.splitAtEquals.name
@@ -151,7 +150,8 @@ extension SettingsBuilder {
 
 /// The parameters of a `health_check`, before it is known whether they fit together.
 private struct HealthCheckDraft {
-  var isGRPC: Bool
+  /// The `type` that the upstream answers; nil: requests alone.
+  let checkType: String?
   let isOfStream: Bool
   var group: UpstreamGroupSettings
   var common = HealthCheckSettings()
@@ -165,9 +165,9 @@ private struct HealthCheckDraft {
   /// The parameters in `stream`.
   static let ofStream = ["interval", "jitter", "fails", "passes", "port", "mandatory", "persistent", "match"]
 
-  init(isGRPC: Bool, isOfStream: Bool, group: UpstreamGroupSettings) {
-    self.isGRPC = isGRPC
-    self.isOfStream = isOfStream
+  init(_ pass: PassDraft, group: UpstreamGroupSettings) {
+    checkType = pass.dialect.checkType
+    isOfStream = pass.level.isOfStream
     self.group = group
   }
 
@@ -183,7 +183,9 @@ private struct HealthCheckDraft {
       if status != nil { return ("\"grpc_status\" without \"type=grpc\"", "write type=grpc before it") }
       return nil
     }
-    if !isGRPC { return ("\"type=grpc\" in a location without grpc_pass", "leave type out, or use grpc_pass") }
+    if checkType != "grpc" {
+      return ("\"type=grpc\" in a location without grpc_pass", "leave type out, or use grpc_pass")
+    }
     if target != nil { return ("\"uri\" beside \"type=grpc\"", "leave uri out: the path is the method's name") }
     if match != nil { return ("\"match\" beside \"type=grpc\"", "leave match out: grpc_status says what passes too") }
     return nil

@@ -2,7 +2,7 @@ import Language
 import Observability
 
 /// Active health checks (nginx's commercial edition: ngx_http_upstream_hc_module).
-enum HealthChecks: Feature {
+enum HealthChecks: PassFeature {
   static let chapter = Chapter.healthChecks
 
   static let directives: [DirectiveEntry] = [
@@ -34,6 +34,10 @@ enum HealthChecks: Feature {
   static let workerParts: [WorkerPart.Type] = [HealthCheckers.self]
 
   static func begin(_ http: Scope, _ builder: inout SettingsBuilder) { builder.collectMatches(http) }
+
+  static func part(of draft: PassDraft, _ builder: inout SettingsBuilder) -> (any PassPart)? {
+    builder.healthCheck(draft)
+  }
 
   /// Refuses a health check where no upstream is named.
   static func checksNothing(_ scope: Scope, isOfStream: Bool) -> Diagnostic? {

@@ -38,7 +38,7 @@ struct HealthCheckJudge {
     case .grpc:
       guard head.status == 200 else { return "the status is \(head.status)" }
       let bytes = head.bytes.readable
-      guard let type = head.first(.contentType), Self.isGRPC(bytes[type.value]) else {
+      guard let type = head.first(.contentType), Self.isOfCall(bytes[type.value]) else {
         return "the response isn't one of gRPC"
       }
       headStatus = Self.grpcStatus.withUnsafeBytes { name in head.value(named: name).map { Array(bytes[$0]) } }
@@ -105,7 +105,7 @@ struct HealthCheckJudge {
     }
   }
 
-  private static func isGRPC(_ type: UnsafeRawBufferPointer) -> Bool {
+  private static func isOfCall(_ type: UnsafeRawBufferPointer) -> Bool {
     guard type.count >= 16, UnsafeRawBufferPointer(rebasing: type[..<16]).equalsIgnoringCase("application/grpc") else {
       return false
     }

@@ -17,7 +17,7 @@ struct HealthCheckRequest: Sendable {
   /// `serverName`: that of the server block, the value of `$server_name` and `$host`. nil: the check is none of HTTP.
   init?(_ check: HealthCheckSettings, of pass: UpstreamPass, serverName: String) {
     var lines: [(name: [UInt8], value: [UInt8])] = []
-    for field in pass.setFields where !Self.isLeftOut(field.name) {
+    for field in pass.request.fields where !Self.isLeftOut(field.name) {
       let values = field.candidates.lazy.compactMap { pass.withoutClient($0, serverName: serverName) }
       guard let value = values.first(where: { !$0.isEmpty }) else { continue }
       lines.append((field.name, value))
@@ -26,7 +26,7 @@ struct HealthCheckRequest: Sendable {
       lines.contains { $0.name.withUnsafeBytes { $0.equalsIgnoringCase(name) } }
     }
     // HTTP/1.1 and HTTP/2 need a host, and one that a client chooses is missing.
-    if !says("host") { lines.insert((Array("Host".utf8), Array(pass.host.utf8)), at: 0) }
+    if !says("host") { lines.insert((Array("Host".utf8), Array(pass.target.host.utf8)), at: 0) }
     if !says("user-agent") { lines.append((Array("User-Agent".utf8), Array("sallyport-health-check".utf8))) }
     switch check.kind {
     case .http(let target, _):
@@ -73,8 +73,8 @@ extension UpstreamPass {
       let part = if case .variable(.settable(_, let own)) = part { Template.Part.variable(own) } else { part }
       switch part {
       case .literal(let bytes): value += bytes
-      case .variable(.simple(.proxy_host)): value += host.utf8
-      case .variable(.simple(.proxy_port)): value += port.utf8
+      case .variable(.simple(.proxy_host)): value += target.host.utf8
+      case .variable(.simple(.proxy_port)): value += target.port.utf8
       case .variable(.feature(ServerNames.variable)), .variable(.simple(.host)): value += serverName.utf8
       case .variable: return nil
       }

@@ -35,10 +35,10 @@ final class HealthChecker: EventTarget {
     _ worker: Worker
   ) {
     let pass = check.pass
-    let context = pass.tls.flatMap { generation.upstreamContexts[$0] }
+    let context = pass.trust.tls.flatMap { generation.upstreamContexts[$0] }
     // Without the TLS context, the server can't be verified, so no check goes to it. Requests don't either.
     guard pass.scheme == .http || context != nil,
-      let tlsName = pass.withoutClient(pass.tlsName, serverName: check.serverName)
+      let tlsName = pass.withoutClient(pass.trust.name, serverName: check.serverName)
     else { return nil }
     self.worker = worker
     self.settings = check.settings
@@ -55,7 +55,7 @@ final class HealthChecker: EventTarget {
     attemptSettings = AttemptSettings(
       timeouts: pass.timeouts,
       headLimits: HeadLimits(
-        lineBytes: pass.headBufferSize, headBytes: pass.headBufferSize, fields: 1000, ignoreInvalidNames: false,
+        lineBytes: pass.buffers.head, headBytes: pass.buffers.head, fields: 1000, ignoreInvalidNames: false,
         underscores: true))
     log = generation.errorLogs[check.errorLogs] ?? generation.errorLog
     name = "upstream \"\(check.group)\": server \(server.address)"

@@ -67,8 +67,8 @@ package struct HealthRecords: Sendable {
     var byServer: [[[ServerHealth]]] = groups.map { $0.servers.map { _ in [] } }
     for server in http.servers {
       for location in server.root.withNested {
-        guard let pass = location[UpstreamPass.self], let settings = pass.healthCheck,
-          case .group(let index, let scheme) = pass.target, groups.indices.contains(index)
+        guard let pass = location[UpstreamPass.self], let settings = pass[HealthCheckSettings.self],
+          case .group(let index, let scheme) = pass.target.upstream, groups.indices.contains(index)
         else { continue }
         let group = groups[index]
         var checked: [(ResolvedGroup.Server, ServerHealth)] = []
@@ -76,8 +76,9 @@ package struct HealthRecords: Sendable {
         // A server that is `down` gets no requests, so there is nothing to find out.
         for (place, upstream) in group.servers.enumerated() where !upstream.settings.isDown {
           let key = Key(
-            group: group.settings.fullName, address: upstream.address, check: settings, scheme: scheme, tls: pass.tls,
-            tlsName: pass.tlsName, version: pass.version, timeouts: pass.timeouts, fields: pass.setFields,
+            group: group.settings.fullName, address: upstream.address, check: settings, scheme: scheme,
+            tls: pass.trust.tls,
+            tlsName: pass.trust.name, version: pass.version, timeouts: pass.timeouts, fields: pass.request.fields,
             serverName: server.primaryName, origin: pass.origin, opening: pass.tcp?.opening)
           let named = Server(group: group.settings.fullName, address: upstream.address)
           let count = counts[named] ?? former?.counts[named] ?? HealthCounts()

@@ -3,9 +3,13 @@ import Observability
 import Patterns
 
 /// Active health checks in `stream` (nginx's commercial edition: ngx_stream_upstream_hc_module).
-enum StreamHealthChecks: Feature {
+enum StreamHealthChecks: PassFeature {
   static let chapter = Chapter.healthChecks
   static let kinds: Set<TrafficKind> = [.stream]
+
+  static func part(of draft: PassDraft, _ builder: inout SettingsBuilder) -> (any PassPart)? {
+    builder.healthCheck(draft)
+  }
 
   static let directives: [DirectiveEntry] = [
     .local(

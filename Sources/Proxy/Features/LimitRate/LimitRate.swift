@@ -1,3 +1,4 @@
+import HTTP
 import Bytes
 import Language
 import Observability
@@ -5,7 +6,7 @@ import Observability
 /// limit_rate (nginx: ngx_http_core_module): the speed of one response.
 ///
 /// The folder is the whole feature: the directives and what they set here, and what happens to a response in `ResponsePacer`.
-struct LimitRate: LocationFeature {
+struct LimitRate: LocationFeature, PassFeature {
   /// Bytes per second, as a size of nginx; nil or 0: no limit.
   var rate: Template?
   /// Bytes that go at full speed, as a size of nginx.
@@ -35,6 +36,9 @@ struct LimitRate: LocationFeature {
   }
 
   static let variables = [variable]
+
+  static let instruction: UpstreamInstruction? = UpstreamInstruction(
+    field: .xAccelLimitRate, ignored: .limitRate, obey: { ResponseRate.take($0, $1) })
 
   static func read(_ level: Level, _ builder: inout SettingsBuilder) -> LimitRate? {
     let rate = builder.rateSize(level.scope.value("limit_rate"))

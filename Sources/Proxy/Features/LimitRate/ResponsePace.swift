@@ -48,27 +48,3 @@ struct ResponsePace: Equatable {
     return (overflow ? Int.max : product) / rate
   }
 }
-
-extension ResponsePace {
-  /// Parses a size of nginx with an optional `k` or `m` (`ngx_parse_size`); nil for any other text.
-  static func size(_ text: [UInt8]) -> Int? {
-    let unit: Int
-    switch text.last {
-    case UInt8(ascii: "k"), UInt8(ascii: "K"): unit = 1024
-    case UInt8(ascii: "m"), UInt8(ascii: "M"): unit = 1 << 20
-    default: unit = 1
-    }
-    let digits = unit == 1 ? text[...] : text.dropLast()
-    guard !digits.isEmpty else { return nil }
-    var value = 0
-    for digit in digits {
-      guard digit >= 0x30, digit <= 0x39 else { return nil }
-      let (shifted, overflow) = value.multipliedReportingOverflow(by: 10)
-      let (sum, overflowOfSum) = shifted.addingReportingOverflow(Int(digit) - 0x30)
-      guard !overflow, !overflowOfSum else { return nil }
-      value = sum
-    }
-    let (size, overflow) = value.multipliedReportingOverflow(by: unit)
-    return overflow ? nil : size
-  }
-}

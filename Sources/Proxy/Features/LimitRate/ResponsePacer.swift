@@ -62,8 +62,8 @@ final class ResponseRate: ResponseFilter {
 
   override func begin(_ exchange: Exchange) {
     let rate =
-      Self.asked(of: exchange) ?? setRate(exchange) ?? rate.flatMap { Self.size($0.bytes(exchange), exchange) }
-    Self.pace(exchange, rate ?? 0, free: { free.flatMap { Self.size($0.bytes(exchange), exchange) } ?? 0 })
+      Self.asked(of: exchange) ?? setRate(exchange) ?? rate.flatMap { exchange.size(of: $0.bytes(exchange)) }
+    Self.pace(exchange, rate ?? 0, free: { free.flatMap { exchange.size(of: $0.bytes(exchange)) } ?? 0 })
   }
 
   /// Paces the response, if it has a body and `rate` is above 0. `free`: bytes that go at full speed.
@@ -78,15 +78,7 @@ final class ResponseRate: ResponseFilter {
   /// What `set $limit_rate` has set in this exchange.
   private func setRate(_ exchange: Exchange) -> Int? {
     guard let slot, let text = exchange.variables.value(slot) else { return nil }
-    return Self.size(text, exchange)
-  }
-
-  /// nil, after a line in the log, for a text that is no size. An empty text is no limit, as in nginx.
-  static func size(_ text: [UInt8], _ exchange: Exchange) -> Int? {
-    if text.isEmpty { return nil }
-    if let size = ResponsePace.size(text) { return size }
-    exchange.log(.error, "invalid size \"\(LogEscape.text(text))\"")
-    return nil
+    return exchange.size(of: text)
   }
 
   /// The rate that the response has, or that X-Accel-Limit-Rate asks for; nil before either.
@@ -104,7 +96,7 @@ final class ResponseRate: ResponseFilter {
   static func take(_ response: ResponseHead, _ exchange: Exchange) {
     guard let field = response.first(.xAccelLimitRate) else { return }
     let text = Array(response.bytes.readable[field.value])
-    guard !text.isEmpty, text.allSatisfy({ $0 >= 0x30 && $0 <= 0x39 }), let rate = ResponsePace.size(text) else {
+    guard !text.isEmpty, text.allSatisfy({ $0 >= 0x30 && $0 <= 0x39 }), let rate = SizeText.size(text) else {
       return
     }
     exchange.use(ResponseRateState.self).rate = rate

@@ -43,9 +43,11 @@ package struct Mirror: LocationFeature {
     let paths = lines.compactMap { Subrequest.path($0, &builder) }
     guard let first = lines.first, !paths.isEmpty else { return nil }
     let sendsBody = scope.flag(body) ?? true
-    if sendsBody, MessageEnvelopes.isOn(scope), UpstreamPass.ownLine(in: scope) != nil {
+    if sendsBody, let opening = Features.openingLine(scope),
+      UpstreamPass.naming(scope).contains(where: { !$0.dialect.callsMethods })
+    {
       builder.error(
-        first.location, "\"mirror\" would send the bodies of \"message_envelope\" before they are opened",
+        first.location, "\"mirror\" would send the bodies of \"\(opening.name)\" before they are opened",
         hint: "write \"mirror_request_body off;\" or \"mirror off;\" here")
     }
     return Mirror(paths: paths, sendsBody: sendsBody)

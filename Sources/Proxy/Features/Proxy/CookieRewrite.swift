@@ -2,14 +2,13 @@ import Bytes
 import HTTP
 
 /// `proxy_cookie_domain`, `proxy_cookie_path` and `proxy_cookie_flags` in one worker, as ngx_http_proxy_module has them.
-struct CookieRewrite {
+final class CookieRewrite: ResponseHook {
   private typealias Rule = (from: LivePattern, to: CompiledTemplate)
   private let domains: [Rule]
   private let paths: [Rule]
   private let flags: [(name: LivePattern, flags: [CompiledTemplate])]
 
-  init?(_ settings: CookieRewriteSettings) {
-    if settings.isEmpty { return nil }
+  init(_ settings: CookieRewriteSettings) {
     domains = settings.domains.map { (LivePattern($0.from), $0.to.compiled) }
     paths = settings.paths.map { (LivePattern($0.from), $0.to.compiled) }
     flags = settings.flags.map { (LivePattern($0.name), $0.flags.map(\.compiled)) }
@@ -24,8 +23,14 @@ struct CookieRewrite {
     func isCalled(_ name: String) -> Bool { key.isSame(as: Array(name.utf8)) }
   }
 
+  override var fields: FieldNameSet { FieldNameSet(.setCookie) }
+
+  override func value(of field: Field, in bytes: UnsafeRawBufferPointer, _ exchange: Exchange) -> [UInt8]? {
+    rewrite(bytes[field.value], exchange)
+  }
+
   /// The value in place of the upstream's; nil if no rule applies.
-  func rewrite(_ value: UnsafeRawBufferPointer, _ exchange: Exchange) -> [UInt8]? {
+  private func rewrite(_ value: UnsafeRawBufferPointer, _ exchange: Exchange) -> [UInt8]? {
     var attributes = value.split(separator: 0x3B, omittingEmptySubsequences: false).map { part in
       let equals = part.firstIndex(of: 0x3D)
       return Attribute(

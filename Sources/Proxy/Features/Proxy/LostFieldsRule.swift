@@ -8,8 +8,7 @@ enum LostFieldsRule {
   private static let maximumNames = 8
 
   static func judge(_ level: Level, _ builder: inout SettingsBuilder) {
-    if GRPC.line(in: level.scope) != nil { return judge(level.inProxyNames.scope, &builder) }
-    if UpstreamPass.forwards(level.scope) { judge(level.scope, &builder) }
+    if let feature = UpstreamPass.naming(level.scope).last { judge(feature.view(level.scope), &builder) }
   }
 
   private static func judge(_ scope: Scope, _ builder: inout SettingsBuilder) {

@@ -19,11 +19,6 @@ extension SettingsBuilder {
     return fields
   }
 
-  /// `proxy_set_body`
-  mutating func outgoingBody(_ scope: Scope) -> Template? {
-    scope.isGRPC ? nil : scope.value("proxy_set_body").map { template($0, 0) }
-  }
-
   // MARK: How connections to upstreams begin
 
   mutating func origin(_ scope: Scope) -> OriginSettings {
@@ -32,10 +27,7 @@ extension SettingsBuilder {
     origin.fixed.sendBuffer = scope.size("proxy_socket_sndbuf")
     origin.fixed.receiveBuffer = scope.size("proxy_socket_rcvbuf")
     if let line = scope.value("proxy_bind") { readBind(line, into: &origin) }
-    // In the view of gRPC, the row `grpc_proxy_protocol` has this name.
-    if let line = scope.value(scope.isGRPC ? "proxy_proxy_protocol" : "proxy_protocol") {
-      origin.header = headerForm(line, scope)
-    }
+    if let line = scope.value("proxy_protocol") { origin.header = headerForm(line, scope) }
     return origin
   }
 
@@ -86,6 +78,4 @@ extension SettingsBuilder {
     }
     return form
   }
-
-  // MARK: Bodies in files
 }

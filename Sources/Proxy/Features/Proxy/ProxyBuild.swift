@@ -1,187 +1,52 @@
 import HTTP
-import Observability
-import TLS
-import Upstream
-import UpstreamAuth
 import Language
+import Observability
+import Upstream
 
-/// The parts of a `proxy_pass` argument.
-struct PassedURL {
-  /// The address; nil when it contains variables.
-  var authority: Authority?
-  var target: UpstreamTarget
-  var uri: [UInt8]?
-  /// The URL as written, with its scheme and without its URI part.
-  var base: String
+extension ProxyPass {
+  static func readPass(_ draft: inout PassDraft, _ builder: inout SettingsBuilder) {
+    let scope = draft.scope
+    let defaultPort = draft.url.scheme?.defaultPort ?? 80
+    // Without a default port of the protocol, there is none that the name could leave out.
+    draft.target.host = draft.url.authority?.proxyHost(defaultPort: draft.dialect.needsPort ? 0 : defaultPort) ?? ""
+    draft.target.port = draft.url.authority?.proxyPort(defaultPort: defaultPort) ?? ""
+    draft.target.replacedPrefix = draft.level.match.prefixLength
+    draft.version = draft.dialect.version ?? scope.upstreamVersion
+    draft.origin = builder.origin(scope)
+    draft.timeouts = builder.timeouts(scope)
+    draft.retry = builder.retry(scope)
+    builder.readBuffers(scope, &draft)
+    builder.readRequest(scope, &draft)
+    draft.response.hiddenFields = builder.hiddenFields(scope)
+    draft.response.passesTrailers = scope.passesTrailers
+    draft.response.interceptsErrors = scope.flag("proxy_intercept_errors") ?? false
+    draft.response.ignoredFields = builder.ignoredHeaders(scope)
+  }
 
-  /// nil: each value of the target says it.
-  var scheme: UpstreamScheme? { target.scheme }
+  static func part(of draft: PassDraft, _ builder: inout SettingsBuilder) -> (any PassPart)? {
+    let rate =
+      (draft.scope.flag("proxy_buffering") ?? true) ? builder.rateSize(draft.scope.value("proxy_limit_rate")) : nil
+    return ResponseRewriteSettings(
+      redirects: builder.redirectRewrites(draft), cookies: builder.cookieRewrites(draft.scope), readRate: rate)
+  }
 }
 
 extension SettingsBuilder {
-  /// Builds a `grpc_pass` like a `proxy_pass` of HTTP/2. Messages about its directives have their names.
-  mutating func grpcPass(_ directive: Directive, _ level: Level) -> UpstreamPass? {
-    if let other = level.scope.own("proxy_pass").first {
-      error(directive.location, "\"grpc_pass\" beside \"proxy_pass\"", hint: "the other is at \(other.location)")
-    }
-    if MessageEnvelopes.isOn(level.scope), let line = MessageEnvelopes.line(level.scope) {
-      error(
-        directive.location, "\"message_envelope\" seals whole bodies, and gRPC sends streams",
-        hint: "write \"message_envelope off;\" here; it is on at \(line.location)")
-    }
-    if let line = level.scope.directives.first(where: { $0.name.hasPrefix("proxy_") && $0.name != "proxy_pass" }) {
-      let own = GRPC.directive(for: line.name)
-      let isRow = DirectiveTable.entries(named: own).contains { $0.status == .supported }
-      warning(
-        line.location, "\"\(line.name)\" has no effect on grpc_pass",
-        hint: isRow ? "write \(own)" : "leave it out: it is not for gRPC")
-    }
-    let before = diagnostics.count
-    let settings = proxyPass(directive, level.inProxyNames)
-    for index in before..<diagnostics.count { diagnostics[index].replace("proxy_", with: "grpc_") }
-    return settings
-  }
-
-  mutating func proxyPass(_ directive: Directive, _ level: Level) -> UpstreamPass? {
-    guard let url = passedURL(directive, level) else { return nil }
-    let scope = level.scope
-    let facts = upstreamTrustFacts(scope, url, directive)
-    diagnostics += UpstreamTrustRule.allCases.compactMap { $0.diagnostic(facts) }
-    diagnostics += UpstreamWorkloadRule.allCases.compactMap { $0.diagnostic(facts) }
-    diagnostics += PinningRule.allCases.flatMap { $0.diagnostics(facts) }
-    let name = url.authority.map { Template(literal: $0.nameForTLS) } ?? Template([.variable(.simple(.proxy_host))])
-    let fields = setFields(scope)
-    let version = scope.upstreamVersion
-    diagnostics += KeptConnectionRule.check(
-      groups, kept: keptGroups, url.target, version: version, fields: fields, at: directive.location)
+  fileprivate mutating func readBuffers(_ scope: Scope, _ draft: inout PassDraft) {
     let (count, size) = buffers(scope.value("proxy_buffers")) ?? (8, 8192)
-    let headBufferSize = headBufferSize(scope)
-    let isBuffered = scope.flag("proxy_buffering") ?? true
-    let defaultPort = url.scheme?.defaultPort ?? 80
-    let tlsName = scope.tlsNameLine.map { template($0, 0) } ?? name
-    let identity = facts.mayUseTLS ? presentedIdentity(scope, facts) : nil
-    return UpstreamPass(
-      target: url.target, uri: url.uri,
-      // gRPC has no default port that the name could leave out.
-      host: url.authority?.proxyHost(defaultPort: scope.isGRPC ? 0 : defaultPort) ?? "",
-      port: url.authority?.proxyPort(defaultPort: defaultPort) ?? "",
-      replacedPrefix: level.match.prefixLength,
-      tls: facts.mayUseTLS ? upstreamTLS(scope, facts, version) : nil,
-      identity: identity, tlsName: tlsName, version: version,
-      setFields: fields, clientIdentity: ClientIdentity.form(scope),
-      method: scope.value("proxy_method").map { template($0, 0) },
-      passesRequestFields: scope.passesRequestFields,
-      passesRequestBody: scope.flag("proxy_pass_request_body") ?? true, hiddenFields: hiddenFields(scope),
-      redirects: redirectRewrites(scope, url, level), interceptsErrors: scope.flag("proxy_intercept_errors") ?? false,
-      headBufferSize: headBufferSize, bufferTotal: isBuffered ? count * size : headBufferSize,
-      requestBuffering: scope.flag("proxy_request_buffering") ?? !scope.isGRPC,
-      timeouts: timeouts(scope), retry: retry(scope),
-      ignoresClientAbort: scope.flag("proxy_ignore_client_abort") ?? false,
-      authentication: upstreamAuth(scope, url, fields),
-      envelope: scope.isGRPC ? nil : MessageEnvelopes.read(scope, directive, &self), speaksGRPC: scope.isGRPC,
-      healthCheck: healthCheck(scope, url, tlsName: tlsName, identity: identity), location: directive.location,
-      cookies: cookieRewrites(scope), ignoredHeaders: ignoredHeaders(scope),
-      body: outgoingBody(scope), origin: origin(scope),
-      readRate: isBuffered ? rateSize(scope.value("proxy_limit_rate")) : nil, signing: Signatures.signing(scope, &self),
-      nameResolution: nameResolution(scope), passesTrailers: scope.passesTrailers, droppedFields: scope.droppedFields)
+    draft.buffers.head = headBufferSize(scope)
+    draft.buffers.total = scope.flag("proxy_buffering") ?? true ? count * size : draft.buffers.head
+    draft.buffers.collectsRequests = scope.flag("proxy_request_buffering") ?? !draft.dialect.callsMethods
   }
 
-  private mutating func passedURL(_ directive: Directive, _ level: Level) -> PassedURL? {
-    directive.arguments.first.flatMap { passedURL($0, directive, level) }
-  }
-
-  private mutating func passedURL(_ word: Word, _ directive: Directive, _ level: Level) -> PassedURL? {
-    let text = word.text
-    let schemes = UpstreamScheme.spellings(isGRPC: level.scope.isGRPC)
-    let lower = text.lowercased()
-    // With a variable in the scheme or in place of it, each value says its scheme.
-    let fixed = lower.prefix { $0 != "$" }
-    if fixed != lower[...],
-      schemes.contains(where: { $0.spelling.count + 3 > fixed.count && "\($0.spelling)://".hasPrefix(fixed) })
-    {
-      return PassedURL(authority: nil, target: .url(template(word)), uri: nil, base: text)
-    }
-    if level.scope.isGRPC, !lower.contains("://") {
-      // nginx: without a scheme, it is grpc.
-      return passedURL(Word("grpc://" + text, at: word.location, quoted: word.quoted), directive, level)
-    }
-    guard let (spelling, scheme) = schemes.first(where: { lower.hasPrefix("\($0.spelling)://") }) else {
-      error(
-        word.location, "invalid URL prefix in \"\(text)\"",
-        hint: "it must begin with \(schemes[1].spelling):// or \(schemes[0].spelling)://")
-      return nil
-    }
-    let rest = String(text.dropFirst(spelling.count + 3))
-    if rest.contains("$") {
-      let template = template(Word(rest, at: word.location, quoted: word.quoted))
-      return PassedURL(authority: nil, target: .template(template, scheme), uri: nil, base: text)
-    }
-    let (authorityText, uri) = Self.splitURI(rest)
-    if level.scope.isGRPC, let uri {
-      error(
-        word.location, "\"proxy_pass\" cannot have a URI part",
-        hint: "leave out \"\(uri)\": the path is the method's name")
-      return nil
-    }
-    if uri != nil, let kind = level.kindWithoutURI {
-      error(
-        word.location, "\"proxy_pass\" cannot have URI part \(kind)",
-        hint: "leave out \"\(uri ?? "")\": what would it replace?")
-      return nil
-    }
-    do {
-      let authority = try Authority(parsing: authorityText)
-      if level.scope.isGRPC { try requirePort(of: authority, "grpc_pass [grpc[s]://]ADDRESS:PORT") }
-      return try target(authority, scheme, directive).map {
-        PassedURL(
-          authority: authority, target: .group($0, scheme), uri: uri.map { Array($0.utf8) },
-          base: "\(scheme.rawValue)://\(authorityText)")
-      }
-    } catch {
-      self.error(word.location, "\(error.reason) in \"proxy_pass\" directive: \"\(text)\"", hint: error.hint)
-      return nil
-    }
-  }
-
-  /// Refuses a host without a port in a protocol that has no default port.
-  func requirePort(of authority: Authority, _ form: String) throws(Authority.ParseError) {
-    guard case .host(let host, port: nil) = authority, namedGroups[host.lowercased()] == nil else { return }
-    throw Authority.ParseError(reason: "no port in upstream", hint: "\(form); or an upstream's name")
-  }
-
-  /// Finds the `upstream` block of this name, or makes a group of the one address.
-  mutating func target(
-    _ authority: Authority, _ scheme: UpstreamScheme, _ directive: Directive
-  ) throws(Authority.ParseError) -> Int? {
-    if case .host(let host, let port) = authority, let index = namedGroups[host.lowercased()] {
-      if let port {
-        throw .init(
-          reason: "upstream \"\(host)\" may not have port \(port)",
-          hint: "the servers of the group have their own ports")
-      }
-      return index
-    }
-    if case .host(let host, _) = authority, !host.contains("."),
-      let nearest = Spelling.nearest(to: host.lowercased(), among: namedGroups.keys.sorted())
-    {
-      warning(
-        directive.place(0), "\"\(host)\" is not an upstream block; sallyport resolves it as a host name",
-        hint: "did you mean \"\(nearest)\"?")
-    }
-    return group(for: authority, defaultPort: scheme.defaultPort, at: directive.location)
-  }
-
-  /// Splits the URI part off, in `host:80/path` and in `unix:/socket:/path`.
-  private static func splitURI(_ text: String) -> (authority: String, uri: String?) {
-    if text.lowercased().hasPrefix("unix:") {
-      let path = text.dropFirst("unix:".count)
-      guard let colon = path.firstIndex(of: ":") else { return (text, nil) }
-      let uri = path[path.index(after: colon)...]
-      return (String(text[..<colon]), uri.isEmpty ? nil : String(uri))
-    }
-    guard let start = text.firstIndex(where: { $0 == "/" || $0 == "?" }) else { return (text, nil) }
-    let uri = String(text[start...])
-    return (String(text[..<start]), uri.hasPrefix("?") ? "/\(uri)" : uri)
+  fileprivate mutating func readRequest(_ scope: Scope, _ draft: inout PassDraft) {
+    draft.request.fields = setFields(scope)
+    draft.request.droppedFields = scope.droppedFields
+    draft.request.method = scope.value("proxy_method").map { template($0, 0) }
+    draft.request.passesFields = scope.passesRequestFields
+    draft.request.passesBody = scope.flag("proxy_pass_request_body") ?? true
+    draft.request.body = scope.value("proxy_set_body").map { template($0, 0) }
+    draft.request.ignoresClientAbort = scope.flag("proxy_ignore_client_abort") ?? false
   }
 
   /// Builds the `proxy_set_header` lines, then nginx's default fields for names that no line sets.
@@ -199,15 +64,8 @@ extension SettingsBuilder {
         fields.append(SetField(name: name, value: value, fallback: lower == "host" ? host : nil))
       }
     }
-    func says(_ name: String) -> Bool { fields.contains { $0.name.lowercasedText == name } }
-    if !says("host") { fields.append(SetField(name: Array("Host".utf8), fallback: host)) }
-    for feature in Features.ofHTTPLocation {
-      for (name, value) in feature.upstreamFields(scope) where !says(name) {
-        fields.append(SetField(name: Array(name.utf8), value: value))
-      }
-    }
-    if scope.isGRPC, !says("te") {
-      fields.append(SetField(name: Array("TE".utf8), value: Template([.variable(.feature(GRPC.takenTrailers))])))
+    if !fields.contains(where: { $0.name.lowercasedText == "host" }) {
+      fields.append(SetField(name: Array("Host".utf8), fallback: host))
     }
     return fields
   }
@@ -225,7 +83,7 @@ extension SettingsBuilder {
   }
 
   /// Builds the hidden fields: nginx's own list and `proxy_hide_header`, without `proxy_pass_header`.
-  private mutating func hiddenFields(_ scope: Scope) -> [[UInt8]] {
+  fileprivate mutating func hiddenFields(_ scope: Scope) -> [[UInt8]] {
     let own = [
       "date", "server", "x-pad", "x-accel-expires", "x-accel-redirect", "x-accel-limit-rate", "x-accel-buffering",
       "x-accel-charset",
@@ -251,7 +109,7 @@ extension SettingsBuilder {
     return size
   }
 
-  private func timeouts(_ scope: Scope) -> UpstreamTimeouts {
+  fileprivate func timeouts(_ scope: Scope) -> UpstreamTimeouts {
     var timeouts = UpstreamTimeouts()
     timeouts.connect = scope.milliseconds("proxy_connect_timeout") ?? timeouts.connect
     timeouts.send = scope.milliseconds("proxy_send_timeout") ?? timeouts.send
@@ -259,7 +117,7 @@ extension SettingsBuilder {
     return timeouts
   }
 
-  private func retry(_ scope: Scope) -> RetrySettings {
+  fileprivate func retry(_ scope: Scope) -> RetrySettings {
     var retry = RetrySettings()
     if let line = scope.value("proxy_next_upstream") {
       let words = line.arguments.map { $0.text.lowercased() }
@@ -291,33 +149,17 @@ extension LocationMatch {
     case .regex, .named: 0
     }
   }
-
-  /// The name of the location's kind if nginx allows no URI part in it, for the message; otherwise nil.
-  fileprivate var kindWithoutURI: String? {
-    switch self {
-    case .prefix, .prefixNoRegex, .exact: nil
-    case .regex: "in a regular expression location"
-    case .named: "in a named location"
-    }
-  }
-}
-
-extension Level {
-  fileprivate var kindWithoutURI: String? {
-    if case .conditional(_, let block, _) = self { block.rawValue } else { match.kindWithoutURI }
-  }
 }
 
 extension Scope {
-  /// `proxy_pass_trailers`. gRPC has its status in the trailers, so they always pass there.
-  fileprivate var passesTrailers: Bool { isGRPC || flag("proxy_pass_trailers") ?? true }
+  /// `proxy_pass_trailers`
+  fileprivate var passesTrailers: Bool { flag("proxy_pass_trailers") ?? true }
 }
 
 extension Scope {
   /// What `proxy_http_version` says; the default is that of nginx 1.30.
   var upstreamVersion: UpstreamVersion {
     switch versionLine?.text(0) {
-    case _ where isGRPC: .http2
     case "2": .http2
     case "1.1", nil: .http11
     case .some: .http10
@@ -356,21 +198,4 @@ extension Scope {
 
   /// `proxy_set_body`, the body in place of the client's.
   var ownBodyLine: Directive? { value("proxy_set_body") }
-}
-
-extension UpstreamPass {
-  func fileUses(_ location: LocationSettings) -> [FileUse] {
-    var uses = (tls?.fileUses ?? []) + (signing?.fileUses ?? []) + [.bodyFolder(of: location)]
-    if let envelope { uses += FileUse.material(envelope.keyFiles, reloads: envelope.reloads) }
-    if let authentication {
-      uses += FileUse.material([authentication.users], reloads: authentication.reloads)
-      if case .permanent(folder: let folder) = authentication.persistence { uses.append(.path(.change, folder)) }
-    }
-    if let identity {
-      uses += [identity.certificate, identity.key].compactMap { path in
-        path.flatMap { FileUse.folder(before: $0, in: identity.folder, at: identity.location) }
-      }
-    }
-    return uses
-  }
 }

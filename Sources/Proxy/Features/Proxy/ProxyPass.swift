@@ -1,30 +1,24 @@
 import Language
 
-extension UpstreamPass: ContentFeature {
+/// proxy_pass of `http` (nginx: ngx_http_proxy_module).
+enum ProxyPass: UpstreamFeature, PassFeature {
   static let chapter = Chapter.proxy
   static let directives = proxyDirectives
+  static let dialect = PassDialect(name: "HTTP", prefix: "proxy_")
 
-  static func ownLine(in scope: Scope) -> Directive? { scope.own("proxy_pass").first }
+  static func line(in scope: Scope) -> Directive? { scope.own("proxy_pass").first }
 
-  static func line(in scope: Scope) -> Directive? { ownLine(in: scope) ?? GRPC.line(in: scope) }
+  static func pass(_ line: Directive, _ level: Level, _ builder: inout SettingsBuilder) -> UpstreamPass? {
+    builder.passedURL(line, level, dialect).map { builder.pass(line, level, $0, dialect) }
+  }
+}
 
-  /// Whether requests of the level itself go to an upstream.
-  static func forwards(_ scope: Scope) -> Bool { line(in: scope) != nil }
-
-  static let kinds: Set<TrafficKind> = [.http, .stream]
+/// Warnings of levels with an upstream.
+extension ProxyPass: LocationFeature {
+  static func read(_ level: Level, _ builder: inout SettingsBuilder) -> ProxyPass? { nil }
 
   static func judge(_ level: Level, _ builder: inout SettingsBuilder) {
     LostFieldsRule.judge(level, &builder)
     ChosenTargetRule.judge(level, &builder)
-  }
-
-  static func read(_ level: Level, _ builder: inout SettingsBuilder) -> UpstreamPass? {
-    if level.isOfStream { return ownLine(in: level.scope).flatMap { builder.streamPass($0, level) } }
-    if let line = GRPC.line(in: level.scope), let settings = builder.grpcPass(line, level) { return settings }
-    return ownLine(in: level.scope).flatMap { builder.proxyPass($0, level) }
-  }
-
-  func compile(_ parts: inout LocationParts, _ makers: LiveMakers) {
-    parts.content = CompiledPass(self, tokens: parts.settings.redirects.serverTokens, makers: makers)
   }
 }

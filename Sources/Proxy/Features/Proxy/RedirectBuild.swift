@@ -2,7 +2,7 @@ import Observability
 import Language
 
 /// The regular expressions of `proxy_redirect` and `proxy_cookie_…`.
-extension UpstreamPass {
+extension ProxyPass {
   // As in nginx, domains and names of cookies have no case; others have after `~`, and not after `~*`.
   static let definitions: [String: Definition] = [
     "proxy_redirect": { define($0, hasCase: true, &$1) }, "proxy_cookie_path": { define($0, hasCase: true, &$1) },
@@ -20,16 +20,16 @@ extension UpstreamPass {
 
 /// `proxy_redirect` and `proxy_cookie_…`.
 extension SettingsBuilder {
-  mutating func redirectRewrites(_ scope: Scope, _ url: PassedURL, _ level: Level) -> [RedirectRewrite] {
-    if scope.isGRPC { return [] }
-    let lines = scope.list("proxy_redirect")
+  mutating func redirectRewrites(_ draft: PassDraft) -> [RedirectRewrite] {
+    if draft.dialect.callsMethods { return [] }
+    let (url, lines) = (draft.url, draft.scope.list("proxy_redirect"))
     let standard: RedirectRewrite? =
       url.authority == nil
       ? nil
       : url.uri.map { uri in
         RedirectRewrite(
           from: .text(Template(literal: url.base + String(decoding: uri, as: UTF8.self))),
-          to: Template(literal: level.match.spelling))
+          to: Template(literal: draft.level.match.spelling))
       } ?? RedirectRewrite(from: .text(Template(literal: url.base + "/")), to: Template(literal: "/"))
     if lines.isEmpty { return standard.map { [$0] } ?? [] }
     if lines.contains(where: { $0.arguments.count == 1 && $0.text(0) == "off" }) { return [] }
@@ -57,8 +57,7 @@ extension SettingsBuilder {
   }
 
   mutating func cookieRewrites(_ scope: Scope) -> CookieRewriteSettings {
-    if scope.isGRPC { return CookieRewriteSettings(domains: [], paths: [], flags: []) }
-    return CookieRewriteSettings(
+    CookieRewriteSettings(
       domains: cookieRules(scope, "proxy_cookie_domain"), paths: cookieRules(scope, "proxy_cookie_path"),
       flags: cookieFlags(scope))
   }

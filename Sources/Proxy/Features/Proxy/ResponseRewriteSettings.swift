@@ -1,5 +1,19 @@
 public import Patterns
 
+/// What `proxy_…` changes of responses: their fields, and how fast they are read.
+struct ResponseRewriteSettings: PassPart {
+  let redirects: [RedirectRewrite]
+  let cookies: CookieRewriteSettings
+  /// `proxy_limit_rate`, with buffering: bytes per second of a response that are read from the upstream.
+  let readRate: Template?
+
+  func compile(_ parts: inout PassParts, _ makers: LiveMakers) {
+    if !redirects.isEmpty { parts.responseHooks.append(RedirectRewrites(redirects)) }
+    if !cookies.isEmpty { parts.responseHooks.append(CookieRewrite(cookies)) }
+    if let readRate { parts.filters.append(UpstreamRate(readRate)) }
+  }
+}
+
 /// What a value must be for a rule of `proxy_redirect` or `proxy_cookie_…`.
 public enum RewritePattern: Sendable {
   case text(Template)

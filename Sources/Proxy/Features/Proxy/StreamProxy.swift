@@ -7,11 +7,23 @@ import Transport
 import Upstream
 
 /// proxy_pass in stream (nginx: ngx_stream_proxy_module). The directives that `http` has too are those of `proxyDirectives`.
-enum StreamProxy: Feature {
+enum StreamProxy: UpstreamFeature, PassFeature {
   static let chapter = Chapter.stream
   static let kinds: Set<TrafficKind> = [.stream]
+  static let dialect: PassDialect = {
+    var dialect = PassDialect(name: "TCP", prefix: "proxy_")
+    dialect.portForm = "proxy_pass ADDRESS:PORT"
+    dialect.version = .tcp
+    return dialect
+  }()
   /// Whether the connection to an upstream is TLS.
   static let tls = "proxy_ssl"
+
+  static func line(in scope: Scope) -> Directive? { scope.own("proxy_pass").first }
+
+  static func pass(_ line: Directive, _ level: Level, _ builder: inout SettingsBuilder) -> UpstreamPass? {
+    builder.streamTarget(line, usesTLS(level.scope) ? .https : .http).map { builder.pass(line, level, $0, dialect) }
+  }
 
   static func usesTLS(_ scope: Scope) -> Bool { scope.flag(tls) == true }
 
@@ -60,84 +72,49 @@ enum StreamProxy: Feature {
   ]
 }
 
-/// What `stream` says of a `proxy_pass`, besides what it shares with `http`.
-public struct TCPPassSettings: Sendable {
-  /// Milliseconds without a byte in either direction (`proxy_timeout`).
-  public var timeout = 600_000
-  /// Bytes that may wait for either side (`proxy_buffer_size`).
-  public var bufferSize = 16 * 1024
-  public var uploadRate: Template?
-  public var downloadRate: Template?
-  /// `proxy_ssl_alpn` with variables, each a name; empty: the TLS settings have the names.
-  public var offeredProtocols: [Template] = []
-  /// `proxy_half_close`
-  public var keepsHalfOpen = false
-  /// What is said to the upstream before its protocol.
-  public var opening: UpstreamOpening?
-  /// Whether clients get the greeting of the upstream: sallyport has read it for itself.
-  public var passesGreeting = false
+/// Warnings of servers with an upstream.
+extension StreamProxy: LocationFeature {
+  static func read(_ level: Level, _ builder: inout SettingsBuilder) -> StreamProxy? { nil }
+  static func judge(_ level: Level, _ builder: inout SettingsBuilder) { ChosenTargetRule.judge(level, &builder) }
 }
 
-extension UpstreamPass {
-  /// How a connection that no client is behind asks for TLS. A greeting without TLS is left to whoever reads it.
-  var negotiationOfOwnConnections: UpstreamNegotiation? {
-    guard let opening = tcp?.opening, opening.goal == .tls else { return nil }
-    return UpstreamNegotiation(opening.kind, goal: .tls, name: Sockets.hostName)
+extension StreamProxy {
+  static func readPass(_ draft: inout PassDraft, _ builder: inout SettingsBuilder) {
+    let scope = draft.scope
+    draft.target.host = draft.url.authority?.nameForTLS ?? ""
+    draft.origin = builder.origin(scope)
+    draft.buffers.head = builder.headBufferSize(scope)
+    draft.buffers.total = draft.buffers.head
+    draft.buffers.collectsRequests = false
+    draft.timeouts.connect = scope.milliseconds("proxy_connect_timeout") ?? draft.timeouts.connect
+    if scope.flag("proxy_next_upstream") == false { draft.retry.conditions = [] }
+    draft.retry.tries = scope.number("proxy_next_upstream_tries") ?? 0
+    draft.retry.timeout = scope.milliseconds("proxy_next_upstream_timeout") ?? 0
+    var tcp = draft.tcp ?? TCPPassSettings()
+    if let line = scope.value("proxy_ssl_alpn") {
+      tcp.offeredProtocols = line.hasVariables ? line.arguments.map { builder.template($0) } : []
+      // As in nginx, "" takes the place of the names outside, and is none.
+      let names = line.arguments.filter { !$0.text.isEmpty }
+      draft.offeredProtocols = line.hasVariables ? [] : builder.protocolNames(names, of: line)
+    }
+    tcp.timeout = scope.milliseconds("proxy_timeout") ?? tcp.timeout
+    tcp.bufferSize = draft.buffers.head
+    tcp.keepsHalfOpen = scope.flag("proxy_half_close") ?? false
+    tcp.uploadRate = builder.rateSize(scope.value("proxy_upload_rate"))
+    tcp.downloadRate = builder.rateSize(scope.value("proxy_download_rate"))
+    draft.tcp = tcp
   }
 }
 
 extension SettingsBuilder {
-  /// Builds a `proxy_pass` of `stream`, as `proxyPass` does one of `http`.
-  mutating func streamPass(_ directive: Directive, _ level: Level) -> UpstreamPass? {
-    let scope = level.scope
-    let scheme: UpstreamScheme = StreamProxy.usesTLS(scope) ? .https : .http
-    guard let url = streamTarget(directive, scheme) else { return nil }
-    let facts = upstreamTrustFacts(scope, url, directive)
-    diagnostics += UpstreamTrustRule.allCases.compactMap { $0.diagnostic(facts) }
-    diagnostics += UpstreamWorkloadRule.allCases.compactMap { $0.diagnostic(facts) }
-    diagnostics += PinningRule.allCases.flatMap { $0.diagnostics(facts) }
-    let name = url.authority.map { Template(literal: $0.nameForTLS) } ?? Template([.variable(.simple(.proxy_host))])
-    let tlsName = scope.tlsNameLine.map { template($0, 0) } ?? name
-    var tls = facts.mayUseTLS ? upstreamTLS(scope, facts, .tcp) : nil
-    var tcp = TCPPassSettings()
-    if let line = scope.value("proxy_ssl_alpn") {
-      tcp.offeredProtocols = line.hasVariables ? line.arguments.map { template($0) } : []
-      // As in nginx, "" takes the place of the names outside, and is none.
-      tls?.protocols = line.hasVariables ? [] : protocolNames(line.arguments.filter { !$0.text.isEmpty }, of: line)
-    }
-    tcp.timeout = scope.milliseconds("proxy_timeout") ?? tcp.timeout
-    tcp.bufferSize = headBufferSize(scope)
-    tcp.keepsHalfOpen = scope.flag("proxy_half_close") ?? false
-    tcp.uploadRate = rateSize(scope.value("proxy_upload_rate"))
-    tcp.downloadRate = rateSize(scope.value("proxy_download_rate"))
-    tcp.opening = StartTLS.ofUpstream(scope)
-    tcp.passesGreeting = StartTLS.ofClients(scope) == nil
-    let identity = facts.mayUseTLS ? presentedIdentity(scope, facts) : nil
-    let check = healthCheck(scope, url, tlsName: tlsName, identity: identity)
-    var timeouts = UpstreamTimeouts()
-    timeouts.connect = scope.milliseconds("proxy_connect_timeout") ?? timeouts.connect
-    var retry = RetrySettings()
-    if scope.flag("proxy_next_upstream") == false { retry.conditions = [] }
-    retry.tries = scope.number("proxy_next_upstream_tries") ?? 0
-    retry.timeout = scope.milliseconds("proxy_next_upstream_timeout") ?? 0
-    return UpstreamPass(
-      target: url.target, uri: nil, host: url.authority?.nameForTLS ?? "", port: "", replacedPrefix: 0, tls: tls,
-      identity: identity, tlsName: tlsName, version: .tcp,
-      setFields: [], clientIdentity: .off, method: nil, passesRequestFields: false, passesRequestBody: true,
-      hiddenFields: [], redirects: [], interceptsErrors: false, headBufferSize: tcp.bufferSize,
-      bufferTotal: tcp.bufferSize, requestBuffering: false, timeouts: timeouts, retry: retry,
-      ignoresClientAbort: false, authentication: nil, envelope: nil, speaksGRPC: false, healthCheck: check,
-      location: directive.location, origin: origin(scope), nameResolution: nameResolution(scope), tcp: tcp)
-  }
-
-  private mutating func streamTarget(_ directive: Directive, _ scheme: UpstreamScheme) -> PassedURL? {
+  fileprivate mutating func streamTarget(_ directive: Directive, _ scheme: UpstreamScheme) -> PassedURL? {
     guard let word = directive.arguments.first else { return nil }
     if word.text.contains("$") {
       return PassedURL(authority: nil, target: .template(template(word), scheme), uri: nil, base: word.text)
     }
     do throws(Authority.ParseError) {
       let authority = try Authority(parsing: word.text)
-      try requirePort(of: authority, "proxy_pass ADDRESS:PORT")
+      if let form = StreamProxy.dialect.portForm { try requirePort(of: authority, form) }
       guard let index = try target(authority, scheme, directive) else { return nil }
       return PassedURL(authority: authority, target: .group(index, scheme), uri: nil, base: word.text)
     } catch {

@@ -34,7 +34,7 @@ final class UpstreamRate: ResponseFilter {
 
   override func begin(_ exchange: Exchange) {
     if case .none = exchange.response.body { return }
-    let rate = ResponseRate.size(self.rate.bytes(exchange), exchange) ?? 0
+    let rate = exchange.size(of: self.rate.bytes(exchange)) ?? 0
     if rate > 0 { exchange.append(UpstreamPacer(exchange, UpstreamPace(rate: rate, start: exchange.worker.loop.now))) }
   }
 }

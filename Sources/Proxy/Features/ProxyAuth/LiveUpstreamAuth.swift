@@ -2,8 +2,23 @@ import Transport
 import Upstream
 import UpstreamAuth
 
+extension UpstreamAuthSettings: PassPart {
+  var fileUses: [FileUse] {
+    let users = FileUse.material([users], reloads: reloads)
+    if case .permanent(folder: let folder) = persistence { return users + [.path(.change, folder)] }
+    return users
+  }
+
+  func compile(_ parts: inout PassParts, _ makers: LiveMakers) {
+    let live = LiveUpstreamAuth(self, parts.pass, parts.group, makers)
+    for name in LiveUpstreamAuth.ours { parts.replace(name) }
+    for name in LiveUpstreamAuth.hidden { parts.hide(name) }
+    parts.requestHooks.append(live)
+  }
+}
+
 /// `proxy_auth` of a location in one worker.
-final class LiveUpstreamAuth {
+final class LiveUpstreamAuth: RequestHook {
   /// A server that may send a challenge, and the key under which the challenge is stored.
   struct Place {
     let origin: AuthOrigin
@@ -11,11 +26,11 @@ final class LiveUpstreamAuth {
   }
 
   /// Fields that only sallyport sends. It doesn't forward a client's field of such a name, in any spelling.
-  static let ours = ["Authorization", "Proxy-Authorization"].map { Array($0.utf8) }
+  static let ours = ["Authorization", "Proxy-Authorization"]
   /// Response fields that the client doesn't get.
   static let hidden = [
     "www-authenticate", "authentication-info", "proxy-authenticate", "proxy-authentication-info",
-  ].map { Array($0.utf8) }
+  ]
 
   let settings: UpstreamAuthSettings
   /// Never nil in a loaded generation; with nil, the response would be 500.
@@ -37,7 +52,7 @@ final class LiveUpstreamAuth {
     keepsConnections =
       switch pass.version {
       case .http10: false
-      case .http11: !pass.setFields.contains(where: \.closesConnection)
+      case .http11: !pass.request.fields.contains(where: \.closesConnection)
       case .http2, .tcp: true
       }
     // Locations with other schemes or spaces have entries of their own.
@@ -52,6 +67,16 @@ final class LiveUpstreamAuth {
       places = []
     }
   }
+
+  override func begin(_ exchange: Exchange, _ handler: ProxyHandler) throws(ErrorResponse) -> ExchangeHook? {
+    UpstreamAuthentication(self, try UpstreamAuthentication.user(for: exchange, self), handler)
+  }
+
+  override func rehearse(_ exchange: Exchange) throws(ErrorResponse) {
+    _ = try UpstreamAuthentication.user(for: exchange, self)
+  }
+
+  override var note: String? { "a 401 of the upstream is answered (proxy_auth)" }
 
   /// The place of a server in the group; with variables in `proxy_pass`, group and scheme depend on the request.
   func place(_ server: Int, of group: UpstreamGroup, _ scheme: UpstreamScheme) -> Place? {

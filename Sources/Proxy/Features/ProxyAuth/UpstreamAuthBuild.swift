@@ -18,12 +18,14 @@ extension Scope {
 
 extension SettingsBuilder {
   /// Builds `proxy_auth` and the directives that belong to it; nil: the client gets an upstream's 401.
-  mutating func upstreamAuth(_ scope: Scope, _ url: PassedURL, _ fields: [SetField]) -> UpstreamAuthSettings? {
+  mutating func upstreamAuth(_ draft: PassDraft) -> UpstreamAuthSettings? {
+    let scope = draft.scope
     diagnostics += UpstreamAuthRule.idle(scope)
     guard let line = scope.upstreamAuth else { return nil }
     let spaces = scope.list("proxy_auth_space").compactMap { space($0) }
     let facts = UpstreamAuthFacts(
-      scope: scope, line: line, url: url, fields: fields, spaces: spaces, group: group(of: url.target))
+      scope: scope, line: line, url: draft.url, fields: draft.request.fields, spaces: spaces,
+      group: group(of: draft.target.upstream))
     diagnostics += UpstreamAuthRule.allCases.compactMap { $0.diagnostic(facts) }
     guard let users = material(scope.value("proxy_auth_user_file")) else { return nil }
     return UpstreamAuthSettings(

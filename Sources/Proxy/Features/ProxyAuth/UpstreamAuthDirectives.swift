@@ -3,8 +3,12 @@ import Language
 private let levels = DirectiveContexts.everyHTTP
 
 /// Responses to an upstream's authentication challenge. nginx has no such directives.
-enum ProxyAuth: Feature {
+enum ProxyAuth: PassFeature {
   static let chapter = Chapter.proxyAuth
+
+  static func part(of draft: PassDraft, _ builder: inout SettingsBuilder) -> (any PassPart)? {
+    builder.upstreamAuth(draft)
+  }
 
   static let directives: [DirectiveEntry] = [
     .value(

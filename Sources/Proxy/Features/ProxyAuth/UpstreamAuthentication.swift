@@ -9,26 +9,7 @@ import UpstreamAuth
 
 /// `proxy_auth` for one exchange: the user, and the state of the response to the upstream's challenge. The client
 /// doesn't get a 401 that is handled here.
-final class UpstreamAuthentication {
-  /// What to send over an open session.
-  enum Authorization {
-    /// The request, with the credentials that were added.
-    case sendRequest
-    /// The head without a body: a probe, or NTLM's first message.
-    case sendHeadAlone
-    /// No credentials can be sent; the exchange has responded with an error.
-    case answered
-  }
-
-  /// What to do with a response.
-  enum Share {
-    case isForClient
-    /// It is a challenge. The body is read and discarded, so that the session stays usable.
-    case discard
-    /// The exchange has responded, or the request goes over another session.
-    case answered
-  }
-
+final class UpstreamAuthentication: ExchangeHook {
   let live: LiveUpstreamAuth
   let user: UpstreamUser
   // Not retained: the handler owns its authentication.
@@ -38,18 +19,19 @@ final class UpstreamAuthentication {
   private let store: ChallengeStore
   private var responder = ChallengeResponder()
   /// The form of the request in progress.
-  private(set) var sending = ChallengeResponder.Sending.plain(isProbe: false)
+  private var sending = ChallengeResponder.Sending.plain(isProbe: false)
   private var body = ChallengeResponder.Body.none
   /// The nonce of the last challenge that got a response.
   private var nonce: [UInt8]?
   /// Whether the next request goes over the same session.
-  var isSameConnection = false
+  private var isSameConnection = false
   /// Whether the next request must go over the same session.
   private var needsSameConnection = false
   /// Whether the response in progress is a challenge that another request answers.
-  private(set) var isDiscarding = false
+  override var isDiscarding: Bool { discards }
+  private var discards = false
   private var discarded = 0
-  /// How often `choose` was called: what was begun for an earlier call sends nothing.
+  /// How often `prepare` was called: what was begun for an earlier call sends nothing.
   private var choices = 0
 
   /// The most bytes of a 401's body that are read to keep its session.
@@ -75,10 +57,13 @@ final class UpstreamAuthentication {
   }
 
   /// The user to whom the connection is bound, for a scheme that authenticates connections (NTLM); nil otherwise.
-  var boundUser: (any AnyObject & Sendable)? { live.bindsConnections ? user : nil }
+  override var connectionUser: (any AnyObject & Sendable)? { live.bindsConnections ? user : nil }
 
-  /// Whether the request is sent as HEAD, whatever its method is.
-  var isProbe: Bool {
+  override var mayAskTwice: Bool { true }
+  override var sendsCredentials: Bool { true }
+  override var isBodiless: Bool { sending.isBodiless }
+
+  override var isProbe: Bool {
     switch sending {
     case .plain(let isProbe), .ahead(_, let isProbe): isProbe
     case .answer, .negotiate, .authenticate: false
@@ -87,11 +72,7 @@ final class UpstreamAuthentication {
 
   // MARK: The request
 
-  /// Whether a request can be sent, or what it needs is still being made: `ProxyHandler.sendRequest` is then called.
-  enum Readiness { case isReady, waits }
-
-  /// Decides what to send over an open session.
-  func choose(_ exchange: Exchange, _ stream: UpstreamStream) -> Readiness {
+  override func prepare(_ exchange: Exchange, _ stream: UpstreamStream) -> Bool {
     choices &+= 1
     switch exchange.body.state {
     case .none: body = .none
@@ -106,8 +87,8 @@ final class UpstreamAuthentication {
       return store.ahead(key) { admits($0, session) }
     }
     isSameConnection = false
-    isDiscarding = false
-    return awaitsHash(exchange, stream) ? .waits : .isReady
+    discards = false
+    return !awaitsHash(exchange, stream)
   }
 
   private func place(_ session: UpstreamSession) -> LiveUpstreamAuth.Place? {
@@ -159,17 +140,17 @@ final class UpstreamAuthentication {
   }
 
   /// Adds the credentials to the head that was built.
-  func authorize(_ exchange: Exchange, _ stream: UpstreamStream) -> Authorization {
+  override func authorize(_ exchange: Exchange, _ stream: UpstreamStream) -> Sending {
     nonce = nil
     let outgoing = handler.attempt.outgoing
     if let failure = addCredentials(to: outgoing, exchange, stream.session) {
       refuse(failure, exchange)
-      return .answered
+      return .nothing
     }
     // The head alone requests no upgrade; the request itself follows later.
-    guard sending.isBodiless, body != .none else { return .sendRequest }
+    guard sending.isBodiless, body != .none else { return .request }
     outgoing.upgrade = []
-    return .sendHeadAlone
+    return .headAlone
   }
 
   /// Adds the credentials, if any, and returns nil. It checks the protection space again immediately before.
@@ -258,7 +239,7 @@ final class UpstreamAuthentication {
   // MARK: The response
 
   /// Takes the head of a final response.
-  func take(_ response: ResponseHead, _ exchange: Exchange, _ stream: UpstreamStream) -> Share {
+  override func take(_ response: ResponseHead, _ exchange: Exchange, _ stream: UpstreamStream) -> Share {
     guard response.status != 101 else { return .isForClient }
     let session = stream.session
     takeNextNonce(response, session)
@@ -309,25 +290,28 @@ final class UpstreamAuthentication {
       handler.leaveForAnother()
       return .answered
     }
-    isDiscarding = true
+    discards = true
     discarded = 0
     stream.askAgain()
     return .discard
   }
 
   /// Counts discarded bytes of a challenge's body; returns false if they exceed the limit.
-  func discard(_ count: Int) -> Bool {
+  override func discard(_ count: Int) -> Bool {
     discarded += count
     return discarded <= Self.discardLimit
   }
 
   /// Whether another session may carry the next request, after the challenge's session has closed.
-  func mayUseAnotherConnection() -> Bool {
-    isDiscarding = false
+  override func mayUseAnotherConnection(_ exchange: Exchange) -> Bool {
+    discards = false
+    if needsSameConnection { refuse(.connectionNotKept, exchange) }
     return !needsSameConnection
   }
 
-  func refuse(_ failure: AuthFailure, _ exchange: Exchange) {
+  override func willUseSameConnection() { isSameConnection = true }
+
+  private func refuse(_ failure: AuthFailure, _ exchange: Exchange) {
     exchange.log(.error, "\(failure.rawValue): \(failure.explanation), \(user)")
     exchange.fail(ErrorResponse(502))
   }

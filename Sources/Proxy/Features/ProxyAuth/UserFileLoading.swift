@@ -17,7 +17,7 @@ private struct UserFileUnit: MaterialUnit {
 extension ProxyAuth {
   static func load(_ http: HTTPSettings, _ loader: inout MaterialLoader, _ parts: inout GenerationParts) {
     http.visitLocations { location in
-      guard let settings = location[UpstreamPass.self]?.authentication else { return }
+      guard let settings = location[UpstreamPass.self]?[UpstreamAuthSettings.self] else { return }
       let file = settings.users
       // A faulty file is read again for each line that names it, so that each line gets its diagnostic.
       guard parts[UpstreamUsers.self].files[file] == nil else { return }

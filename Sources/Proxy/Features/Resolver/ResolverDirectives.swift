@@ -1,8 +1,13 @@
 import Language
 
 /// How names are resolved while requests are served (nginx: core module).
-enum NameResolution: Feature {
+enum NameResolution: PassFeature {
   static let chapter = Chapter.resolver
+  static let kinds: Set<TrafficKind> = [.http, .stream]
+
+  static func readPass(_ draft: inout PassDraft, _ builder: inout SettingsBuilder) {
+    draft.target.nameResolution = builder.nameResolution(draft.scope)
+  }
 
   static let directives: [DirectiveEntry] = [
     .value(

@@ -63,7 +63,7 @@ extension LocationSettings {
   /// Those to verify and to sign by.
   package var signatures: [SignatureSettings] {
     var all = self[Signatures.self].map { [$0.verification] } ?? []
-    if let signing = self[UpstreamPass.self]?.signing { all.append(signing) }
+    if let signing = self[UpstreamPass.self]?[SignatureSettings.self] { all.append(signing) }
     return all
   }
 }

@@ -54,18 +54,20 @@ enum SignatureRule {
   }
 
   /// Finds contradictions with the directives beside a `proxy_pass` or `grpc_pass`.
-  static func besidePass(_ scope: Scope, _ settings: SignatureSettings) -> [Diagnostic] {
+  static func besidePass(_ pass: PassDraft, _ settings: SignatureSettings) -> [Diagnostic] {
+    let scope = pass.scope, sendsStreams = pass.dialect.callsMethods
     let line = scope.value("message_signature_components")?.location ?? settings.location
     let coversDigest = settings.components.contains(where: \.coversDigest)
     var found: [Diagnostic] = []
-    if coversDigest, scope.isGRPC {
+    if coversDigest, sendsStreams {
       found.append(
         Diagnostic(
-          .error, at: line, "a signature with \"content-digest\" covers a whole body, and gRPC sends streams",
+          .error, at: line,
+          "a signature with \"content-digest\" covers a whole body, and \(pass.dialect.name) sends streams",
           hint: "message_signature_components without content-digest"))
     }
     guard settings.mode == .sign else { return found }
-    if coversDigest, !scope.isGRPC, let buffering = scope.streamingLine {
+    if coversDigest, !sendsStreams, let buffering = scope.streamingLine {
       found.append(
         Diagnostic(
           .error, at: buffering.location,

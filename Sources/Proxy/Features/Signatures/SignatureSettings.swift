@@ -4,7 +4,7 @@ public import Signature
 
 /// `message_signature verify` or `sign` for a location, and what goes with it. Locations that inherit the same lines have
 /// equal settings.
-public struct SignatureSettings: Sendable, Hashable {
+public struct SignatureSettings: PassPart, Hashable {
   public enum Mode: Sendable, Hashable { case verify, sign }
 
   public struct Key: Sendable, Hashable {

@@ -3,6 +3,26 @@ import HTTP
 import Observability
 import Signature
 
+extension SignatureSettings {
+  func compile(_ parts: inout PassParts, _ makers: LiveMakers) {
+    parts.digestsBodies = true
+    guard let signer = makers.generation[SignatureMaterial.self].signers[self] else { return parts.isBroken = true }
+    for name in SignatureSigning.signatureFields { parts.replace(name) }
+    if signer.coversDigest { parts.replace("Content-Digest") }
+    parts.requestHooks.append(SignatureHook(signer))
+  }
+}
+
+private final class SignatureHook: RequestHook {
+  private let signer: MessageSigner
+
+  init(_ signer: MessageSigner) { self.signer = signer }
+
+  override func complete(_ outgoing: OutgoingRequestHead, of exchange: Exchange, isTLS: Bool) -> Bool {
+    SignatureSigning.sign(outgoing, of: exchange, isTLS: isTLS, signer)
+  }
+}
+
 /// `message_signature sign`: signs the request for the upstream as `RequestRewrite` has built it.
 enum SignatureSigning {
   /// The client's fields that the signer writes anew.

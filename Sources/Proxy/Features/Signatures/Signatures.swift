@@ -80,11 +80,10 @@ package struct Signatures: LocationFeature {
     return builder.signature(level.scope, .verify).map { Signatures(verification: $0) }
   }
 
-  /// Reads `sign` for a `proxy_pass`; nil: its requests are not signed.
-  static func signing(_ scope: Scope, _ builder: inout SettingsBuilder) -> SignatureSettings? {
-    let signing = builder.signature(scope, .sign)
-    if let settings = signing ?? builder.signature(scope, .verify) {
-      builder.diagnostics += SignatureRule.besidePass(scope, settings)
+  static func part(of draft: PassDraft, _ builder: inout SettingsBuilder) -> (any PassPart)? {
+    let signing = builder.signature(draft.scope, .sign)
+    if let settings = signing ?? builder.signature(draft.scope, .verify) {
+      builder.diagnostics += SignatureRule.besidePass(draft, settings)
     }
     return signing
   }

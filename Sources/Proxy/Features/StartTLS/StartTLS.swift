@@ -1,10 +1,10 @@
 import Language
-public import Negotiation
+import Negotiation
 import Observability
 
 /// starttls and proxy_starttls, which nginx's `stream` does not have: TLS that a client asks for in the words of its
 /// protocol, and that sallyport asks an upstream for.
-enum StartTLS: Feature {
+enum StartTLS: PassFeature {
   static let chapter = Chapter.stream
   static let kinds: Set<TrafficKind> = [.stream]
   private static let client = "starttls"
@@ -45,6 +45,11 @@ enum StartTLS: Feature {
     }
   }
 
+  static func readPass(_ draft: inout PassDraft, _ builder: inout SettingsBuilder) {
+    draft.tcp?.opening = ofUpstream(draft.scope)
+    draft.tcp?.passesGreeting = ofClients(draft.scope) == nil
+  }
+
   static func contradictions(_ scope: Scope, isTLS: Bool, alsoPlain: Bool) -> [Diagnostic] {
     var found: [Diagnostic] = []
     if let line = scope.value(client), ofClients(scope) != nil, !isTLS || alsoPlain {
@@ -74,25 +79,6 @@ enum StartTLS: Feature {
 extension StreamServerSettings {
   /// The protocol in whose words clients ask for TLS; nil: they begin with TLS.
   package var negotiationWords: String? { negotiation?.rawValue }
-}
-
-extension TCPPassSettings {
-  /// The protocol in whose words the upstream is asked for TLS; nil: it isn't asked.
-  package var negotiationWords: String? { opening.flatMap { $0.goal == .tls ? $0.kind.rawValue : nil } }
-}
-
-/// What is said to an upstream before its protocol.
-public struct UpstreamOpening: Sendable, Hashable {
-  public var kind: NegotiatedProtocol
-  public var goal: UpstreamNegotiation.Goal
-
-  public init(kind: NegotiatedProtocol, goal: UpstreamNegotiation.Goal) {
-    self.kind = kind
-    self.goal = goal
-  }
-
-  /// The protocol in whose words TLS is asked for; nil: TLS isn't asked for.
-  package var asked: String? { goal == .tls ? kind.rawValue : nil }
 }
 
 extension StreamServerSettings {

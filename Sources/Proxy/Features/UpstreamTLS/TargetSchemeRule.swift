@@ -90,10 +90,10 @@ struct TargetSchemeRule {
   }
 
   private mutating func judge(_ location: LocationSettings, _ values: Values) {
-    guard let pass = location[UpstreamPass.self], case .url(let target) = pass.target else { return }
+    guard let pass = location[UpstreamPass.self], case .url(let target) = pass.target.upstream else { return }
     budget = Self.standardBudget
     let starts = starts(of: target, values, depth: 0)
-    let secure = UpstreamScheme.spellings(isGRPC: pass.speaksGRPC).filter { $0.scheme == .https }
+    let secure = pass.dialect.schemes.filter { $0.scheme == .https }
     let isSecure = secure.contains { starts.texts.contains("\($0.spelling)://") }
     if !isSecure, !starts.isOpen { plain.insert(ObjectIdentifier(location)) }
     guard pass.openTarget != nil else { return }
@@ -110,7 +110,7 @@ struct TargetSchemeRule {
 
   private mutating func report(_ diagnostic: Diagnostic, of pass: UpstreamPass) {
     found.append(diagnostic)
-    if pass.speaksGRPC { found[found.count - 1].replace("proxy_", with: "grpc_") }
+    found[found.count - 1].replace("proxy_", with: pass.dialect.prefix)
   }
 
   // MARK: Values
@@ -156,7 +156,9 @@ struct TargetSchemeRule {
 
 extension UpstreamPass {
   /// The URL, if it begins with variables and the location has no trust settings; otherwise nil.
-  fileprivate var openTarget: Template? { if case .url(let template) = target, tls == nil { template } else { nil } }
+  fileprivate var openTarget: Template? {
+    if case .url(let template) = target.upstream, trust.tls == nil { template } else { nil }
+  }
 }
 
 extension HTTPSettings {

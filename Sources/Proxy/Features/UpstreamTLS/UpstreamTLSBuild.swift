@@ -5,10 +5,27 @@ import TLS
 import Upstream
 import Language
 
+extension UpstreamTLS {
+  static func readPass(_ draft: inout PassDraft, _ builder: inout SettingsBuilder) {
+    let facts = builder.upstreamTrustFacts(draft)
+    builder.diagnostics += UpstreamTrustRule.allCases.compactMap { $0.diagnostic(facts) }
+    builder.diagnostics += UpstreamWorkloadRule.allCases.compactMap { $0.diagnostic(facts) }
+    builder.diagnostics += PinningRule.allCases.flatMap { $0.diagnostics(facts) }
+    let host = draft.url.authority.map { Template(literal: $0.nameForTLS) }
+    draft.trust.name =
+      draft.scope.tlsNameLine.map { builder.template($0, 0) } ?? host
+      ?? Template([.variable(.simple(.proxy_host))])
+    guard facts.mayUseTLS else { return }
+    draft.trust.identity = builder.presentedIdentity(draft.scope, facts)
+    draft.trust.tls = builder.upstreamTLS(draft, facts)
+  }
+}
+
 extension SettingsBuilder {
   /// Collects the directives in effect for a location's upstream, own and inherited, without checking them.
-  mutating func upstreamTrustFacts(_ scope: Scope, _ url: PassedURL, _ pass: Directive) -> UpstreamTrustFacts {
-    var facts = UpstreamTrustFacts(scheme: url.scheme, pass: pass, isOfStream: kind == .stream)
+  fileprivate mutating func upstreamTrustFacts(_ draft: PassDraft) -> UpstreamTrustFacts {
+    let scope = draft.scope, url = draft.url
+    var facts = UpstreamTrustFacts(scheme: url.scheme, pass: draft.line, isOfStream: draft.level.isOfStream)
     facts.verify = Said(scope.value("proxy_ssl_verify"), scope.flag("proxy_ssl_verify"))
     facts.trustSystem = Said(scope.value("proxy_ssl_trust_system"), scope.flag("proxy_ssl_trust_system"))
     facts.verifyName = Said(scope.value("proxy_ssl_verify_name"), scope.flag("proxy_ssl_verify_name"))
@@ -24,7 +41,7 @@ extension SettingsBuilder {
     let isNone = scope.value("proxy_ssl_certificate") != nil && facts.certificate == nil
     facts.certificateKey = isNone ? nil : UpstreamTrustFacts.presented(scope.value("proxy_ssl_certificate_key"))
     readWorkload(scope, &facts)
-    facts.ownTLSLine = scope.directives.first { $0.name.hasPrefix(scope.isGRPC ? "grpc_ssl_" : "proxy_ssl_") }
+    facts.ownTLSLine = scope.directives.first { $0.name.hasPrefix("\(draft.dialect.prefix)ssl_") }
     if scope.tlsNameLine == nil, case .group(let index, _) = url.target,
       case .host(let host, _)? = url.authority, namedGroups[host.lowercased()] == index
     {
@@ -55,11 +72,11 @@ extension SettingsBuilder {
     }
   }
 
-  mutating func upstreamTLS(
-    _ scope: Scope, _ facts: UpstreamTrustFacts, _ version: UpstreamVersion
-  ) -> UpstreamTLSSettings {
+  fileprivate mutating func upstreamTLS(_ draft: PassDraft, _ facts: UpstreamTrustFacts) -> UpstreamTLSSettings {
+    let scope = draft.scope
     var tls = UpstreamTLSSettings()
-    tls.offersHTTP2 = version == .http2
+    tls.offersHTTP2 = draft.version == .http2
+    tls.protocols = draft.offeredProtocols
     tls.trust = facts.settings(
       trusted: material(facts.trustedCertificate),
       pins: facts.pins.map {
@@ -80,7 +97,7 @@ extension SettingsBuilder {
     tls.versions = versions(scope.value("proxy_ssl_protocols"))
     tls.ciphers = scope.text("proxy_ssl_ciphers")
     tls.curves = scope.text("proxy_ssl_ecdh_curve").flatMap { $0 == "auto" ? nil : $0 }
-    tls.curvesDirective = "\(scope.isGRPC ? "grpc" : "proxy")_ssl_ecdh_curve"
+    tls.curvesDirective = "\(draft.dialect.prefix)ssl_ecdh_curve"
     tls.confCommands = confCommands(scope.list("proxy_ssl_conf_command"))
     tls.location = facts.pass.location
     return tls
@@ -96,7 +113,8 @@ extension SettingsBuilder {
   }
 
   /// The certificate that sallyport presents, if it depends on the request; nil if it is the same for all requests.
-  mutating func presentedIdentity(_ scope: Scope, _ facts: UpstreamTrustFacts) -> PresentedIdentitySettings? {
+  fileprivate mutating func presentedIdentity(_ scope: Scope, _ facts: UpstreamTrustFacts) -> PresentedIdentitySettings?
+  {
     // Also where it has no effect, so that its faults are told.
     let cache = presentedCache(scope)
     guard facts.identityHasVariables, let certificate = facts.certificate else {

@@ -3,8 +3,9 @@ import Language
 private let levels = DirectiveContexts.everyHTTP.union(.everyStream)
 
 /// TLS towards upstreams (nginx: ngx_http_proxy_module; the directives for pins are sallyport's own).
-enum UpstreamTLS: Feature {
+enum UpstreamTLS: PassFeature {
   static let chapter = Chapter.upstreamTLS
+  static let kinds: Set<TrafficKind> = [.http, .stream]
 
   static let directives: [DirectiveEntry] = [
     .value(

@@ -90,7 +90,7 @@ enum UpstreamTrustRule: CaseIterable {
     return Diagnostic(
       .warning, at: line.location, "\"\(line.name)\" has no effect: the connection to the upstream has no TLS",
       hint: facts.isOfStream
-        ? "\(StreamProxy.tls) on;, for the proxy_pass at \(facts.pass.location)"
+        ? "proxy_ssl on;, for the proxy_pass at \(facts.pass.location)"
         : "proxy_pass https://…, at \(facts.pass.location)")
   }
 }

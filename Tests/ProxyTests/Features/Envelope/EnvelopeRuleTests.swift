@@ -21,7 +21,7 @@ private let joining =
     guard let pass = text.settings?.http.servers.first?.root.locations.first?[UpstreamPass.self] else {
       return nil
     }
-    return pass.envelope
+    return pass[EnvelopeSettings.self]
   }
 
   @Test func `all of it is taken up, from outer levels too`() throws {

@@ -22,13 +22,14 @@ private func pass(_ lines: String, http: String = "") -> UpstreamPass? {
 @Suite struct `Directives of gRPC` {
   @Test func `grpc_pass is a proxy_pass of HTTP 2 that reads no body ahead`() throws {
     let plain = try #require(pass("grpc_pass grpc://h.example:50051;"))
-    #expect(plain.speaksGRPC && plain.version == .http2 && plain.scheme == .http && plain.uri == nil)
-    #expect(!plain.requestBuffering && plain.host == "h.example:50051" && plain.port == "50051")
+    #expect(plain.dialect.callsMethods && plain.version == .http2 && plain.scheme == .http && plain.target.uri == nil)
+    #expect(!plain.buffers.collectsRequests && plain.target.host == "h.example:50051" && plain.target.port == "50051")
     let secure = try #require(pass("grpc_pass GRPCS://h.example:443; grpc_ssl_verify off;"))
     #expect(
-      secure.scheme == .https && secure.host == "h.example:443" && secure.tlsName == Template(literal: "h.example"))
+      secure.scheme == .https && secure.target.host == "h.example:443"
+        && secure.trust.name == Template(literal: "h.example"))
     let grouped = try #require(pass("grpc_pass grpc://app;", http: "upstream app { server 10.0.0.1:1; }"))
-    #expect(grouped.target == .group(0, .http))
+    #expect(grouped.target.upstream == .group(0, .http))
   }
 
   @Test func `its directives are its own, and those of the proxy module don't apply`() throws {
@@ -40,8 +41,8 @@ private func pass(_ lines: String, http: String = "") -> UpstreamPass? {
         proxy_read_timeout 1s; proxy_intercept_errors off; proxy_http_version 1.1;
         """))
     #expect(found.timeouts.read == 7000 && found.timeouts.send == 8000 && found.timeouts.connect == 9000)
-    #expect(found.retry.conditions.isEmpty && found.retry.tries == 2 && found.interceptsErrors)
-    #expect(found.headBufferSize == 32_768 && found.version == .http2)
+    #expect(found.retry.conditions.isEmpty && found.retry.tries == 2 && found.response.interceptsErrors)
+    #expect(found.buffers.head == 32_768 && found.version == .http2)
     #expect(try #require(pass("grpc_pass grpc://h:1; proxy_read_timeout 1s;")).timeouts.read == 60_000)
     #expect(try #require(pass("proxy_pass http://h:1; grpc_read_timeout 1s;")).timeouts.read == 60_000)
   }

@@ -12,7 +12,7 @@ private func check(_ parameters: String, pass: String = "proxy_pass http://u;", 
 {
   let text = location("\(pass) health_check \(parameters);", http: http)
   guard let pass = text.settings?.http.servers.first?.root.locations.first?[UpstreamPass.self] else { return nil }
-  return pass.healthCheck
+  return pass[HealthCheckSettings.self]
 }
 
 @Suite struct `Directives of health checks` {

@@ -17,7 +17,7 @@ private func loaded(_ http: String) throws -> HTTPSettings {
 private func pass(_ http: String) throws -> (pass: UpstreamPass, check: HealthCheckSettings, serverName: String) {
   let server = try #require(try loaded(http).servers.first)
   for location in server.root.withNested {
-    if let pass = location[UpstreamPass.self], let check = pass.healthCheck {
+    if let pass = location[UpstreamPass.self], let check = pass[HealthCheckSettings.self] {
       return (pass, check, server.primaryName)
     }
   }

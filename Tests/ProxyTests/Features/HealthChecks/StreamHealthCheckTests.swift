@@ -9,8 +9,8 @@ private func stream(_ server: String, stream: String = "", servers: String = "se
 }
 
 private func check(_ parameters: String, stream more: String = "") -> HealthCheckSettings? {
-  stream("health_check \(parameters);", stream: more).settings?.http.servers.first?.root[UpstreamPass.self]?
-    .healthCheck
+  stream("health_check \(parameters);", stream: more).settings?.http.servers.first?.root[UpstreamPass.self]?[
+    HealthCheckSettings.self]
 }
 
 /// Hears pieces of bytes. nil: the check goes on after them.
@@ -95,8 +95,8 @@ private func judged(_ match: String, _ pieces: [String]) throws -> (passed: Bool
         server { listen 82; proxy_pass u; health_check match=m; } }
       """)
     let servers = try #require(text.settings, "\(text.errors)").http.servers
-    guard case .http(_, .some) = servers[0].root.locations[0][UpstreamPass.self]?.healthCheck?.kind,
-      case .tcp(.some) = servers[1].root[UpstreamPass.self]?.healthCheck?.kind
+    guard case .http(_, .some) = servers[0].root.locations[0][UpstreamPass.self]?[HealthCheckSettings.self]?.kind,
+      case .tcp(.some) = servers[1].root[UpstreamPass.self]?[HealthCheckSettings.self]?.kind
     else {
       Issue.record("\(servers)")
       return

@@ -35,7 +35,7 @@ import Testing
   }
 
   @Test func `sizes are nginx's`() {
-    func size(_ text: String) -> Int? { ResponsePace.size(Array(text.utf8)) }
+    func size(_ text: String) -> Int? { SizeText.size(Array(text.utf8)) }
     #expect([size("0"), size("7"), size("2k"), size("2K"), size("3m")] == [0, 7, 2048, 2048, 3 << 20])
     for text in ["", "k", "-1", "1g", "1 k", "1.5k", "9223372036854775808", "9223372036854775807k"] {
       #expect(size(text) == nil, "\(text)")

@@ -32,38 +32,42 @@ private func pass(_ lines: String, at path: String = "/a/", http: String = "") -
 
   @Test func `host, port and URI are nginx's`() throws {
     let plain = try #require(pass("proxy_pass http://h.example;"))
-    #expect(plain.host == "h.example" && plain.port == "80" && plain.uri == nil && plain.replacedPrefix == 3)
+    #expect(
+      plain.target.host == "h.example" && plain.target.port == "80" && plain.target.uri == nil
+        && plain.target.replacedPrefix == 3)
     let ported = try #require(pass("proxy_ssl_verify off; proxy_pass https://h.example:8443/x/;"))
-    #expect(ported.host == "h.example:8443" && ported.port == "8443" && ported.uri == Array("/x/".utf8))
-    #expect(ported.tlsName == Template(literal: "h.example"))
+    #expect(
+      ported.target.host == "h.example:8443" && ported.target.port == "8443" && ported.target.uri == Array("/x/".utf8))
+    #expect(ported.trust.name == Template(literal: "h.example"))
     let unix = try #require(pass("proxy_pass http://unix:/s:/y;"))
-    #expect(unix.host == "localhost" && unix.port == "" && unix.uri == Array("/y".utf8))
+    #expect(unix.target.host == "localhost" && unix.target.port == "" && unix.target.uri == Array("/y".utf8))
   }
 
   @Test func `an upstream block is found by name, without regard to case`() throws {
     let found = try #require(
       pass("proxy_pass http://APP/;", http: "upstream app { server 10.0.0.1; server 10.0.0.2:81 weight=3 backup; }"))
-    #expect(found.target == .group(0, .http))
-    #expect(found.host == "APP")
+    #expect(found.target.upstream == .group(0, .http))
+    #expect(found.target.host == "APP")
   }
 
   @Test func `variables make a template of all that follows the scheme`() throws {
     let found = try #require(pass("proxy_pass http://$host:81$request_uri;"))
     #expect(
-      found.target
+      found.target.upstream
         == .template(
           Template([.variable(.simple(.host)), .literal(Array(":81".utf8)), .variable(.simple(.request_uri))]), .http))
-    #expect(found.redirects.isEmpty && found.host == "")
+    #expect(found[ResponseRewriteSettings.self]?.redirects.isEmpty == true && found.target.host == "")
   }
 
   @Test(arguments: ["$target", "$scheme://$host:$server_port", "http$arg_s://h", "HTTPS:/$arg_x"])
   func `a variable in place of the scheme makes a target whose values say it`(url: String) throws {
     let plain = try #require(pass("proxy_pass \(url);", http: "map $host $target { default http://h; }"))
-    guard case .url = plain.target else { return #expect(Bool(false), "\(plain.target)") }
-    #expect(plain.scheme == nil && plain.tls == nil && plain.redirects.isEmpty)
+    guard case .url = plain.target.upstream else { return #expect(Bool(false), "\(plain.target.upstream)") }
+    #expect(
+      plain.scheme == nil && plain.trust.tls == nil && plain[ResponseRewriteSettings.self]?.redirects.isEmpty == true)
     let verified = try #require(
       pass("proxy_ssl_verify on; proxy_pass \(url);", http: "map $host $target { default http://h; }"))
-    #expect(try #require(verified.tls).trust != .anybody)
+    #expect(try #require(verified.trust.tls).trust != .anybody)
   }
 
   @Test func `a target whose values say their scheme is warned of without trust settings, and judged with them`() {
@@ -143,7 +147,7 @@ private func pass(_ lines: String, at path: String = "/a/", http: String = "") -
 
   @Test func `fields have nginx's defaults where none of the name is set`() throws {
     func fields(_ lines: String) -> [String] {
-      pass(lines + "proxy_pass http://h;")?.setFields.map { String(decoding: $0.name, as: UTF8.self) } ?? []
+      pass(lines + "proxy_pass http://h;")?.request.fields.map { String(decoding: $0.name, as: UTF8.self) } ?? []
     }
     #expect(fields("") == ["Host"])
     #expect(fields("proxy_set_header X a; proxy_set_header connection \"\";") == ["X", "connection", "Host"])
@@ -151,24 +155,25 @@ private func pass(_ lines: String, at path: String = "/a/", http: String = "") -
 
   @Test func `hidden fields are nginx's, with those said, less those passed`() throws {
     let hidden = try #require(pass("proxy_hide_header X-Secret; proxy_pass_header SERVER; proxy_pass http://h;"))
-      .hiddenFields
+      .response.hiddenFields
       .map { String(decoding: $0, as: UTF8.self) }
     #expect(hidden.contains("date") && hidden.contains("x-secret") && !hidden.contains("server"))
   }
 
   @Test func `redirects of the upstream come back to the location`() throws {
-    let uri = try #require(pass("proxy_pass http://h/x/;")).redirects
+    let uri = try #require(pass("proxy_pass http://h/x/;")?[ResponseRewriteSettings.self]).redirects
     #expect(uri.map(Words.init) == [Words(from: Template(literal: "http://h/x/"), to: Template(literal: "/a/"))])
-    let bare = try #require(pass("proxy_pass http://h:81;")).redirects
+    let bare = try #require(pass("proxy_pass http://h:81;")?[ResponseRewriteSettings.self]).redirects
     #expect(bare.map(Words.init) == [Words(from: Template(literal: "http://h:81/"), to: Template(literal: "/"))])
-    #expect(try #require(pass("proxy_redirect off; proxy_pass http://h;")).redirects.isEmpty)
+    #expect(
+      try #require(pass("proxy_redirect off; proxy_pass http://h;")?[ResponseRewriteSettings.self]).redirects.isEmpty)
   }
 
   @Test func `defaults are those of nginx`() throws {
     let found = try #require(pass("proxy_pass http://h;"))
-    #expect(found.version == .http11 && found.requestBuffering && !found.interceptsErrors)
-    #expect(found.timeouts == UpstreamTimeouts() && found.retry == RetrySettings() && found.tls == nil)
-    #expect(found.passesRequestBody && found.passesRequestFields && !found.ignoresClientAbort)
+    #expect(found.version == .http11 && found.buffers.collectsRequests && !found.response.interceptsErrors)
+    #expect(found.timeouts == UpstreamTimeouts() && found.retry == RetrySettings() && found.trust.tls == nil)
+    #expect(found.request.passesBody && found.request.passesFields && !found.request.ignoresClientAbort)
   }
 
   @Test func `what is said of timeouts and retries arrives`() throws {

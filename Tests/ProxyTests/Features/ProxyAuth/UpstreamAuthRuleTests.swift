@@ -28,30 +28,30 @@ import UpstreamAuth
       proxy_auth digest basic; proxy_auth_user_file users; proxy_auth_space HTTPS://UP.test:8443 realm="a b";
       proxy_auth_space https://[::1];
       """)
-    let auth = try #require(settings(text)?.authentication, "\(text.problems)")
+    let auth = try #require(settings(text)?[UpstreamAuthSettings.self], "\(text.problems)")
     #expect(auth.schemes == [.basic, .digest] && auth.persistence == .session && auth.reloads)
     #expect(auth.users.description == "users")
     #expect(auth.spaces.map(\.host) == ["up.test", "::1"] && auth.spaces.map(\.port) == [8443, nil])
     #expect(auth.spaces[0].realm == Array("a b".utf8) && auth.spaces[1].realm == nil)
-    #expect(settings(load(""))?.authentication == nil)
+    #expect(settings(load(""))?[UpstreamAuthSettings.self] == nil)
   }
 
   @Test func `an inner off ends what is inherited`() {
     let outer = "proxy_auth digest; proxy_auth_user_file users;"
-    #expect(settings(load("", http: outer))?.authentication != nil)
+    #expect(settings(load("", http: outer))?[UpstreamAuthSettings.self] != nil)
     let off = load("proxy_auth off;", http: outer)
-    #expect(settings(off)?.authentication == nil && off.problems.isEmpty)
+    #expect(settings(off)?[UpstreamAuthSettings.self] == nil && off.problems.isEmpty)
   }
 
   @Test func `NTLM speaks HTTP/1.1 over kept connections by itself`() throws {
     let pass = try #require(settings(load("proxy_auth ntlm; proxy_auth_user_file users;")))
-    #expect(pass.version == .http11 && !pass.setFields.contains { $0.name == Array("Connection".utf8) })
+    #expect(pass.version == .http11 && !pass.request.fields.contains { $0.name == Array("Connection".utf8) })
   }
 
   @Test func `a folder for what is permanent resolves against the file's`() {
     let text = load(
       "proxy_auth digest; proxy_auth_user_file u; proxy_auth_persistence permanent; proxy_auth_state var/auth;")
-    #expect(settings(text)?.authentication?.persistence == .permanent(folder: "/etc/var/auth"))
+    #expect(settings(text)?[UpstreamAuthSettings.self]?.persistence == .permanent(folder: "/etc/var/auth"))
   }
 
   @Test(arguments: [

@@ -13,7 +13,7 @@ import Upstream
     guard let pass = loaded.settings?.http.servers.first?.root.locations.first?[UpstreamPass.self] else {
       return nil
     }
-    return pass.nameResolution
+    return pass.target.nameResolution
   }
 
   @Test func `name the servers, and how their answers count`() throws {

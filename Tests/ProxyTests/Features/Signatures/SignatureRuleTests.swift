@@ -19,7 +19,7 @@ private let sign = "message_signature sign;\nmessage_signature_key k hmac-sha256
 
   private func signing(_ text: LoadedText) -> SignatureSettings? {
     guard let pass = root(text)?[UpstreamPass.self] else { return nil }
-    return pass.signing
+    return pass[SignatureSettings.self]
   }
 
   @Test func `defaults are strict, and verify and sign exclude each other`() throws {

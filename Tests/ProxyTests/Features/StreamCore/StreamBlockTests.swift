@@ -190,7 +190,7 @@ import Upstream
     #expect(loaded.problems == [])
     let http = try #require(loaded.settings?.http)
     #expect(http.groups.map(\.name) == ["g", "g"] && http.groups.map(\.isOfStream) == [false, true])
-    guard case .group(1, .http)? = http.servers[1].root[UpstreamPass.self]?.target else {
+    guard case .group(1, .http)? = http.servers[1].root[UpstreamPass.self]?.target.upstream else {
       Issue.record("stream's server passes to http's group")
       return
     }
@@ -273,7 +273,7 @@ import Upstream
     #expect(settings.preread.timeout == 30_000 && settings.preread.bufferSize == 16_384 && !settings.preread.isOn)
     let pass = try #require(Self.server("proxy_pass 127.0.0.1:1;")?.root[UpstreamPass.self])
     #expect(pass.tcp?.timeout == 600_000 && pass.timeouts.connect == 60_000 && pass.tcp?.bufferSize == 16_384)
-    #expect(pass.retry.conditions != [] && pass.tls == nil && pass.version == .tcp)
+    #expect(pass.retry.conditions != [] && pass.trust.tls == nil && pass.version == .tcp)
   }
 
   @Test func `a server inherits what stream says`() throws {
@@ -308,7 +308,7 @@ import Upstream
     let tls = "proxy_pass a:1; proxy_ssl on; proxy_ssl_trusted_certificate ca.pem;"
     for (names, constant, count) in [("x y", ["x", "y"], 0), ("x $remote_addr", [], 2), (#""""#, [], 0)] {
       let pass = try #require(Self.server("\(tls) proxy_ssl_alpn \(names);")?.root[UpstreamPass.self])
-      #expect(pass.tls?.protocols == constant && pass.tcp?.offeredProtocols.count == count, "\(names)")
+      #expect(pass.trust.tls?.protocols == constant && pass.tcp?.offeredProtocols.count == count, "\(names)")
     }
   }
 
@@ -325,8 +325,8 @@ import Upstream
     let pass = try #require(
       Self.server("proxy_pass a:1; proxy_ssl on; proxy_ssl_trusted_certificate ca.pem; proxy_ssl_alpn x y;")?
         .root[UpstreamPass.self])
-    #expect(pass.tls?.protocols == ["x", "y"] && pass.scheme == .https)
-    #expect(pass.tlsName.constant == Array("a".utf8))
+    #expect(pass.trust.tls?.protocols == ["x", "y"] && pass.scheme == .https)
+    #expect(pass.trust.name.constant == Array("a".utf8))
   }
 
   @Test func `no name is both refused and supported`() {

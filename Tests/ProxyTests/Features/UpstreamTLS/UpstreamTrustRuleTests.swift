@@ -29,7 +29,7 @@ private func trust(_ lines: String) -> UpstreamTLSSettings? {
   guard let pass = upstream(lines).settings?.http.servers.first?.root.locations.first?[UpstreamPass.self] else {
     return nil
   }
-  return pass.tls
+  return pass.trust.tls
 }
 
 @Suite struct UpstreamTrustRuleTests {
@@ -130,8 +130,8 @@ private func trust(_ lines: String) -> UpstreamTLSSettings? {
         let pass = upstream("proxy_ssl_verify on; \(lines)").settings?.http.servers.first?.root.locations
           .first?[UpstreamPass.self]
       else { return nil }
-      #expect(pass.identity == nil || pass.tls?.certificate == nil)
-      return pass.identity
+      #expect(pass.trust.identity == nil || pass.trust.tls?.certificate == nil)
+      return pass.trust.identity
     }
     let named = identity("proxy_ssl_certificate certs/$host.pem; proxy_ssl_certificate_key same.key;")
     #expect(
@@ -341,7 +341,7 @@ private func trust(_ lines: String) -> UpstreamTLSSettings? {
     let locations = try #require(loaded.settings?.http.servers.first?.root.locations)
     let pins = locations.map { location -> [String] in
       guard let pass = location[UpstreamPass.self] else { return [] }
-      return pass.tls?.trust.pins?.sources.map(\.spelling) ?? []
+      return pass.trust.tls?.trust.pins?.sources.map(\.spelling) ?? []
     }
     #expect(pins == [[other], [aPin]])
   }

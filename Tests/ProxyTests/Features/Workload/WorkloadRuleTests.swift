@@ -95,9 +95,9 @@ private func upstream(_ lines: String, pass: String = "proxy_pass https://up.exa
     #expect(loaded.diagnostics.isEmpty, "\(loaded.problems)")
     let pass = try #require(loaded.settings?.http.servers.first?.root.locations.first?[UpstreamPass.self])
     #expect(
-      pass.tls?.trust
+      pass.trust.tls?.trust
         == .workload(.everyDomain, ids: [try SPIFFEIDPattern(parsing: "spiffe://example.org/ns/*/sa/app")]))
-    #expect(pass.tls?.workloadIdentity?.description == "spiffe:")
+    #expect(pass.trust.tls?.workloadIdentity?.description == "spiffe:")
     let grpc = upstream(
       (trust + id).replacing("proxy_", with: "grpc_"), pass: "grpc_pass grpcs://up.example:443")
     #expect(grpc.diagnostics.isEmpty, "\(grpc.problems)")

@@ -1,0 +1,58 @@
+import HTTP
+import Transport
+import Upstream
+
+/// What a feature asks of requests to choose a group's server, and tells of the choice. One for each group of a worker.
+class GroupBalance {
+  /// Fills in what the request brings.
+  func fill(_ selection: inout Selection, for exchange: Exchange) {}
+  /// The response of this server begins: its head is not sent yet.
+  func bind(_ server: [UInt8], _ exchange: Exchange, status: UInt16) {}
+  /// The response has come whole.
+  func bindAtEnd(_ server: [UInt8], _ exchange: Exchange) {}
+}
+
+/// Where the choice of a server depends on the request: only groups with `hash`, `ip_hash` or `sticky` come here.
+enum GroupChoice {
+  @inline(never)
+  static func fill(_ selection: inout Selection, for exchange: Exchange, _ group: UpstreamGroup) {
+    if group.settings.method == .addressHash { selection.key = .address(address(exchange.clientAddress)) }
+    balance(of: group, exchange)?.fill(&selection, for: exchange)
+  }
+
+  /// Binds the client to the server whose response begins.
+  @inline(__always)
+  static func bind(_ exchange: Exchange, _ group: UpstreamGroup?, _ server: Int?, status: UInt16) {
+    if let group, !group.identifiers.isEmpty { bindInGroup(exchange, group, server, status: status) }
+  }
+
+  /// The same, when the response has come whole.
+  @inline(__always)
+  static func bindAtEnd(_ exchange: Exchange, _ group: UpstreamGroup?, _ server: Int?) {
+    if let group, !group.identifiers.isEmpty { bindInGroup(exchange, group, server, status: nil) }
+  }
+
+  /// `status`: nil at the end of the response.
+  @inline(never)
+  private static func bindInGroup(_ exchange: Exchange, _ group: UpstreamGroup, _ server: Int?, status: UInt16?) {
+    guard let server, group.identifiers.indices.contains(server) else { return }
+    let (identifier, balance) = (group.identifiers[server], balance(of: group, exchange))
+    if let status {
+      balance?.bind(identifier, exchange, status: status)
+    } else {
+      balance?.bindAtEnd(identifier, exchange)
+    }
+  }
+
+  private static func balance(of group: UpstreamGroup, _ exchange: Exchange) -> GroupBalance? {
+    (exchange.handler as? UpstreamHandler)?.pass?.balances[group.identity]
+  }
+
+  private static func address(_ client: SocketAddress) -> AddressKey {
+    switch client {
+    case .ipv4(let address, _): AddressKey(ipv4: address)
+    case .ipv6(let high, let low, _): AddressKey(high: high, low: low)
+    case .unix: AddressKey()
+    }
+  }
+}

@@ -1,0 +1,147 @@
+import HTTP
+import Language
+import Observability
+import Upstream
+
+/// A feature whose line names an upstream for the requests of a location, or for the sessions of a server of `stream`.
+protocol UpstreamFeature: Feature {
+  static var dialect: PassDialect { get }
+  /// The line of the level itself that names an upstream; nil: there is none.
+  static func line(in scope: Scope) -> Directive?
+  /// The level in which its directives have the names of `proxy_pass`'s.
+  static func view(_ scope: Scope) -> Scope
+  /// Makes the pass of a line; nil after an error in the line.
+  static func pass(_ line: Directive, _ level: Level, _ builder: inout SettingsBuilder) -> UpstreamPass?
+}
+
+extension UpstreamFeature {
+  static func view(_ scope: Scope) -> Scope { scope }
+}
+
+/// A feature that says something of what goes to an upstream, or comes back.
+protocol PassFeature: Feature {
+  /// Reads what a level says of the way to its upstream.
+  static func readPass(_ draft: inout PassDraft, _ builder: inout SettingsBuilder)
+  /// Makes what hangs on the pass, once the way to the upstream is known; nil: nothing does.
+  static func part(of draft: PassDraft, _ builder: inout SettingsBuilder) -> (any PassPart)?
+  /// The line by which bodies come sealed and are opened before they go to the upstream; nil: they go as they come.
+  static func openingLine(_ scope: Scope) -> Directive?
+  /// The field by which an upstream's response tells the feature what to do; nil: none does.
+  static var instruction: UpstreamInstruction? { get }
+}
+
+extension PassFeature {
+  static func readPass(_ draft: inout PassDraft, _ builder: inout SettingsBuilder) {}
+  static func part(of draft: PassDraft, _ builder: inout SettingsBuilder) -> (any PassPart)? { nil }
+  static func openingLine(_ scope: Scope) -> Directive? { nil }
+  static var instruction: UpstreamInstruction? { nil }
+}
+
+/// What a feature has at a pass: an immutable value, which all workers share.
+protocol PassPart: Sendable {
+  /// Adds what the requests of the pass run. Called once in each worker.
+  func compile(_ parts: inout PassParts, _ makers: LiveMakers)
+  /// The files that it names.
+  var fileUses: [FileUse] { get }
+}
+
+extension PassPart {
+  func compile(_ parts: inout PassParts, _ makers: LiveMakers) {}
+  var fileUses: [FileUse] { [] }
+}
+
+/// A pass while features read it.
+struct PassDraft {
+  /// The line that names the upstream.
+  let line: Directive
+  /// Where it stands, in the names of `proxy_pass`'s directives.
+  let level: Level
+  let url: PassedURL
+  let dialect: PassDialect
+  var target: PassTarget
+  var trust = PassTrust()
+  var version: UpstreamVersion
+  var origin = OriginSettings()
+  var timeouts = UpstreamTimeouts()
+  var retry = RetrySettings()
+  var buffers = PassBuffers()
+  var request = PassedRequest()
+  var response = PassedResponse()
+  /// nil in `http`.
+  var tcp: TCPPassSettings?
+  /// The names that the TLS of all connections offers by ALPN.
+  var offeredProtocols: [String] = []
+
+  init(_ line: Directive, _ level: Level, _ url: PassedURL, _ dialect: PassDialect) {
+    self.line = line
+    self.level = level
+    self.url = url
+    self.dialect = dialect
+    target = PassTarget(url.target, uri: url.uri)
+    version = dialect.version ?? .http11
+    tcp = level.isOfStream ? TCPPassSettings() : nil
+  }
+
+  var scope: Scope { level.scope }
+}
+
+extension SettingsBuilder {
+  /// Makes a pass of what all features say at its level. `parts`: what the feature of the line itself has at it.
+  mutating func pass(
+    _ line: Directive, _ level: Level, _ url: PassedURL, _ dialect: PassDialect, parts: [any PassPart] = []
+  ) -> UpstreamPass {
+    var draft = PassDraft(line, level, url, dialect)
+    let features = Features.ofPass(level.isOfStream ? .stream : .http)
+    for feature in features { feature.readPass(&draft, &self) }
+    let own = level.isOfStream ? [] : Features.ofHTTPLocation.flatMap { $0.upstreamFields(level.scope) }
+    for (name, value) in own + dialect.standardFields where !draft.request.sets(name) {
+      draft.request.fields.append(SetField(name: Array(name.utf8), value: value))
+    }
+    diagnostics += KeptConnectionRule.check(groups, kept: keptGroups, draft)
+    return UpstreamPass(draft, parts: parts + features.compactMap { $0.part(of: draft, &self) })
+  }
+}
+
+extension UpstreamPass: ContentFeature {
+  static let chapter = Chapter.proxy
+  static let directives: [DirectiveEntry] = []
+  static let kinds: Set<TrafficKind> = [.http, .stream]
+
+  /// The features that name the upstream of the level itself; more than one is an error.
+  static func naming(_ scope: Scope, _ kind: TrafficKind = .http) -> [any UpstreamFeature.Type] {
+    Features.ofUpstream(kind).filter { $0.line(in: scope) != nil }
+  }
+
+  static func line(in scope: Scope) -> Directive? { naming(scope).first?.line(in: scope) }
+
+  /// Whether requests of the level itself go to an upstream.
+  static func forwards(_ scope: Scope) -> Bool { line(in: scope) != nil }
+
+  static func read(_ level: Level, _ builder: inout SettingsBuilder) -> UpstreamPass? {
+    let naming = naming(level.scope, level.isOfStream ? .stream : .http)
+    if naming.count > 1, let line = naming.last?.line(in: level.scope), let other = Self.line(in: level.scope) {
+      builder.error(
+        line.location, "\"\(line.name)\" beside \"\(other.name)\"", hint: "the other is at \(other.location)")
+    }
+    for feature in naming.reversed() {
+      if let line = feature.line(in: level.scope), let pass = feature.pass(line, level, &builder) { return pass }
+    }
+    return nil
+  }
+
+  func compile(_ parts: inout LocationParts, _ makers: LiveMakers) {
+    parts.content = CompiledPass(self, tokens: parts.settings.redirects.serverTokens, makers: makers)
+  }
+
+  func fileUses(_ location: LocationSettings) -> [FileUse] {
+    var uses = (trust.tls?.fileUses ?? []) + [.bodyFolder(of: location)] + parts.flatMap(\.fileUses)
+    if let identity = trust.identity {
+      uses += [identity.certificate, identity.key].compactMap { path in
+        path.flatMap { FileUse.folder(before: $0, in: identity.folder, at: identity.location) }
+      }
+    }
+    return uses
+  }
+
+  func words(_ http: HTTPSettings) -> String { "forwards to \(destination(http))" }
+}
