@@ -42,7 +42,10 @@ extension SettingsBuilder {
     ACMECertificates.add(scope, &self)
     var tls = isTLS ? serverTLS(scope) : nil
     tls?.offersHTTP2 = http2.isOn
+    let before = diagnostics.count
     let root = location(.server(scope), at: place)
+    // What a line with an error is meant to do, the server would do.
+    let isWhole = !hasError(since: before)
     let relayed = root[RealClientCert.self]
     let policy = isTLS || relayed == nil ? nil : RealClientCert.policy(of: serverTLS(scope))
     let facts = ServerTLSFacts(
@@ -59,7 +62,8 @@ extension SettingsBuilder {
     diagnostics += ofSchemes
     if let diagnostic = LocationRule.escapesBySlashes(scope, root) { diagnostics.append(diagnostic) }
     if isTLS, let diagnostic = Gzip.sparesIdentities(scope, root) { diagnostics.append(diagnostic) }
-    if root.locations.isEmpty, root[FileSettings.self] == nil, !root.hasContent, root[Rewrite.self]?.mayRespond != true,
+    if isWhole, root.locations.isEmpty, root[FileSettings.self] == nil, !root.hasContent,
+      root[Rewrite.self]?.mayRespond != true,
       tls?.rejectsHandshake != true || alsoPlain
     {
       warning(

@@ -51,7 +51,7 @@ extension SettingsBuilder {
     let before = diagnostics.count
     let features = Features.read(level, &self)
     // What a line with an error is meant to do, the location would do.
-    let isWhole = !diagnostics[before...].contains { $0.severity == .error }
+    let isWhole = !hasError(since: before)
     Features.judge(level, &self)
     if case .location = level, isWhole, !features.contains(where: { $0 is FileSettings }),
       let diagnostic = LocationRule.doesNothing(scope, at: place)

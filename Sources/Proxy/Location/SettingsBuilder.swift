@@ -121,6 +121,9 @@ package struct SettingsBuilder {
     diagnostics.append(Diagnostic(.warning, at: place, message, hint: hint))
   }
 
+  /// Whether there is an error among the diagnostics behind the first `count`.
+  func hasError(since count: Int) -> Bool { diagnostics.dropFirst(count).contains { $0.severity == .error } }
+
   /// Whether the server block that is being built takes the clients of an address that ask for no other server's name.
   var isDefaultServer: Bool { listeners.listeners.contains { $0.defaultServer == servers.count } }
 

@@ -122,6 +122,7 @@ private func locations(_ lines: String) -> [LocationSettings] {
       server("").problems == [
         "1:8 warning: this server responds to every request with 404 | it has no location, no return and no root"
       ])
+    #expect(server("root $arg_x;").problems.count == 1)
   }
 
   @Test func `nested locations stand in their outer one and inherit from it`() throws {
