@@ -37,6 +37,11 @@ protocol Feature: SendableMetatype {
   static func load(_ http: HTTPSettings, _ loader: inout MaterialLoader, _ parts: inout GenerationParts)
   /// Reads the lines of the main context.
   static func begin(_ scope: Scope, _ main: inout MainSettings, _ builder: inout SettingsBuilder)
+  /// What the API shows of the feature, in the order of their names in the API's list.
+  static var apiObjects: [any APIObjects] { get }
+  /// What requests to the API have changed of the feature and no file keeps, so that it ends with the process: a line of
+  /// each. `now`: milliseconds of the loop's clock.
+  static func forgottenChanges(_ live: LiveGeneration, now: UInt64) -> [String]
   /// What the feature keeps over generations and does without being asked (`SharedPart.serve`, `close`).
   static var sharedParts: [any SharedPart.Type] { get }
   /// What the feature keeps in a worker and does without being asked, in the order in which they are told of events.
@@ -60,6 +65,8 @@ extension Feature {
   static func stateFiles(_ http: HTTPSettings) -> [String] { [] }
   static func load(_ http: HTTPSettings, _ loader: inout MaterialLoader, _ parts: inout GenerationParts) {}
   static func begin(_ scope: Scope, _ main: inout MainSettings, _ builder: inout SettingsBuilder) {}
+  static var apiObjects: [any APIObjects] { [] }
+  static func forgottenChanges(_ live: LiveGeneration, now: UInt64) -> [String] { [] }
   static var sharedParts: [any SharedPart.Type] { [] }
   static var workerParts: [WorkerPart.Type] { [] }
   static var liveParts: [LivePart.Type] { [] }
@@ -239,6 +246,8 @@ package enum Features {
 
   static let ofHTTPLocation = ofLocation.filter { $0.kinds.contains(.http) }
   private static let ofStreamServer = ofLocation.filter { $0.kinds.contains(.stream) }
+
+  static let apiObjects: [any APIObjects] = all.flatMap { $0.apiObjects }
 
   /// The definitions of all features, by directive.
   static let definitions: [String: Definition] = all.reduce(into: [:]) { all, feature in

@@ -4,63 +4,6 @@ import Observability
 package import Transport
 package import Upstream
 
-/// Reads the object that a body of the API is.
-enum APIJSON {
-  static func members(_ bytes: [UInt8]) throws(APIFault) -> [String: JSONValue] {
-    let json: JSONValue
-    var limits = JSONLimits()
-    (limits.bytes, limits.depth, limits.values) = (APIServerBody.largest, 3, 32)
-    do throws(JSONFault) { json = try JSONValue(bytes, limits: limits) } catch {
-      throw APIFault(status: 415, code: "JsonError", text: "json error: \(error)")
-    }
-    guard let members = json.members else {
-      throw APIFault(status: 415, code: "JsonError", text: "json error: no object")
-    }
-    return members
-  }
-}
-
-/// The body of a POST or PATCH of a pair.
-package struct APIPairBody: Equatable {
-  package let key: [UInt8]
-  /// nil: the key is removed.
-  package let value: [UInt8]?
-  /// Milliseconds; nil: as the zone says.
-  package let expire: Int?
-
-  package init(_ bytes: [UInt8]) throws(APIFault) {
-    func fault(_ text: String) -> APIFault { APIFault(status: 400, code: "KeyvalFormatError", text: text) }
-    let members = try APIJSON.members(bytes)
-    guard members.count == 1, let (name, said) = members.first else {
-      throw fault("only one key can be added or changed")
-    }
-    var value = said, expire: Int?
-    if let object = said.members {
-      guard Set(object.keys).isSubset(of: ["value", "expire"]), let inner = object["value"] else {
-        throw fault("expected \"value\" and \"expire\"")
-      }
-      value = inner
-      if let time = object["expire"] {
-        guard let number = time.integer, let whole = Int(exactly: number), (1...86_400_000 * 365).contains(whole) else {
-          throw fault("invalid \"expire\": milliseconds")
-        }
-        expire = whole
-      }
-    }
-    key = Array(name.utf8)
-    self.expire = expire
-    if value == .null, said.members == nil {
-      self.value = nil
-    } else {
-      guard let text = value.text else { throw fault("the value must be a string") }
-      self.value = Array(text.utf8)
-    }
-    guard (1...KeyvalZone.longest).contains(key.count), self.value?.count ?? 0 <= KeyvalZone.longest else {
-      throw fault("a key or a value is empty or too long: \(KeyvalZone.longest) bytes at most")
-    }
-  }
-}
-
 /// The body of a POST of a denial.
 package struct APIDenialBody: Equatable {
   package let fingerprint: [UInt8]
@@ -130,8 +73,6 @@ package struct APINewServerBody: Equatable {
 
 /// The body of a PATCH of a server, as JSON of nginx Plus: what it says of the server, each member once and of its kind.
 package struct APIServerBody: Equatable {
-  package static let largest = 16 * 1024
-
   package let patch: ServerPatch
 
   package init(_ bytes: [UInt8]) throws(APIFault) { try self.init(APIJSON.members(bytes)) }

@@ -12,15 +12,13 @@ final class APIContent: LiveContent {
   override func handler(for worker: Worker) -> ContentHandler? { APIHandler(self) }
 }
 
-private final class APIHandler: ContentHandler {
+private final class APIHandler: ContentHandler, APIResponse {
   private let content: APIContent
   // Not retained: the exchange owns its handler.
   private unowned(unsafe) var exchange: Exchange?
   /// What is left of a long answer, and whether the next piece of it waits for its turn.
   private var rest: ArraySlice<UInt8> = [], isPosted = false
 
-  /// Pairs that are told at once, and their bytes: more of them would hold the worker up.
-  private static let mostPairs = 500, mostBytes = 512 * 1024
   private static let pieceSize = 64 * 1024
 
   init(_ content: APIContent) { self.content = content }
@@ -35,7 +33,7 @@ private final class APIHandler: ContentHandler {
       case .patch, .post, .delete:
         guard content.settings.mayWrite else { throw APIFault.disabled }
         if case .collected(let kept) = exchange.body.state { return change(exchange, kept) }
-        let kept = RequestBody(allowance: APIServerBody.largest, pool: exchange.worker.shared.pool)
+        let kept = RequestBody(allowance: APIJSON.largest, pool: exchange.worker.shared.pool)
         guard exchange.head.framing != .none, !stream.isBodyRead else { return change(exchange, kept) }
         exchange.collectBody(in: kept)
       default: throw APIFault.method
@@ -98,14 +96,7 @@ private final class APIHandler: ContentHandler {
   private func view(_ exchange: Exchange) -> APIView {
     let live = exchange.session.live
     return APIView(
-      metrics: exchange.worker.metrics, generation: live.generation, groups: live.zonedGroups, keyvals: live.keyvals,
-      limits: limits(exchange), now: exchange.worker.loop.now)
-  }
-
-  private func limits(_ exchange: Exchange) -> APILimits {
-    APILimits(
-      zones: exchange.session.live.generation.http[LimitZones.self].all,
-      verdicts: exchange.worker.shared[ZoneVerdicts.self])
+      metrics: exchange.worker.metrics, generation: live.generation, groups: live.zonedGroups)
   }
 
   private func show(_ path: APIPath, _ exchange: Exchange) throws(APIFault) {
@@ -116,31 +107,14 @@ private final class APIHandler: ContentHandler {
       } then: { [self] exchange, clients in
         answer(200, APIView.text(clients.flatMap { $0 }), exchange)
       }
-    case .keyval(let name):
-      let zone = try APIView.keyval(name, of: exchange.session.live.keyvals).zone
-      guard let asked = argument("key", exchange) else {
-        if Self.isShort(zone) { return answer(200, try view(exchange).text(path), exchange) }
-        let now = exchange.worker.loop.now
-        return list(exchange) { APIView.text(pairs: zone.all(now: now)) }
-      }
-      guard let value = zone.pair(asked, now: exchange.worker.loop.now) else { throw .key }
-      answer(200, APIView.text(pairs: [(asked, value)]), exchange)
-    case .keyvals:
-      let zones = exchange.session.live.keyvals.map { (name: $0.settings.name, zone: $0.zone) }
-      if zones.allSatisfy({ Self.isShort($0.zone) }) {
-        return answer(200, try view(exchange).text(path), exchange)
-      }
-      let now = exchange.worker.loop.now
-      list(exchange) { APIView.text(zones, now: now) }
+    case .objects(let kind): try objects(kind).show(nil, exchange, self)
+    case .object(let kind, let name): try objects(kind).show(name, exchange, self)
     case .denials: answer(200, APIView.text(exchange.worker.shared.denials.all()), exchange)
     default: answer(200, try view(exchange).text(path), exchange)
     }
   }
 
-  private static func isShort(_ zone: KeyvalZone) -> Bool { zone.count <= mostPairs && zone.bytes <= mostBytes }
-
-  /// Answers with a text that takes long to make: on a thread of the pool, and then in pieces.
-  private func list(_ exchange: Exchange, _ text: @escaping @Sendable () -> String) {
+  func list(_ exchange: Exchange, _ text: @escaping @Sendable () -> String) {
     PendingWork.run(.stateFiles, for: exchange, at: "pairs", { Array(text().utf8) }) { [self] exchange, bytes in
       rest = bytes[...]
       addOwnFields(exchange)
@@ -211,11 +185,8 @@ private final class APIHandler: ContentHandler {
         try add(try APINewServerBody(Array(kept.memory.readable), isOfStream: isOfStream), to: group, exchange)
       case (.delete, .server(let name, let id, let isOfStream)):
         try remove(id, of: group(name, isOfStream, exchange), exchange)
-      case (.post, .keyval(let name)), (.patch, .keyval(let name)), (.delete, .keyval(let name)):
-        try change(name, kept, exchange)
-      case (.delete, .limit(let kind, let name)):
-        try limits(exchange).counts(kind, name).reset()
-        answer(204, "", exchange)
+      case (_, .object(let kind, let name)):
+        try objects(kind).change(name, Array(kept.memory.readable), exchange, self)
       case (.delete, .client(let name)): cut(name, exchange)
       case (.post, .denials): try deny(try APIDenialBody(Array(kept.memory.readable)), exchange)
       case (.delete, .denial(let fingerprint)):
@@ -233,89 +204,14 @@ private final class APIHandler: ContentHandler {
     }
   }
 
-  /// Changes a `keyval_zone`.
-  private func change(_ name: String, _ kept: RequestBody, _ exchange: Exchange) throws(APIFault) {
-    let keyvals = exchange.session.live.keyvals, now = exchange.worker.loop.now
-    let (settings, zone) = try APIView.keyval(name, of: keyvals)
-    if let store = settings.store { return try change(settings, zone, in: store, kept, exchange) }
-    if exchange.head.method == .delete {
-      zone.removeAll().giveUp(exchange.worker.shared.pool)
-      exchange.log(.notice, "api: the zone \"\(name)\" of keyval is emptied")
-      return keep(zone, settings.state, exchange) { [self] in answer(204, "", $0) }
-    }
-    let body = try APIPairBody(Array(kept.memory.readable)), isNew = exchange.head.method == .post
-    let change: KeyvalZone.Change
-    if let value = body.value {
-      change = zone.set(body.key, to: value, isNew: isNew, timeout: body.expire ?? settings.timeout, now: now)
-    } else {
-      guard !isNew else { throw APIFault(status: 400, code: "KeyvalFormatError", text: "the value must be a string") }
-      change = zone.remove(body.key, now: now)
-    }
-    if let fault = APIFault(change) { throw fault }
-    exchange.log(.notice, "api: the key \"\(LogEscape.text(body.key))\" of keyval zone \"\(name)\" is changed")
-    keep(zone, settings.state, exchange) { [self] in answer(isNew ? 201 : 204, "", $0) }
-  }
-
-  /// Changes a pair in a store, for all machines: the others have it within a second.
-  private func change(
-    _ settings: KeyvalZoneSettings, _ zone: KeyvalZone, in use: StoreUse, _ kept: RequestBody, _ exchange: Exchange
-  ) throws(APIFault) {
-    let now = exchange.worker.loop.now
-    var change = SharedKeyvalChange(kind: .clear)
-    if exchange.head.method != .delete {
-      let body = try APIPairBody(Array(kept.memory.readable)), isNew = exchange.head.method == .post
-      guard body.value != nil || !isNew else {
-        throw APIFault(status: 400, code: "KeyvalFormatError", text: "the value must be a string")
-      }
-      if let value = body.value, let fault = zone.obstacle(body.key, value, now: now).flatMap({ APIFault($0) }) {
-        throw fault
-      }
-      change = SharedKeyvalChange(
-        kind: body.value == nil ? .remove : isNew ? .add : .set, key: body.key, value: body.value ?? [],
-        life: body.expire ?? settings.timeout)
-    }
-    guard let store = exchange.session.live[LiveStores.self]?[use.store], store.fault == nil else { throw .store }
-    store.ask(
-      .keyvalChange, keys: [SharedKeyval.key(of: settings)], change.words,
-      then: StoreWait.answer(exchange, change.outcome) { [self, change] exchange, answer in
-        guard case .success(let outcome) = answer else { return refuse(.store, exchange) }
-        if let fault = APIFault(outcome) { return refuse(fault, exchange) }
-        zone.apply(change, now: exchange.worker.loop.now)?.giveUp(exchange.worker.shared.pool)
-        let key = change.kind == .clear ? "all keys" : "the key \"\(LogEscape.text(change.key))\""
-        exchange.log(
-          .notice, "api: \(key) of keyval zone \"\(settings.name)\" is changed in the store \"\(use.store)\"")
-        self.answer(change.kind == .add ? 201 : 204, "", exchange)
-      })
-    StoreWait.leave(exchange)
-  }
-
-  /// Writes the pairs to the zone's `state`, so that an answer means that they outlive the process.
-  private func keep(
-    _ zone: KeyvalZone, _ state: KeyvalState?, _ exchange: Exchange, then: @escaping (Exchange) -> Void
-  ) {
-    guard let state else { return then(exchange) }
-    let change = zone.changes
-    // If this fails, it runs again later.
-    kept(at: state.path, exchange, then: then) { () throws(KeyvalState.Fault) in
-      try zone.keep(change) { () throws(KeyvalState.Fault) in try state.write(zone, now: MonotonicClock.milliseconds) }
-    }
-  }
-
-  /// Writes a file on a thread of the pool. If that fails, the change itself stays, and the file is written again until it
-  /// can be. `write`: writes what counts when it runs.
-  private func kept<Fault: Error>(
-    at path: String, _ exchange: Exchange, then: @escaping (Exchange) -> Void,
-    write: @escaping @Sendable () throws(Fault) -> Void
+  func keep(
+    at path: String, _ exchange: Exchange, then: @escaping (Exchange) -> Void, write: @escaping UnwrittenStates.Write
   ) {
     let unwritten = exchange.worker.shared.unwritten
-    let attempt: UnwrittenStates.Write = {
-      do throws(Fault) { try write() } catch { return "\(error)" }
-      return nil
-    }
     // The change is made already, so its client must not take the write with it.
     let isTaken = PendingWork.run(.stateFiles, for: exchange, at: path, outlives: true) { () -> String? in
-      let fault = attempt()
-      unwritten.note(path, fault, attempt)
+      let fault = write()
+      unwritten.note(path, fault, write)
       return fault
     } _: { [self] exchange, fault in
       guard let fault else { return then(exchange) }
@@ -324,15 +220,7 @@ private final class APIHandler: ContentHandler {
       refuse(
         APIFault(status: 500, code: "StateNotWritten", text: "the change is made, but a restart forgets it"), exchange)
     }
-    if !isTaken { unwritten.note(path, "too many files wait to be written", attempt) }
-  }
-
-  /// The value of an argument, decoded; nil without it.
-  private func argument(_ name: String, _ exchange: Exchange) -> [UInt8]? {
-    for part in exchange.arguments.split(separator: 0x26) where part.starts(with: Array("\(name)=".utf8)) {
-      return PercentEncoding.decode(part.dropFirst(name.utf8.count + 1))
-    }
-    return nil
+    if !isTaken { unwritten.note(path, "too many files wait to be written", write) }
   }
 
   private func patch(
@@ -353,6 +241,11 @@ private final class APIHandler: ContentHandler {
       "api: server \(member.address) of upstream \"\(name)\" is changed: weight \(member.weight), max_conns \(member.maxConnections)\(member.isDown ? ", down" : "")\(member.isDraining ? ", drain" : "")"
     )
     keep(group, exchange) { [self] in answer(200, APIView.text(member), $0) }
+  }
+
+  private func objects(_ kind: String) throws(APIFault) -> any APIObjects {
+    guard let objects = Features.apiObjects.first(where: { $0.name == kind }) else { throw .notFound }
+    return objects
   }
 
   private func group(_ name: String, _ isOfStream: Bool, _ exchange: Exchange) throws(APIFault) -> UpstreamGroup {
@@ -382,7 +275,7 @@ private final class APIHandler: ContentHandler {
   private func keep(_ group: UpstreamGroup, _ exchange: Exchange, then: @escaping (Exchange) -> Void) {
     guard let (path, lines) = group.stateLines else { return then(exchange) }
     let isOfStream = group.settings.isOfStream
-    kept(at: path, exchange, then: then) { () throws(ServerState.Fault) in
+    keep(at: path, exchange, then: then) { () throws(ServerState.Fault) in
       try ServerState.write(lines(), to: path, isOfStream: isOfStream)
     }
   }
@@ -416,10 +309,10 @@ private final class APIHandler: ContentHandler {
   private func keepDenials(_ exchange: Exchange, then: @escaping (Exchange) -> Void) {
     let denials = exchange.worker.shared.denials
     guard let state = denials.state else { return then(exchange) }
-    kept(at: state.path, exchange, then: then) { () throws(DenialState.Fault) in try denials.write() }
+    keep(at: state.path, exchange, then: then) { () throws(DenialState.Fault) in try denials.write() }
   }
 
-  private func refuse(_ fault: APIFault, _ exchange: Exchange) {
+  func refuse(_ fault: APIFault, _ exchange: Exchange) {
     var json = JSONText()
     var id = ByteBuffer()
     RequestID.of(exchange).append(to: &id)
@@ -444,7 +337,7 @@ private final class APIHandler: ContentHandler {
       ]))
   }
 
-  private func answer(_ status: Int, _ text: String, _ exchange: Exchange) {
+  func answer(_ status: Int, _ text: String, _ exchange: Exchange) {
     addOwnFields(exchange)
     Array(text.utf8).withUnsafeBytes { exchange.answer(status: status, type: "application/json", body: $0) }
   }

@@ -15,10 +15,6 @@ struct APIView {
   let metrics: Metrics
   let generation: Generation
   let groups: [UpstreamGroup]
-  let keyvals: [NamedKeyval]
-  let limits: APILimits
-  /// Of the monotonic clock, for pairs.
-  let now: UInt64
 
   static func group(_ name: String, isOfStream: Bool, of groups: [UpstreamGroup]) -> UpstreamGroup? {
     groups.first { $0.settings.isOfStream == isOfStream && $0.settings.name == name }
@@ -34,7 +30,10 @@ struct APIView {
     switch path {
     case .root: return "[9]\n"
     case .version: return "[\"nginx\",\"connections\",\"ssl\",\"workers\",\"http\",\"stream\",\"sallyport\"]\n"
-    case .http: return "[\"requests\",\"upstreams\",\"keyvals\",\"limit_reqs\",\"limit_conns\"]\n"
+    case .http:
+      var list = JSONText()
+      list.array(["requests", "upstreams"] + Features.apiObjects.map(\.name)) { name, json in json.value(name) }
+      return list.text + "\n"
     case .stream: return "[\"upstreams\"]\n"
     case .nginx:
       json.object {
@@ -86,59 +85,12 @@ struct APIView {
       let group = try group(name, isOfStream: isOfStream)
       guard let member = group.members.first(where: { $0.id == id }) else { throw .server }
       return Self.text(member)
-    case .keyvals:
-      return Self.text(keyvals.map { (name: $0.settings.name, zone: $0.zone) }, now: now)
-    case .keyval(let name):
-      let zone = try Self.keyval(name, of: keyvals).zone
-      json.object { Self.pairs(zone.all(now: now), &$0) }
-    case .limits(let kind):
-      json.object { json in
-        for (name, counts) in limits.all(kind) { json.object(name) { Self.verdicts(counts, kind, &$0) } }
-      }
-    case .limit(let kind, let name):
-      let counts = try limits.counts(kind, name)
-      json.object { Self.verdicts(counts, kind, &$0) }
     case .sallyport: return "[\"clients\",\"denials\"]\n"
     case .otherVersion: throw .version
-    // The handler has asked all workers for these, or they take other methods.
-    case .clients, .client, .denials, .denial, .unknown: throw .notFound
+    // The handler has asked all workers or a feature for these, or they take other methods.
+    case .objects, .object, .clients, .client, .denials, .denial, .unknown: throw .notFound
     }
     return json.text + "\n"
-  }
-
-  typealias NamedKeyval = (settings: KeyvalZoneSettings, zone: KeyvalZone)
-
-  static func keyval(_ name: String, of keyvals: [NamedKeyval]) throws(APIFault) -> NamedKeyval {
-    guard let found = keyvals.first(where: { $0.settings.name == name }) else { throw .keyval }
-    return found
-  }
-
-  static func text(pairs: [(key: [UInt8], value: [UInt8])]) -> String {
-    var json = JSONText()
-    json.object { Self.pairs(pairs, &$0) }
-    return json.text + "\n"
-  }
-
-  static func text(_ zones: [(name: String, zone: KeyvalZone)], now: UInt64) -> String {
-    var json = JSONText()
-    json.object { json in
-      for (name, zone) in zones { json.object(name) { Self.pairs(zone.all(now: now), &$0) } }
-    }
-    return json.text + "\n"
-  }
-
-  private static func verdicts(_ counts: VerdictCounts, _ kind: APILimit, _ json: inout JSONText) {
-    json.member("passed", max(0, Int64(truncatingIfNeeded: counts[.passed])))
-    if kind == .requests { json.member("delayed", max(0, Int64(truncatingIfNeeded: counts[.delayed]))) }
-    json.member("rejected", max(0, Int64(truncatingIfNeeded: counts[.rejected])))
-    if kind == .requests { json.member("delayed_dry_run", max(0, Int64(truncatingIfNeeded: counts[.delayedDryRun]))) }
-    json.member("rejected_dry_run", max(0, Int64(truncatingIfNeeded: counts[.rejectedDryRun])))
-  }
-
-  private static func pairs(_ pairs: [(key: [UInt8], value: [UInt8])], _ json: inout JSONText) {
-    for (key, value) in pairs {
-      json.member(String(decoding: key, as: UTF8.self), String(decoding: value, as: UTF8.self))
-    }
   }
 
   static func text(_ clients: [ConnectedClient]) -> String {
@@ -263,25 +215,5 @@ struct APIView {
       $0.member("handshakes", Int64(clamping: whole))
       $0.member("handshakes_failed", Int64(clamping: failed))
     }
-  }
-}
-
-/// The zones of `limit_req` and `limit_conn` of a generation, as the API shows them.
-struct APILimits {
-  let zones: [LimitZone]
-  let verdicts: ZoneVerdicts
-
-  func all(_ kind: APILimit) -> [(name: String, counts: VerdictCounts)] {
-    let hasRate = kind == .requests
-    return zones.filter { $0.kind == .http && ($0.rate != nil) == hasRate }.map {
-      ($0.settings.name, verdicts.counts(of: $0.settings, hasRate: hasRate))
-    }
-  }
-
-  func counts(_ kind: APILimit, _ name: String) throws(APIFault) -> VerdictCounts {
-    guard let found = all(kind).first(where: { $0.name == name }) else {
-      throw kind == .requests ? .limitRequests : .limitConnections
-    }
-    return found.counts
   }
 }

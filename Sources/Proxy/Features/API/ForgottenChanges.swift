@@ -18,10 +18,6 @@ extension Worker {
       }
       lines += changes.removed.map { "the removal of server \($0) from upstream \"\(name)\"" }.sorted()
     }
-    for (settings, zone) in live.keyvals where settings.state == nil && settings.store == nil {
-      let count = zone.all(now: loop.now).count
-      if count > 0 { lines.append("\(count) pairs of keyval_zone \"\(settings.name)\"") }
-    }
-    return lines
+    return lines + Features.all.flatMap { $0.forgottenChanges(live, now: loop.now) }
   }
 }

@@ -24,6 +24,12 @@ struct LimitConn: LocationFeature {
 
   static let chapter = Chapter.limits
   static let kinds: Set<TrafficKind> = [.http, .stream]
+
+  static var apiObjects: [any APIObjects] {
+    let absent = APIFault(status: 404, code: "LimitConnNotFound", text: "limit_conn not found")
+    return [LimitObjects(name: "limit_conns", hasRate: false, absent: absent)]
+  }
+
   private static let name = "limit_conn"
   private static let httpLevels = DirectiveContexts.everyHTTP
   private static let levels = httpLevels.union(.everyStream)

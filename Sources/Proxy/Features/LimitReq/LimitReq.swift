@@ -28,6 +28,12 @@ struct LimitReq: LocationFeature {
   // MARK: Directives
 
   static let chapter = Chapter.limits
+
+  static var apiObjects: [any APIObjects] {
+    let absent = APIFault(status: 404, code: "LimitReqNotFound", text: "limit_req not found")
+    return [LimitObjects(name: "limit_reqs", hasRate: true, absent: absent)]
+  }
+
   private static let name = "limit_req"
   private static let levels = DirectiveContexts.everyHTTP
 

@@ -13,6 +13,9 @@ import Upstream
     ("/9/stream/upstreams/a", .upstream("a", isOfStream: true)),
     ("/9/http/upstreams/a/servers", .servers("a", isOfStream: false)),
     ("/9/http/upstreams/a/servers/0", .server("a", 0, isOfStream: false)),
+    ("/9/http/keyvals/", .objects("keyvals")), ("/9/http/keyvals/a", .object("keyvals", "a")),
+    ("/9/http/limit_reqs", .objects("limit_reqs")), ("/9/http/limit_conns/z", .object("limit_conns", "z")),
+    ("/9/http/limit_xs", .unknown), ("/9/http/keyvals/a/b", .unknown), ("/9/stream/keyvals", .unknown),
     ("/9/sallyport/clients", .clients), ("/9/sallyport/denials/", .denials),
     ("/9/sallyport/clients/serial/0A", .client(.serial("0A"))),
     ("/9/sallyport/clients/subject/CN=a", .client(.subject("CN=a"))),
@@ -30,6 +33,12 @@ import Upstream
     if !text.hasSuffix("/") { #expect(APIPath(text) == APIPath(text + "/")) }
     _ = try? APIServerBody(Array(input.bytes.dropFirst(line.count + 1)))
     _ = try? APIDenialBody(Array(input.bytes.dropFirst(line.count + 1)))
+  }
+
+  @Test func `what features show has names of its own`() {
+    let names = Features.apiObjects.map(\.name)
+    #expect(names == ["keyvals", "limit_reqs", "limit_conns"])
+    #expect(Set(names + ["requests", "upstreams"]).count == names.count + 2)
   }
 
   @Test func `a server's body says only what may be changed`() throws {

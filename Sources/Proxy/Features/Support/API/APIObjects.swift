@@ -1,0 +1,36 @@
+/// What a feature shows under one name below `/9/http/` of the API, and may change: things that have names themselves
+/// (nginx Plus: keyvals, limit_reqs).
+protocol APIObjects: Sendable {
+  /// As the path has it.
+  var name: String { get }
+  /// A GET or HEAD. `object`: the thing that the path names; nil: all are asked for.
+  func show(_ object: String?, _ exchange: Exchange, _ response: any APIResponse) throws(APIFault)
+  /// A POST, PATCH or DELETE of one thing, with its body.
+  func change(
+    _ object: String, _ body: [UInt8], _ exchange: Exchange, _ response: any APIResponse
+  ) throws(APIFault)
+}
+
+/// How the API responds to a request.
+protocol APIResponse: AnyObject {
+  func answer(_ status: Int, _ text: String, _ exchange: Exchange)
+  func refuse(_ fault: APIFault, _ exchange: Exchange)
+  /// Answers with a text that takes long to make: on a thread of the pool, and then in pieces.
+  func list(_ exchange: Exchange, _ text: @escaping @Sendable () -> String)
+  /// Writes a file on a thread of the pool. If that fails, the change itself stays, and the file is written again until it
+  /// can be. `write`: writes what counts when it runs.
+  func keep(
+    at path: String, _ exchange: Exchange, then: @escaping (Exchange) -> Void, write: @escaping UnwrittenStates.Write)
+}
+
+extension APIResponse {
+  func keep<Fault: Error>(
+    at path: String, _ exchange: Exchange, then: @escaping (Exchange) -> Void,
+    writing: @escaping @Sendable () throws(Fault) -> Void
+  ) {
+    keep(at: path, exchange, then: then) {
+      do throws(Fault) { try writing() } catch { return "\(error)" }
+      return nil
+    }
+  }
+}
