@@ -75,8 +75,11 @@ final class ProxyHandler: UpstreamHandler {
   }
 
   private func takeBody(_ exchange: Exchange, _ pass: CompiledPass) {
-    for hook in hooks where hook.takeBody(exchange) { return }
-    let mayAskTwice = !hooks.isEmpty && hooks.contains { $0.mayAskTwice }
+    var mayAskTwice = false
+    if !hooks.isEmpty {
+      for hook in hooks where hook.takeBody(exchange) { return }
+      mayAskTwice = hooks.contains { $0.mayAskTwice }
+    }
     guard let kept = sender.plan(exchange, pass, isChallenged: mayAskTwice) else { return tryNext(exchange, pass) }
     exchange.collectBody(in: kept)
   }
@@ -124,14 +127,19 @@ final class ProxyHandler: UpstreamHandler {
   /// Tries the next server, or with `again` the same one over a new connection.
   func tryNext(again: Int? = nil) { _ = serve { tryNext($0, $1, again: again) } }
 
-  override func attemptDidBegin() { for hook in hooks { hook.attemptDidBegin() } }
+  override func attemptDidBegin() {
+    if hooks.isEmpty { return }
+    for hook in hooks { hook.attemptDidBegin() }
+  }
 
   override func attemptDidOpen(_ stream: UpstreamStream) { _ = serve { attemptDidOpen(stream, $0, $1) } }
 
   private func attemptDidOpen(_ stream: UpstreamStream, _ exchange: Exchange, _ pass: CompiledPass) {
     let session = stream.session
     if session.trustOutcome != .none, !stream.isOnKeptSession { UpstreamFailureLog.noteHandshake(session, exchange) }
-    for hook in hooks where !hook.prepare(exchange, stream) { return }
+    if !hooks.isEmpty {
+      for hook in hooks where !hook.prepare(exchange, stream) { return }
+    }
     sendRequest(stream, exchange, pass)
   }
 
@@ -143,21 +151,28 @@ final class ProxyHandler: UpstreamHandler {
     guard borrowing(attempt.outgoing, { RequestRewrite.build($0, of: exchange, self, pass) }) else {
       return exchange.failUnsendable()
     }
-    for hook in hooks {
-      switch hook.authorize(exchange, stream) {
-      case .request: break
-      case .headAlone:
-        sendHead(exchange, pass, stream)
-        return stream.requestDidEnd()
-      case .nothing: return
-      }
-    }
+    if !hooks.isEmpty, !authorize(stream, exchange, pass) { return }
     if pass.mayOwnConnection(exchange), !sendsCredentials, ConnectionOwnership.isOfOneClient(attempt.outgoing) {
       stream.session.isOfOneClient = true
     }
     attempt.requestBegins()
     sendHead(exchange, pass, stream)
     sender.begin(exchange, stream, attempt.body)
+  }
+
+  /// Asks the hooks. Returns false if the request itself is not to be sent now.
+  private func authorize(_ stream: UpstreamStream, _ exchange: Exchange, _ pass: CompiledPass) -> Bool {
+    for hook in hooks {
+      switch hook.authorize(exchange, stream) {
+      case .request: break
+      case .headAlone:
+        sendHead(exchange, pass, stream)
+        stream.requestDidEnd()
+        return false
+      case .nothing: return false
+      }
+    }
+    return true
   }
 
   /// Sends the head, and wipes the buffers that held credentials.
@@ -231,14 +246,23 @@ final class ProxyHandler: UpstreamHandler {
 
   override func responseBody(_ bytes: UnsafeRawBufferPointer) { _ = serve { responseBody(bytes, $0, $1) } }
   private func responseBody(_ bytes: UnsafeRawBufferPointer, _ exchange: Exchange, _ pass: CompiledPass) {
-    for hook in hooks {
-      if hook.isHolding { return hook.hold(bytes, exchange) }
-      guard hook.isDiscarding else { continue }
-      if !hook.discard(bytes.count) { leaveForAnother() }
-      return
-    }
+    if !hooks.isEmpty, take(bytes, exchange) { return }
     sendBody(bytes, exchange)
     watchClient(exchange, pass)
+  }
+
+  /// Returns whether a hook has taken the bytes.
+  private func take(_ bytes: UnsafeRawBufferPointer, _ exchange: Exchange) -> Bool {
+    for hook in hooks {
+      if hook.isHolding {
+        hook.hold(bytes, exchange)
+        return true
+      }
+      guard hook.isDiscarding else { continue }
+      if !hook.discard(bytes.count) { leaveForAnother() }
+      return true
+    }
+    return false
   }
 
   func sendBody(_ bytes: UnsafeRawBufferPointer, _ exchange: Exchange) {
@@ -267,7 +291,7 @@ final class ProxyHandler: UpstreamHandler {
   private func responseDidEnd(_ trailers: Trailers?, _ exchange: Exchange, _ pass: CompiledPass) {
     UpstreamFailureLog.noteAnswer(exchange, pass.group ?? dynamic?.group, attempt.lastServer)
     if !pass.balances.isEmpty { GroupChoice.bindAtEnd(exchange, group, attempt.lastServer) }
-    for hook in hooks where hook.isHolding { return hook.release(exchange) }
+    if !hooks.isEmpty, let holder = hooks.first(where: { $0.isHolding }) { return holder.release(exchange) }
     finish(exchange, pass.settings.response.passesTrailers ? trailers : nil)
   }
 

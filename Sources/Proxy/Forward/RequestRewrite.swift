@@ -17,7 +17,9 @@ enum RequestRewrite {
       return false
     }
     pass.setFields.add(to: outgoing, for: exchange)
-    for hook in pass.requestHooks { hook.addFields(to: outgoing, of: exchange) }
+    if !pass.requestHooks.isEmpty {
+      for hook in pass.requestHooks { hook.addFields(to: outgoing, of: exchange) }
+    }
     // RFC 8470 §5.1: a second Early-Data field, from the client, has the same meaning.
     if exchange.isEarly && !pass.setsEarlyData { outgoing.add(earlyData) }
     outgoing.framing = framing(exchange, handler)
@@ -30,7 +32,8 @@ enum RequestRewrite {
     }
     // A variable that could not be computed may have been meant for a field that an upstream trusts.
     if exchange.variables.isBroken { return false }
-    return pass.requestHooks.allSatisfy { $0.complete(outgoing, of: exchange, isTLS: handler.scheme == .https) }
+    return pass.requestHooks.isEmpty
+      || pass.requestHooks.allSatisfy { $0.complete(outgoing, of: exchange, isTLS: handler.scheme == .https) }
   }
 
   /// The method for the upstream. The framing of the response and the retry decision depend on it.
