@@ -20,6 +20,9 @@ protocol Feature: SendableMetatype {
   static var kinds: Set<TrafficKind> { get }
   /// Reads the lines of `http`, or of `stream`, that servers and locations refer to: zones, formats, tables.
   static func begin(_ http: Scope, _ builder: inout SettingsBuilder)
+  /// Refuses or warns of directives at a level by what stands beside them: such as have no effect there, and such as mean what
+  /// they mean in nginx, and let in or tell somebody whom their author hardly meant.
+  static func judge(_ level: Level, _ builder: inout SettingsBuilder)
   /// The files that its lines outside locations name.
   static func fileUses(_ http: HTTPSettings) -> [FileUse]
   /// Adds what the metrics show of the feature. Called on a thread of the pool.
@@ -57,6 +60,7 @@ extension Feature {
   static var definitions: [String: Definition] { [:] }
   static var kinds: Set<TrafficKind> { [.http] }
   static func begin(_ http: Scope, _ builder: inout SettingsBuilder) {}
+  static func judge(_ level: Level, _ builder: inout SettingsBuilder) {}
   static func fileUses(_ http: HTTPSettings) -> [FileUse] { [] }
   static func measure(_ snapshot: MetricsSnapshot, _ page: inout MetricsWriter) {}
   static func problems(_ shared: SharedState, _ generation: Generation, at now: Int64) -> [StatusProblem] { [] }
@@ -77,9 +81,6 @@ extension Feature {
 protocol LocationFeature: Feature, Sendable {
   /// Reads the directives in effect at a level. nil: the feature does nothing there. Errors go to the builder.
   static func read(_ level: Level, _ builder: inout SettingsBuilder) -> Self?
-  /// Warns of directives at a level that are valid, mean what they mean in nginx, and let in or tell somebody whom their
-  /// author hardly meant. Called for a level without the feature, too.
-  static func judge(_ level: Level, _ builder: inout SettingsBuilder)
   /// Adds what the requests of the location run. Called once in each worker.
   func compile(_ parts: inout LocationParts, _ makers: LiveMakers)
   /// The files that the location names.
@@ -113,7 +114,6 @@ protocol LocationFeature: Feature, Sendable {
 }
 
 extension LocationFeature {
-  static func judge(_ level: Level, _ builder: inout SettingsBuilder) {}
   func compile(_ parts: inout LocationParts, _ makers: LiveMakers) {}
   func fileUses(_ location: LocationSettings) -> [FileUse] { [] }
   var conditional: [LocationSettings] { [] }
@@ -244,6 +244,9 @@ package enum Features {
 
   static let ofLocation: [any LocationFeature.Type] = all.compactMap { $0 as? any LocationFeature.Type }
 
+  private static let ofHTTP = all.filter { $0.kinds.contains(.http) }
+  private static let ofStream = all.filter { $0.kinds.contains(.stream) }
+
   static let ofHTTPLocation = ofLocation.filter { $0.kinds.contains(.http) }
   private static let ofStreamServer = ofLocation.filter { $0.kinds.contains(.stream) }
 
@@ -277,7 +280,7 @@ package enum Features {
 
   /// Each feature's warnings of a level.
   static func judge(_ level: Level, _ builder: inout SettingsBuilder) {
-    for feature in level.isOfStream ? ofStreamServer : ofHTTPLocation { feature.judge(level, &builder) }
+    for feature in level.isOfStream ? ofStream : ofHTTP { feature.judge(level, &builder) }
   }
 
   private static func read<F: LocationFeature>(

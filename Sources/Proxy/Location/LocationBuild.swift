@@ -58,12 +58,6 @@ extension SettingsBuilder {
     {
       diagnostics.append(diagnostic)
     }
-    // A wrong line is an error also where no `proxy_pass` needs it.
-    _ = nameResolution(scope)
-    if let diagnostic = HealthChecks.checksNothing(scope, isOfStream: level.isOfStream) {
-      diagnostics.append(diagnostic)
-    }
-    if let diagnostic = MessageEnvelopes.sealsNothing(scope) { diagnostics.append(diagnostic) }
     if !level.isOfStream { diagnostics += LocationRule.returnsBeforeAccess(scope) }
     return LocationSettings(
       match: level.match, locations: innerLocations(level), limits: limits(scope), redirects: redirects(scope),

@@ -39,18 +39,10 @@ enum HealthChecks: PassFeature {
     builder.healthCheck(draft)
   }
 
-  /// Refuses a health check where no upstream is named.
-  static func checksNothing(_ scope: Scope, isOfStream: Bool) -> Diagnostic? {
-    guard let line = scope.own("health_check").first,
-      !UpstreamPass.forwards(scope)
-    else { return nil }
-    if isOfStream {
-      return Diagnostic(
-        .error, at: line.location, "\"health_check\" in a server without proxy_pass",
-        hint: "write it beside the proxy_pass that names the upstream group")
-    }
-    return Diagnostic(
-      .error, at: line.location, "\"health_check\" in a location without proxy_pass or grpc_pass",
+  static func judge(_ level: Level, _ builder: inout SettingsBuilder) {
+    guard let line = level.scope.own("health_check").first, !UpstreamPass.forwards(level.scope) else { return }
+    builder.error(
+      line.location, "\"health_check\" in a location without proxy_pass or grpc_pass",
       hint: "write it beside the proxy_pass that names the upstream group; locations inside don't inherit it")
   }
 }

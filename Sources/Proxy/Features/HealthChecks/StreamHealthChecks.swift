@@ -7,6 +7,13 @@ enum StreamHealthChecks: PassFeature {
   static let chapter = Chapter.healthChecks
   static let kinds: Set<TrafficKind> = [.stream]
 
+  static func judge(_ level: Level, _ builder: inout SettingsBuilder) {
+    guard let line = level.scope.own("health_check").first, !UpstreamPass.forwards(level.scope) else { return }
+    builder.error(
+      line.location, "\"health_check\" in a server without proxy_pass",
+      hint: "write it beside the proxy_pass that names the upstream group")
+  }
+
   static func part(of draft: PassDraft, _ builder: inout SettingsBuilder) -> (any PassPart)? {
     builder.healthCheck(draft)
   }

@@ -11,11 +11,6 @@ enum ProxyPass: UpstreamFeature, PassFeature {
   static func pass(_ line: Directive, _ level: Level, _ builder: inout SettingsBuilder) -> UpstreamPass? {
     builder.passedURL(line, level, dialect).map { builder.pass(line, level, $0, dialect) }
   }
-}
-
-/// Warnings of levels with an upstream.
-extension ProxyPass: LocationFeature {
-  static func read(_ level: Level, _ builder: inout SettingsBuilder) -> ProxyPass? { nil }
 
   static func judge(_ level: Level, _ builder: inout SettingsBuilder) {
     LostFieldsRule.judge(level, &builder)

@@ -72,13 +72,9 @@ enum StreamProxy: UpstreamFeature, PassFeature {
   ]
 }
 
-/// Warnings of servers with an upstream.
-extension StreamProxy: LocationFeature {
-  static func read(_ level: Level, _ builder: inout SettingsBuilder) -> StreamProxy? { nil }
-  static func judge(_ level: Level, _ builder: inout SettingsBuilder) { ChosenTargetRule.judge(level, &builder) }
-}
-
 extension StreamProxy {
+  static func judge(_ level: Level, _ builder: inout SettingsBuilder) { ChosenTargetRule.judge(level, &builder) }
+
   static func readPass(_ draft: inout PassDraft, _ builder: inout SettingsBuilder) {
     let scope = draft.scope
     draft.target.host = draft.url.authority?.nameForTLS ?? ""

@@ -5,6 +5,9 @@ enum NameResolution: PassFeature {
   static let chapter = Chapter.resolver
   static let kinds: Set<TrafficKind> = [.http, .stream]
 
+  /// A wrong line is an error also where no upstream needs it.
+  static func judge(_ level: Level, _ builder: inout SettingsBuilder) { _ = builder.nameResolution(level.scope) }
+
   static func readPass(_ draft: inout PassDraft, _ builder: inout SettingsBuilder) {
     draft.target.nameResolution = builder.nameResolution(draft.scope)
   }

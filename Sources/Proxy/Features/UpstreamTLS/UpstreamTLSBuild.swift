@@ -135,28 +135,6 @@ extension SettingsBuilder {
     guard let line = scope.value("proxy_ssl_certificate_cache") else { return .standard }
     return certificateCache(line).map { .kept($0) } ?? .off
   }
-
-  /// Parses the pins of one line, of upstreams or of clients. Hashes are checked here, files when they are loaded.
-  mutating func saidPins(_ line: Directive) -> [SaidPin] {
-    var words = line.arguments[...]
-    let scope: Pin.Scope = words.first?.isChainWord == true ? .chain : .leaf
-    if scope == .chain { words.removeFirst() }
-    if words.isEmpty {
-      error(
-        line.place(0), "\"\(line.name) chain\" without a pin",
-        hint: "\(line.name) chain sha256//BASE64; a file of that name is ./chain")
-    }
-    return words.map { word in
-      if let diagnostic = PinSpellingRule.diagnostic(word, of: line.name, folder: folder) {
-        diagnostics.append(diagnostic)
-      }
-      return SaidPin(word: word, spelling: Pin.Spelling(word.text), scope: scope)
-    }
-  }
-}
-
-extension Word {
-  fileprivate var isChainWord: Bool { text == "chain" && !quoted }
 }
 
 extension Scope {

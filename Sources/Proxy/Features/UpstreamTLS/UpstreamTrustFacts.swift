@@ -17,18 +17,6 @@ struct Said<Value> {
   }
 }
 
-/// One pin of a `proxy_ssl_pin` or `ssl_client_pin` line.
-struct SaidPin {
-  var word: Word
-  var spelling: Pin.Spelling
-  var scope: Pin.Scope
-
-  /// The mode of pins without a word about it: `public_key`, or `certificate` if all are hashes of certificates.
-  static func standardMode(of pins: [SaidPin]) -> PinningMode {
-    !pins.isEmpty && pins.allSatisfy({ $0.spelling == .certificateHash }) ? .certificate : .publicKey
-  }
-}
-
 /// The directives in effect for a location's upstream, and their consequences (docs/SECURITY.md, *Trust in upstreams*).
 struct UpstreamTrustFacts {
   /// nil: each value of the target says it.
