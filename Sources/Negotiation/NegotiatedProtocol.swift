@@ -11,4 +11,7 @@ public enum NegotiatedProtocol: String, CaseIterable, Sendable {
   case pop3
   /// RFC 4511 §4.14.
   case ldap
+
+  /// The name of PostgreSQL's protocol in ALPN, which its clients offer when they begin with TLS at once.
+  public static let postgresALPN = "postgresql"
 }

@@ -257,9 +257,9 @@ final class TCPConnection: ClientConnection {
 
   /// Whether the client may go on after its handshake.
   private func mayGoOn(_ tls: TLSStream) -> Bool {
-    if demandsALPN, tls.applicationProtocol != StartTLS.postgresALPN {
+    if demandsALPN, tls.applicationProtocol != NegotiatedProtocol.postgresALPN {
       end(
-        .negotiation, "the client began with TLS and without ALPN \"\(StartTLS.postgresALPN)\" (sslnegotiation=direct)")
+        .negotiation, "the client began with TLS and without ALPN \"\(NegotiatedProtocol.postgresALPN)\" (sslnegotiation=direct)")
       return false
     }
     if case .refused(_, let reason) = session.admission {

@@ -28,11 +28,6 @@ extension UpstreamPass {
   }
 }
 
-extension TCPPassSettings {
-  /// The protocol in whose words the upstream is asked for TLS; nil: it isn't asked.
-  package var negotiationWords: String? { opening.flatMap { $0.goal == .tls ? $0.kind.rawValue : nil } }
-}
-
 /// What is said to an upstream before its protocol.
 public struct UpstreamOpening: Sendable, Hashable {
   public var kind: NegotiatedProtocol

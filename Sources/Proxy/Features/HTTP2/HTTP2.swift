@@ -43,14 +43,3 @@ enum HTTP2: Feature {
     return settings
   }
 }
-
-/// HTTP/2 towards clients (server level).
-public struct HTTP2Settings: Sendable, Hashable {
-  /// `http2`: clients may speak HTTP/2.
-  public var isOn = false
-  /// `http2_max_concurrent_streams`: requests in progress on one connection.
-  public var concurrentStreams = 128
-  /// `http2_body_preread_size`: bytes of a request's body that a client may send before the upstream takes any.
-  public var bodyPrereadSize = 65_536
-  public init() {}
-}

@@ -10,9 +10,6 @@ enum StartTLS: PassFeature {
   private static let client = "starttls"
   private static let upstream = "proxy_starttls"
 
-  /// The name of PostgreSQL's protocol in ALPN, which its clients offer when they begin with TLS at once.
-  static let postgresALPN = "postgresql"
-
   static let directives: [DirectiveEntry] = [
     .value(
       client, .everyStream, .oneOf(NegotiatedProtocol.allCases.map(\.rawValue) + ["off"]), "off",
@@ -74,14 +71,4 @@ enum StartTLS: PassFeature {
     }
     return found
   }
-}
-
-extension StreamServerSettings {
-  /// The protocol in whose words clients ask for TLS; nil: they begin with TLS.
-  package var negotiationWords: String? { negotiation?.rawValue }
-}
-
-extension StreamServerSettings {
-  /// The protocol in whose words clients ask for TLS; nil: they begin with it.
-  package var asked: String? { negotiation?.rawValue }
 }

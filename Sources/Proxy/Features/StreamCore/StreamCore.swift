@@ -2,7 +2,7 @@ import Transport
 import TLS
 import Bytes
 import Language
-public import Negotiation
+import Negotiation
 import Observability
 
 /// stream and its servers (nginx: ngx_stream_core_module): connections of any protocol, passed as they are.
@@ -71,18 +71,6 @@ struct StreamCore: LocationFeature {
     guard let line = scope.value("ssl_alpn") else { return nil }
     return builder.protocolNames(line.arguments, of: line)
   }
-}
-
-/// What a server of `stream` does before its content. Times in milliseconds.
-public struct StreamServerSettings: Sendable, Hashable {
-  public var proxyHeaderTimeout = 30_000
-  public var handshakeTimeout = 60_000
-  /// 0: no limit (`connection_max_time`).
-  public var lifetime = 0
-  public var preread = PrereadSettings()
-  /// How clients ask for TLS; nil: they begin with it (`starttls`).
-  public var negotiation: NegotiatedProtocol?
-  public init() {}
 }
 
 extension SettingsBuilder {
@@ -172,7 +160,7 @@ extension AcceptedProtocols {
     if let names {
       self = .names(names)
     } else if negotiation == .postgres {
-      self = .names([StartTLS.postgresALPN])
+      self = .names([NegotiatedProtocol.postgresALPN])
     } else {
       self = .any
     }

@@ -1,6 +1,5 @@
 import Bytes
 import Language
-import Negotiation
 import Observability
 
 /// ssl_preread (nginx: ngx_stream_ssl_preread_module): what a ClientHello says is known although the TLS goes on to the
@@ -56,47 +55,5 @@ enum StreamPreread: Feature {
         hint: "from 1 to \(PrereadSettings.mostBytes >> 10)k")
     }
     return settings
-  }
-}
-
-/// `ssl_preread` and its limits.
-public struct PrereadSettings: Sendable, Hashable {
-  public var isOn = false
-  /// Milliseconds.
-  public var timeout = 30_000
-  /// Bytes.
-  public var bufferSize = 16 * 1024
-  /// A ClientHello with keys of post-quantum groups has about 2 KiB, and no message of TLS so many.
-  static let mostBytes = 256 * 1024
-  public init() {}
-}
-
-/// What the first bytes of a client say; all empty where they begin no TLS.
-struct PrereadFacts {
-  /// Lower case, without a trailing dot.
-  var serverName: [UInt8] = []
-  var protocols: [[UInt8]] = []
-  var version = ""
-
-  enum Reading {
-    case incomplete
-    /// The client has ended its side.
-    case ended
-    /// The buffer is full, and the ClientHello isn't whole.
-    case full
-    case known(PrereadFacts)
-  }
-
-  /// `isFull`: no further bytes would fit. `hasEnded`: none will come.
-  static func read(_ bytes: UnsafeRawBufferPointer, isFull: Bool, hasEnded: Bool) -> Reading {
-    switch ClientHelloReader.read(bytes) {
-    case .incomplete: isFull ? .full : hasEnded ? .ended : .incomplete
-    case .notTLS: .known(PrereadFacts())
-    case .hello(let facts):
-      .known(
-        PrereadFacts(
-          serverName: facts.serverName, protocols: facts.protocols,
-          version: ClientHelloReader.versionName(facts.version)))
-    }
   }
 }

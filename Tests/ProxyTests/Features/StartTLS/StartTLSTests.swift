@@ -57,7 +57,7 @@ import Testing
     let pass = try #require(
       loaded.settings?.http.servers.first?.root[UpstreamPass.self]?.tcp, "\(loaded.problems)")
     #expect(pass.opening == UpstreamOpening(kind: kind, goal: goal) && pass.passesGreeting == passes)
-    #expect(pass.negotiationWords == (goal == .tls ? kind.rawValue : nil))
+    #expect(pass.opening?.asked == (goal == .tls ? kind.rawValue : nil))
   }
 
   @Test(arguments: ["", "starttls postgres;", "starttls ldap;"])
@@ -69,6 +69,6 @@ import Testing
 
   @Test func `case doesn't matter`() {
     let stream = Self.server("listen 81 ssl;", "starttls SMTP;").settings?.http.servers.first?.stream
-    #expect(stream?.negotiation == .smtp && stream?.negotiationWords == "smtp")
+    #expect(stream?.negotiation == .smtp && stream?.asked == "smtp")
   }
 }

@@ -1,0 +1,31 @@
+import Negotiation
+
+/// What the first bytes of a client say; all empty where they begin no TLS.
+struct PrereadFacts {
+  /// Lower case, without a trailing dot.
+  var serverName: [UInt8] = []
+  var protocols: [[UInt8]] = []
+  var version = ""
+
+  enum Reading {
+    case incomplete
+    /// The client has ended its side.
+    case ended
+    /// The buffer is full, and the ClientHello isn't whole.
+    case full
+    case known(PrereadFacts)
+  }
+
+  /// `isFull`: no further bytes would fit. `hasEnded`: none will come.
+  static func read(_ bytes: UnsafeRawBufferPointer, isFull: Bool, hasEnded: Bool) -> Reading {
+    switch ClientHelloReader.read(bytes) {
+    case .incomplete: isFull ? .full : hasEnded ? .ended : .incomplete
+    case .notTLS: .known(PrereadFacts())
+    case .hello(let facts):
+      .known(
+        PrereadFacts(
+          serverName: facts.serverName, protocols: facts.protocols,
+          version: ClientHelloReader.versionName(facts.version)))
+    }
+  }
+}
