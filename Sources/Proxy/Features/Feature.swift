@@ -45,6 +45,19 @@ protocol Feature: SendableMetatype {
   /// What requests to the API have changed of the feature and no file keeps, so that it ends with the process: a line of
   /// each. `now`: milliseconds of the loop's clock.
   static func forgottenChanges(_ live: LiveGeneration, now: UInt64) -> [String]
+  /// Reads what lines of a server block say of the block itself, outside its locations, which were read before. A feature
+  /// may complete what an earlier one in `Features.all` has read.
+  static func read(_ block: inout ServerBlock, _ builder: inout SettingsBuilder)
+  /// Reports lines of a server block that are valid each alone, and contradict each other or have no effect.
+  static func judge(_ block: ServerBlock, _ builder: inout SettingsBuilder)
+  /// Reports what contradicts itself across listeners and servers, those of `http` and of `stream` so far.
+  static func judge(
+    _ listeners: [ListenerSettings], _ servers: [ServerSettings], _ builder: inout SettingsBuilder)
+  /// What the lines of a certificate and its key name, if the feature gets certificates by itself and one of the lines
+  /// means it; nil: neither does.
+  static func certificate(
+    _ line: Directive, _ key: Directive?, _ server: Scope, _ builder: inout SettingsBuilder
+  ) -> OwnCertificate?
   /// What the feature keeps over generations and does without being asked (`SharedPart.serve`, `close`).
   static var sharedParts: [any SharedPart.Type] { get }
   /// What the feature keeps in a worker and does without being asked, in the order in which they are told of events.
@@ -71,6 +84,14 @@ extension Feature {
   static func begin(_ scope: Scope, _ main: inout MainSettings, _ builder: inout SettingsBuilder) {}
   static var apiObjects: [any APIObjects] { [] }
   static func forgottenChanges(_ live: LiveGeneration, now: UInt64) -> [String] { [] }
+  static func read(_ block: inout ServerBlock, _ builder: inout SettingsBuilder) {}
+  static func judge(_ block: ServerBlock, _ builder: inout SettingsBuilder) {}
+  static func judge(
+    _ listeners: [ListenerSettings], _ servers: [ServerSettings], _ builder: inout SettingsBuilder
+  ) {}
+  static func certificate(
+    _ line: Directive, _ key: Directive?, _ server: Scope, _ builder: inout SettingsBuilder
+  ) -> OwnCertificate? { nil }
   static var sharedParts: [any SharedPart.Type] { [] }
   static var workerParts: [WorkerPart.Type] { [] }
   static var liveParts: [LivePart.Type] { [] }
@@ -95,6 +116,10 @@ protocol LocationFeature: Feature, Sendable {
   static func subrequestPaths(_ scope: Scope) -> [String]
   /// The directive that keeps clients out of the location; nil: none does.
   var guardingDirective: String? { get }
+  /// Whether some request gets a response of the feature, although it is no content.
+  var mayRespond: Bool { get }
+  /// Whether requests can bring the certificates of other clients than the connection's.
+  var relaysClients: Bool { get }
   /// What the feature says of who may enter the location, for `path_readings`; nil: nothing.
   var entryRule: EntryRule? { get }
   /// The fields that an upstream gets because of the directives in effect at a level, if no line sets them. One whose value
@@ -121,6 +146,8 @@ extension LocationFeature {
   static func fixedResponse(_ scope: Scope) -> FixedResponse? { nil }
   static func subrequestPaths(_ scope: Scope) -> [String] { [] }
   var guardingDirective: String? { nil }
+  var mayRespond: Bool { false }
+  var relaysClients: Bool { false }
   var entryRule: EntryRule? { nil }
   static func upstreamFields(_ scope: Scope) -> [(name: String, value: Template)] { [] }
   var showsCounts: Bool { false }
@@ -179,7 +206,7 @@ package enum Features {
   static let all: [any Feature.Type] = [
     Main.self, Workload.self, CoreHTTP.self, Listen.self, HTTP2.self, ServerNames.self, ClientBody.self,
     ResponseFraming.self,
-    ServerTLS.self, ClientTrust.self, ACMECertificates.self,
+    ACMECertificates.self, ServerTLS.self, ClientTrust.self,
     ClientLimits.self, SharedStore.self, GuessStore.self, NameResolution.self, UpstreamGroups.self, Balance.self,
     Sticky.self, HealthChecks.self,
     StreamHealthChecks.self,

@@ -80,8 +80,9 @@ enum ACMECertificates: Feature {
   // MARK: Servers
 
   /// Adds the certificate that a server is to get by itself, if it has one.
-  static func add(_ server: Scope, _ builder: inout SettingsBuilder) {
-    guard let line = server.own("acme_certificate").first, let settings = certificate(line, server, &builder) else {
+  static func read(_ block: inout ServerBlock, _ builder: inout SettingsBuilder) {
+    guard let line = block.scope.own("acme_certificate").first, let settings = certificate(line, block.scope, &builder)
+    else {
       return
     }
     builder.acmeLines[line.location] = settings
@@ -165,17 +166,17 @@ enum ACMECertificates: Feature {
   }
 
   /// The certificate that a pair of `ssl_certificate` lines stands for. nil although it is meant: an error is reported.
-  static func source(
+  static func certificate(
     _ line: Directive, _ key: Directive?, _ server: Scope, _ builder: inout SettingsBuilder
-  ) -> (source: CertificateSource?, isMeant: Bool) {
+  ) -> OwnCertificate? {
     let names = (line.text(0) == certificateVariable, key?.text(0) == keyVariable)
-    if !names.0, !names.1 { return (nil, false) }
+    if !names.0, !names.1 { return nil }
     guard names.0, names.1 || key == nil else {
       builder.error(
         (names.0 ? key : line)?.location ?? line.location,
         "\(certificateVariable) and \(keyVariable) belong together",
         hint: "ssl_certificate \(certificateVariable); ssl_certificate_key \(keyVariable);")
-      return (nil, true)
+      return .faulty
     }
     guard let settings = server.own("acme_certificate").first.flatMap({ builder.acmeLines[$0.location] }) else {
       if server.own("acme_certificate").isEmpty {
@@ -183,7 +184,7 @@ enum ACMECertificates: Feature {
           line.place(0), "\(certificateVariable) in a server without \"acme_certificate\"",
           hint: "acme_certificate ISSUER;")
       }
-      return (nil, true)
+      return .faulty
     }
     if server.reloadsFiles == false {
       builder.error(
@@ -193,7 +194,7 @@ enum ACMECertificates: Feature {
     var source = CertificateSource(
       certificate: MaterialReference(path: settings.path, location: line.location), key: nil)
     source.isAwaited = true
-    return (source, true)
+    return .source(source)
   }
 
   // MARK: Issuers

@@ -2,6 +2,7 @@ package import Identity
 import Bytes
 import Language
 import Patterns
+import TLS
 
 /// ssl_client_allow and ssl_client_deny, which nginx does not have: which certificates clients may have.
 ///
@@ -54,6 +55,12 @@ package struct ClientAccess: LocationFeature {
 
   static func read(_ level: Level, _ builder: inout SettingsBuilder) -> ClientAccess? {
     rules(level.scope, &builder).map { ClientAccess(rules: $0) }
+  }
+
+  static func read(_ block: inout ServerBlock, _ builder: inout SettingsBuilder) {
+    block.linesOfTLS?.rules = rules(block.scope, &builder).map {
+      HandshakeRules(fingerprint: $0.fingerprint, needsCertificate: !$0.allow.isEmpty)
+    }
   }
 
   /// The rules in effect at a level. Each of the two directives is inherited separately.

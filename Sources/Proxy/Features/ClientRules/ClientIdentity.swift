@@ -15,6 +15,10 @@ package enum ClientIdentity: PassFeature {
       example: "client_identity rfc9440;", trust: .told)
   ]
 
+  static func judge(_ block: ServerBlock, _ builder: inout SettingsBuilder) {
+    builder.diagnostics += ClientIdentityRule.diagnostics(block)
+  }
+
   /// The form of the fields in effect at a level.
   static func form(_ scope: Scope) -> IdentityFieldForm {
     scope.text(name).flatMap { IdentityFieldForm(rawValue: $0.lowercased()) } ?? .off

@@ -1,3 +1,4 @@
+import Crypto
 import Identity
 import Observability
 import TLS
@@ -9,10 +10,12 @@ enum ClientIdentityRule: CaseIterable {
   case identityWithoutVerification
   case identityFieldSetByHand
   case locationRulesBehindHandshake
+  case identityOfPinsAlone
+  case everybodyOfBundles
 
-  static func diagnostics(_ facts: ServerTLSFacts) -> [Diagnostic] {
-    levels(facts.scope).flatMap { level in
-      allCases.compactMap { $0.diagnostic(level, isServer: level === facts.scope, facts) }
+  static func diagnostics(_ block: ServerBlock) -> [Diagnostic] {
+    levels(block.scope).flatMap { level in
+      allCases.compactMap { $0.diagnostic(level, isServer: level === block.scope, block) }
     }
   }
 
@@ -20,16 +23,16 @@ enum ClientIdentityRule: CaseIterable {
     [scope] + scope.ownLocations.flatMap { levels(Scope($0.block ?? [], outer: scope)) }
   }
 
-  private func diagnostic(_ level: Scope, isServer: Bool, _ facts: ServerTLSFacts) -> Diagnostic? {
+  private func diagnostic(_ level: Scope, isServer: Bool, _ block: ServerBlock) -> Diagnostic? {
     switch self {
     case .rulesWithoutVerification:
       // Without client certificates, inherited deny rules have no effect; allow rules would admit no client.
       guard let line = (ClientAccess.allowing(level).all + ClientAccess.denying(level)).first else { return nil }
-      return facts.unasked(
+      return block.unasked(
         line, hint: "ssl_verify_client on or optional; move rules for some servers into those servers")
     case .identityWithoutVerification:
       guard let line = ClientIdentity.line(level).own, ClientIdentity.form(level) != .off else { return nil }
-      return facts.unasked(line, hint: "ssl_verify_client on or optional, or client_identity off")
+      return block.unasked(line, hint: "ssl_verify_client on or optional, or client_identity off")
     case .identityFieldSetByHand:
       guard UpstreamPass.forwards(level), ClientIdentity.form(level) != .off,
         let other = ClientIdentity.line(level).inEffect
@@ -44,13 +47,29 @@ enum ClientIdentityRule: CaseIterable {
           hint: "remove one of the two; the other is at \(other.location)")
       }
     case .locationRulesBehindHandshake:
-      guard !isServer, facts.tls?.rejection == .handshake, !ClientAccess.allowing(facts.scope).all.isEmpty,
+      guard !isServer, block.tls?.rejection == .handshake, !ClientAccess.allowing(block.scope).all.isEmpty,
         let line = ClientAccess.allowing(level).own.first
       else { return nil }
       return Diagnostic(
         .warning, at: line.location,
         "a client that the server's ssl_client_allow denies never reaches this location's ssl_client_allow",
         hint: "with ssl_verify_reject handshake, the server's rules apply before a location is selected")
+    case .identityOfPinsAlone:
+      guard isServer, block.vouchesForNoNames, let line = ClientIdentity.line(level).inEffect,
+        ClientIdentity.form(level) != .off
+      else { return nil }
+      return Diagnostic(
+        .warning, at: line.location,
+        "\"client_identity\" tells upstreams of no client: a pin alone does not vouch for what a certificate says",
+        hint: "proxy_set_header NAME $ssl_client_spki; tells the key, for which the pin vouches")
+    case .everybodyOfBundles:
+      guard isServer, let tls = block.tls, tls.workloadTrust != nil, tls.verification != .off,
+        !ClientAccess.isRestricted(level)
+      else { return nil }
+      return Diagnostic(
+        .warning, at: tls.clientCertificate?.location ?? block.place,
+        "every workload of these trust domains gets in: no rule says which IDs may",
+        hint: "\(ClientAccess.exampleOfID)")
     }
   }
 }

@@ -30,8 +30,18 @@ enum ClientTrust: Feature {
       example: "ssl_client_purpose any;", trust: .told),
   ]
 
+  static func read(_ block: inout ServerBlock, _ builder: inout SettingsBuilder) {
+    block.hasClientPins = isPinned(block.scope)
+    block.linesOfTLS?.clientPins = pins(block.scope, &builder)
+    block.linesOfTLS?.clientPurpose = purpose(block.scope)
+  }
+
+  static func judge(_ block: ServerBlock, _ builder: inout SettingsBuilder) {
+    builder.diagnostics += ClientTrustRule.diagnostics(block)
+  }
+
   /// The pins in effect at a server block; nil without any.
-  static func pins(_ scope: Scope, _ builder: inout SettingsBuilder) -> PinSettings? {
+  private static func pins(_ scope: Scope, _ builder: inout SettingsBuilder) -> PinSettings? {
     let said = Self.said(scope, &builder)
     guard !said.isEmpty else { return nil }
     return PinSettings(
@@ -41,7 +51,7 @@ enum ClientTrust: Feature {
       })
   }
 
-  static func purpose(_ scope: Scope) -> ClientPurpose {
+  private static func purpose(_ scope: Scope) -> ClientPurpose {
     scope.text(purpose).flatMap { ClientPurpose(rawValue: $0.lowercased()) } ?? .client
   }
 

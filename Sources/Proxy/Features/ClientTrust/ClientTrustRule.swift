@@ -17,87 +17,82 @@ enum ClientTrustRule: CaseIterable {
   case statusOfPinsAlone
   case namesOfPinsAlone
   case fingerprintDeniedOfPinsAlone
-  case identityOfPinsAlone
+  case pinsBesideBundles
   case purposeWithoutVerification
   case anyPurposeForAnybody
 
-  /// `root`: the settings of the server block itself and of its locations.
-  static func diagnostics(_ facts: ServerTLSFacts, _ root: LocationSettings) -> [Diagnostic] {
-    allCases.flatMap { $0.diagnostics(facts, root) }
-  }
+  static func diagnostics(_ block: ServerBlock) -> [Diagnostic] { allCases.flatMap { $0.diagnostics(block) } }
 
-  private func diagnostics(_ facts: ServerTLSFacts, _ root: LocationSettings) -> [Diagnostic] {
-    let own: Diagnostic?
+  private func diagnostics(_ block: ServerBlock) -> [Diagnostic] {
+    let root = block.root, own: Diagnostic?
     switch self {
     case .pinWithoutVerification:
-      own = ClientTrust.pinLine(ownOf: facts.scope).flatMap {
-        facts.unasked($0, hint: "ssl_verify_client on, or optional")
+      own = ClientTrust.pinLine(ownOf: block.scope).flatMap {
+        block.unasked($0, hint: "ssl_verify_client on, or optional")
       }
     case .purposeWithoutVerification:
-      own = ClientTrust.purposeLine(facts.scope).own.flatMap {
-        facts.unasked($0, hint: "ssl_verify_client on, or optional")
+      own = ClientTrust.purposeLine(block.scope).own.flatMap {
+        block.unasked($0, hint: "ssl_verify_client on, or optional")
       }
     case .pinningWithoutPin:
-      guard let line = ClientTrust.pinningLine(facts.scope).own, !ClientTrust.isPinned(facts.scope) else { return [] }
+      guard let line = ClientTrust.pinningLine(block.scope).own, !ClientTrust.isPinned(block.scope) else { return [] }
       own = Diagnostic(
         .error, at: line.location, "\"ssl_client_pinning \(line.text(0))\" without a pin",
         hint: "add ssl_client_pin; `sallyport pin FILE` prints it")
     case .keyHashForCertificates, .certificateHashForKeys, .chainPinForCertificates, .chainPinWithoutAnchors:
-      return pinDiagnostics(facts)
+      return pinDiagnostics(block)
     case .revocationOfPinsAlone:
-      guard facts.reliesOnPins, let line = facts.revocationLine else { return [] }
+      guard block.reliesOnPins, let line = block.revocationLine else { return [] }
       own = Diagnostic(
         .error, at: line.location,
         "\"ssl_crl\" revokes nobody here: clients get in by a pin alone, whatever a list says",
         hint: "name the CAs too (ssl_client_certificate), or remove ssl_crl; to end a client's access, remove its pin")
     case .statusOfPinsAlone:
-      guard facts.reliesOnPins, let tls = facts.tls, tls.clientStatus.extent != .off,
-        let line = facts.statusLine
+      guard block.reliesOnPins, let tls = block.tls, tls.clientStatus.extent != .off,
+        let line = block.statusLine
       else { return [] }
       own = Diagnostic(
         .error, at: line.location, "\"ssl_ocsp\" asks about nobody here: clients get in by a pin alone",
         hint: "name the CAs too (ssl_client_certificate), or ssl_ocsp off; to end a client's access, remove its pin")
     case .namesOfPinsAlone:
-      guard facts.vouchesForNoNames else { return [] }
+      guard block.vouchesForNoNames else { return [] }
       return Self.distinct(root.withNested.flatMap { $0.clientRules?.unprovenKeys ?? [] }).map { key, place in
         Diagnostic(
           .error, at: place,
-          "the rule reads \"\(key.rawValue)\", but clients of the server at \(facts.place) get in by a pin alone, which does not vouch for it",
+          "the rule reads \"\(key.rawValue)\", but clients of the server at \(block.place) get in by a pin alone, which does not vouch for it",
           hint:
             "who has the pinned key can write any name into a certificate: use spki=…, name the CAs too (ssl_client_certificate), or pin certificates by file (ssl_client_pinning certificate)"
         )
       }
     case .fingerprintDeniedOfPinsAlone:
-      guard facts.vouchesForNoNames, facts.tls?.clientPins?.mode == .publicKey else { return [] }
+      guard block.vouchesForNoNames, block.tls?.clientPins?.mode == .publicKey else { return [] }
       let places = root.withNested.flatMap { $0.clientRules?.deny ?? [] }.filter { $0.reads(.fingerprint) }
       return Self.distinct(places.map { (IdentityKey.fingerprint, $0.location) }).map { _, place in
         Diagnostic(
           .error, at: place, "a client evades this rule by a new certificate for its pinned key",
           hint: "deny the key: ssl_client_deny spki=…; or remove its pin")
       }
-    case .identityOfPinsAlone:
-      guard facts.vouchesForNoNames, let line = ClientIdentity.line(facts.scope).inEffect,
-        ClientIdentity.form(facts.scope) != .off
-      else { return [] }
+    case .pinsBesideBundles:
+      guard block.tls?.workloadTrust != nil, block.tls?.clientPins != nil else { return [] }
       own = Diagnostic(
-        .warning, at: line.location,
-        "\"client_identity\" tells upstreams of no client: a pin alone does not vouch for what a certificate says",
-        hint: "proxy_set_header NAME $ssl_client_spki; tells the key, for which the pin vouches")
+        .error, at: ClientTrust.pinLine(ownOf: block.scope)?.location ?? block.place,
+        "\"ssl_client_pin\" beside the bundles of SPIFFE",
+        hint: "the key of an SVID changes with each renewal: name the IDs that get in, by ssl_client_allow uri=…")
     case .anyPurposeForAnybody:
-      guard let tls = facts.tls, tls.verification != .off, tls.clientPurpose == .any, tls.clientPins == nil,
-        ClientAccess.allowing(facts.scope).all.isEmpty, let line = ClientTrust.purposeLine(facts.scope).inEffect
+      guard let tls = block.tls, tls.verification != .off, tls.clientPurpose == .any, tls.clientPins == nil,
+        tls.rules?.needsCertificate != true, let line = ClientTrust.purposeLine(block.scope).inEffect
       else { return [] }
       own = Diagnostic(
         .error, at: line.location,
-        "\"ssl_client_purpose any\" in the server at \(facts.place), which has no ssl_client_allow and no ssl_client_pin: every certificate of its CAs would get in, those of every web server too",
+        "\"ssl_client_purpose any\" in the server at \(block.place), which has no ssl_client_allow and no ssl_client_pin: every certificate of its CAs would get in, those of every web server too",
         hint: "say which clients are meant: ssl_client_allow dns=client.example; or ssl_client_pin sha256//…;")
     }
     return own.map { [$0] } ?? []
   }
 
-  private func pinDiagnostics(_ facts: ServerTLSFacts) -> [Diagnostic] {
-    guard let pins = facts.tls?.clientPins else { return [] }
-    let pinning = ClientTrust.pinningLine(facts.scope).inEffect
+  private func pinDiagnostics(_ block: ServerBlock) -> [Diagnostic] {
+    guard let pins = block.tls?.clientPins else { return [] }
+    let pinning = ClientTrust.pinningLine(block.scope).inEffect
     return pins.sources.compactMap { pin in
       switch (self, Pin.Spelling(pin.spelling), pins.mode, pin.scope) {
       case (.keyHashForCertificates, .keyHash, .certificate, _):
@@ -114,7 +109,7 @@ enum ClientTrustRule: CaseIterable {
         Diagnostic(
           .error, at: pin.location, "\"chain\" applies only to pins of keys",
           hint: "with ssl_client_pinning certificate, a pin is the client's own certificate")
-      case (.chainPinWithoutAnchors, _, .publicKey, .chain) where facts.reliesOnPins:
+      case (.chainPinWithoutAnchors, _, .publicKey, .chain) where block.reliesOnPins:
         Diagnostic(
           .error, at: pin.location, "\"chain\" without CAs: no chain of a client is verified here",
           hint: "name the CAs (ssl_client_certificate), or pin the clients' own keys, without \"chain\"")
@@ -131,12 +126,12 @@ enum ClientTrustRule: CaseIterable {
   }
 }
 
-extension ServerTLSFacts {
+extension ServerBlock {
   /// Whether the server asks clients for certificates, and only pins say which of them get in.
   fileprivate var reliesOnPins: Bool { tls.map { $0.verification != .off && $0.reliesOnPins } ?? false }
 
   /// Whether nobody vouches for what any client's certificate says. A certificate that is pinned by its file is known.
-  fileprivate var vouchesForNoNames: Bool {
+  var vouchesForNoNames: Bool {
     guard reliesOnPins, let pins = tls?.clientPins else { return false }
     return pins.mode == .publicKey || pins.sources.allSatisfy { Pin.Spelling($0.spelling) != .file }
   }

@@ -7,6 +7,8 @@ private let levels = DirectiveContexts.everyHTTP
 extension FileSettings: LocationFeature {
   static let chapter = Chapter.files
 
+  var mayRespond: Bool { true }
+
   static let directives: [DirectiveEntry] = [
     .value(
       "root", levels.union(.locationIf), .words(1...1, "FOLDER"), "none (nginx: html)",

@@ -133,14 +133,18 @@ struct Gzip: FeatureSettings, LocationFeature {
   func compile(_ parts: inout LocationParts, _ makers: LiveMakers) { parts.filters.append(GzipFilter(self)) }
 
   /// Tells, for a server with TLS, that responses to clients with an identity stay as they are.
-  static func sparesIdentities(_ scope: Scope, _ root: LocationSettings) -> Diagnostic? {
-    let first = root.withNested.first { location in
+  static func judge(_ block: ServerBlock, _ builder: inout SettingsBuilder) {
+    guard block.isTLS else { return }
+    let scope = block.scope
+    let first = block.root.withNested.first { location in
       location[UpstreamPass.self] != nil && location[Gzip.self] != nil
     }
-    guard let first else { return nil }
-    return Diagnostic(
-      .notice, at: scope.flag("gzip") == true ? scope.value("gzip")?.location : first.location,
-      "over TLS, \"gzip\" leaves responses to clients with a certificate, a Cookie or Authorization as they are",
-      hint: "the size of a compressed response can tell its secrets (BREACH); the upstream may compress what is public")
+    guard let first else { return }
+    builder.diagnostics.append(
+      Diagnostic(
+        .notice, at: scope.flag("gzip") == true ? scope.value("gzip")?.location : first.location,
+        "over TLS, \"gzip\" leaves responses to clients with a certificate, a Cookie or Authorization as they are",
+        hint:
+          "the size of a compressed response can tell its secrets (BREACH); the upstream may compress what is public"))
   }
 }

@@ -34,12 +34,11 @@ enum HTTP2: Feature {
     .inert("http2_max_concurrent_pushes", heads, because: "it is obsolete: no browser takes pushed responses"),
   ]
 
-  /// What a server block says. `listens`: one of its `listen` lines has the parameter.
-  static func read(_ scope: Scope, listens: Bool) -> HTTP2Settings {
-    var settings = HTTP2Settings()
-    settings.isOn = scope.flag(name) ?? false || listens
-    settings.concurrentStreams = scope.number("http2_max_concurrent_streams") ?? settings.concurrentStreams
-    settings.bodyPrereadSize = scope.size("http2_body_preread_size") ?? settings.bodyPrereadSize
-    return settings
+  static func read(_ block: inout ServerBlock, _ builder: inout SettingsBuilder) {
+    guard block.kind == .http else { return }
+    let scope = block.scope
+    block.http2.isOn = scope.flag(name) ?? false || block.listensHTTP2
+    block.http2.concurrentStreams = scope.number("http2_max_concurrent_streams") ?? block.http2.concurrentStreams
+    block.http2.bodyPrereadSize = scope.size("http2_body_preread_size") ?? block.http2.bodyPrereadSize
   }
 }

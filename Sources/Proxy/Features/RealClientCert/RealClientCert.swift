@@ -80,6 +80,18 @@ package struct RealClientCert: LocationFeature {
       addresses: addresses, selectors: ClientRules(allow: rules, deny: []), field: field)
   }
 
+  static func read(_ block: inout ServerBlock, _ builder: inout SettingsBuilder) {
+    guard !block.isTLS, block.takesRelayedClients else { return }
+    block.relayedPolicy = block.linesOfTLS.map { policy(of: $0) }
+  }
+
+  static func judge(_ block: ServerBlock, _ builder: inout SettingsBuilder) {
+    guard block.kind == .http else { return }
+    builder.diagnostics += RealClientCertRule.allCases.compactMap { $0.diagnostic(block.root[Self.self], block) }
+  }
+
+  var relaysClients: Bool { true }
+
   private static func address(_ word: Word, _ builder: inout SettingsBuilder) -> Address? {
     if word.text == "unix:" { return Address(source: .unix, location: word.location) }
     guard let (source, hasHostBits) = AccessRule.Source.parse(word.text) else {
@@ -132,7 +144,7 @@ package struct RealClientCert: LocationFeature {
 
   /// The settings by which a server block without TLS judges clients: those about clients, and nothing that it would show
   /// in a handshake.
-  static func policy(of tls: ServerTLSSettings) -> ServerTLSSettings {
+  private static func policy(of tls: ServerTLSSettings) -> ServerTLSSettings {
     var policy = ServerTLSSettings()
     policy.passwordFile = tls.passwordFile
     policy.clientCertificate = tls.clientCertificate

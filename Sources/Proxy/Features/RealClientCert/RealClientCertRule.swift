@@ -17,8 +17,8 @@ enum RealClientCertRule: CaseIterable {
   case addressOnPlainText
 
   /// `settings`: nil if one of the two directives is missing, or has an error.
-  func diagnostic(_ settings: RealClientCert?, _ facts: ServerTLSFacts) -> Diagnostic? {
-    let fronts = facts.scope.list(RealClientCert.from), header = facts.scope.value(RealClientCert.header)
+  func diagnostic(_ settings: RealClientCert?, _ block: ServerBlock) -> Diagnostic? {
+    let fronts = block.scope.list(RealClientCert.from), header = block.scope.value(RealClientCert.header)
     switch self {
     case .frontsWithoutField:
       guard header == nil, let line = fronts.first else { return nil }
@@ -32,36 +32,36 @@ enum RealClientCertRule: CaseIterable {
         hint: "name the fronts whose word is taken: real_client_cert_from 10.0.0.0/8;")
     case .withoutVerification:
       guard settings != nil, let line = fronts.first else { return nil }
-      switch facts.clients?.verification {
+      switch block.clients?.verification {
       case .on, .optional: return nil
       case .off, .optionalNoCA, nil:
         return Diagnostic(
           .error, at: line.location,
-          "\"\(line.name)\" needs verified client certificates, but the server at \(facts.place) says ssl_verify_client \(facts.clients?.verification.rawValue ?? "off")",
+          "\"\(line.name)\" needs verified client certificates, but the server at \(block.place) says ssl_verify_client \(block.clients?.verification.rawValue ?? "off")",
           hint:
             "ssl_verify_client on, or optional: it is about the clients behind the front, and a front that is listed by its address needs no certificate"
         )
       }
     case .besideHandshakeRejection:
-      guard settings != nil, facts.clients?.rejection == .handshake, let line = fronts.first else { return nil }
+      guard settings != nil, block.clients?.rejection == .handshake, let line = fronts.first else { return nil }
       return Diagnostic(
         .error, at: line.location, "\"\(line.name)\" beside \"ssl_verify_reject handshake\"",
         hint: "the handshake is the front's, so that a client can be refused by HTTP only: ssl_verify_reject http;")
     case .besideResponders:
-      guard settings != nil, let status = facts.clients?.clientStatus, status.extent != .off, let line = fronts.first
+      guard settings != nil, let status = block.clients?.clientStatus, status.extent != .off, let line = fronts.first
       else { return nil }
       return Diagnostic(
         .error, at: line.location, "\"\(line.name)\" beside \"ssl_ocsp \(status.extent.rawValue)\"",
         hint: "no responder is asked about a certificate in a field: use ssl_crl, and ssl_ocsp off; here")
     case .besidePins:
-      guard settings != nil, ClientTrust.isPinned(facts.scope), let line = fronts.first else { return nil }
+      guard settings != nil, block.hasClientPins, let line = fronts.first else { return nil }
       return Diagnostic(
         .error, at: line.location, "\"\(line.name)\" beside \"ssl_client_pin\"",
         hint:
           "a pin vouches for a key that the client proves to sallyport; here the front has seen the proof: use ssl_client_certificate, and ssl_client_allow spki=…"
       )
     case .besideAnyPurpose:
-      guard settings != nil, facts.clients?.clientPurpose == .any, let line = fronts.first else { return nil }
+      guard settings != nil, block.clients?.clientPurpose == .any, let line = fronts.first else { return nil }
       return Diagnostic(
         .error, at: line.location, "\"\(line.name)\" beside \"ssl_client_purpose any\"",
         hint: "a certificate in a field must be one for clients: ssl_client_purpose client;")
@@ -72,12 +72,12 @@ enum RealClientCertRule: CaseIterable {
         "with \"\(open.source.asWritten)\", everybody may say which certificate a client has",
         hint: "name the addresses of the fronts alone: whoever else has one of them can be any client")
     case .selectorOnPlainText:
-      guard let settings, facts.tls == nil, let selector = settings.selectors?.allow.first else { return nil }
+      guard let settings, block.tls == nil, let selector = settings.selectors?.allow.first else { return nil }
       return Diagnostic(
         .error, at: selector.location, "no front can show a certificate: the server has no listen with ssl",
         hint: "listen 443 ssl; or name the front by its address")
     case .addressOnPlainText:
-      guard let settings, facts.tls == nil || facts.alsoPlain, let address = settings.addresses.first else {
+      guard let settings, block.tls == nil || block.alsoPlain, let address = settings.addresses.first else {
         return nil
       }
       return Diagnostic(

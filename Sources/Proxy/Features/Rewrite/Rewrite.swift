@@ -114,7 +114,6 @@ struct Rewrite: LocationFeature {
     return redirects ? .redirect : nil
   }
 
-  /// Whether any of the steps can respond.
   var mayRespond: Bool {
     steps.contains {
       switch $0 {

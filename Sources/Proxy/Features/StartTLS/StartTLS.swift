@@ -1,6 +1,7 @@
 import Language
 import Negotiation
 import Observability
+import TLS
 
 /// starttls and proxy_starttls, which nginx's `stream` does not have: TLS that a client asks for in the words of its
 /// protocol, and that sallyport asks an upstream for.
@@ -47,9 +48,23 @@ enum StartTLS: PassFeature {
     draft.tcp?.passesGreeting = ofClients(draft.scope) == nil
   }
 
-  static func contradictions(_ scope: Scope, isTLS: Bool, alsoPlain: Bool) -> [Diagnostic] {
+  static func read(_ block: inout ServerBlock, _ builder: inout SettingsBuilder) {
+    let asked = ofClients(block.scope)
+    block.stream?.negotiation = asked
+    // PostgreSQL's clients that begin with TLS at once demand that ALPN selects their protocol.
+    guard block.kind == .stream, asked == .postgres, case .any? = block.linesOfTLS?.protocols else { return }
+    block.linesOfTLS?.protocols = .names([NegotiatedProtocol.postgresALPN])
+  }
+
+  static func judge(_ block: ServerBlock, _ builder: inout SettingsBuilder) {
+    guard block.kind == .stream else { return }
+    builder.diagnostics += contradictions(block)
+  }
+
+  private static func contradictions(_ block: ServerBlock) -> [Diagnostic] {
+    let scope = block.scope
     var found: [Diagnostic] = []
-    if let line = scope.value(client), ofClients(scope) != nil, !isTLS || alsoPlain {
+    if let line = scope.value(client), ofClients(scope) != nil, !block.isTLS || block.alsoPlain {
       found.append(
         Diagnostic(
           .error, at: line.location, "\"\(client)\" on a \"listen\" without ssl",

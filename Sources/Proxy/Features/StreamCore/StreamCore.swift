@@ -55,19 +55,19 @@ struct StreamCore: LocationFeature {
 
   func compile(_ parts: inout LocationParts, _ makers: LiveMakers) { parts.steps.precontent.append(OpeningStep()) }
 
-  /// What the lines in effect at a server set.
-  static func settings(_ scope: Scope, _ builder: inout SettingsBuilder) -> StreamServerSettings {
+  static func read(_ block: inout ServerBlock, _ builder: inout SettingsBuilder) {
+    guard block.kind == .stream else { return }
+    let scope = block.scope
     var settings = StreamServerSettings()
     settings.proxyHeaderTimeout = scope.milliseconds("proxy_protocol_timeout") ?? settings.proxyHeaderTimeout
     settings.handshakeTimeout = scope.milliseconds("ssl_handshake_timeout") ?? settings.handshakeTimeout
     settings.lifetime = scope.milliseconds("connection_max_time") ?? 0
-    settings.preread = StreamPreread.read(scope, &builder)
-    settings.negotiation = StartTLS.ofClients(scope)
-    return settings
+    block.stream = settings
+    block.linesOfTLS?.protocols = applicationProtocols(scope, &builder).map { .names($0) } ?? .any
   }
 
   /// The names of `ssl_alpn`; nil: ALPN selects nothing.
-  static func applicationProtocols(_ scope: Scope, _ builder: inout SettingsBuilder) -> [String]? {
+  private static func applicationProtocols(_ scope: Scope, _ builder: inout SettingsBuilder) -> [String]? {
     guard let line = scope.value("ssl_alpn") else { return nil }
     return builder.protocolNames(line.arguments, of: line)
   }
@@ -83,86 +83,6 @@ extension SettingsBuilder {
         hint: "1 to 255 bytes (RFC 7301)"
       )
       return nil
-    }
-  }
-
-  /// Builds the `stream {}` block, as `addHTTP` does `http`.
-  mutating func addStream(_ block: [Directive], at place: SourceLocation, outer: Scope) {
-    kind = .stream
-    variables = DefinedVariables(.stream, firstSlot: variables.endSlot)
-    let stream = Scope(block, outer: outer)
-    variables.collect(from: block)
-    diagnostics += variables.diagnostics
-    for feature in Features.all where feature.kinds.contains(.stream) { feature.begin(stream, &self) }
-    refuseCircles()
-    let blocks = stream.own("server").map { ($0, Scope($0.block ?? [], outer: stream)) }
-    // A package's file includes a folder that may be empty.
-    if blocks.isEmpty, servers.isEmpty {
-      error(
-        place, "\"stream\" has no \"server\" block: it has nothing to pass",
-        hint: "server { listen 5433 ssl; proxy_pass db:5432; }")
-    }
-    let (first, before) = (servers.count, listeners.listeners.count)
-    for (index, (directive, scope)) in blocks.enumerated() {
-      for line in listenLines(scope, at: directive.location, allTLS: false) {
-        diagnostics += listeners.add(line, server: first + index)
-      }
-    }
-    let own = listeners.listeners.dropFirst(before)
-    let speakingTLS = Set(own.filter(\.isTLS).flatMap(\.servers))
-    let speakingPlain = Set(own.filter { !$0.isTLS }.flatMap(\.servers))
-    for (index, (directive, scope)) in blocks.enumerated() {
-      servers.append(
-        streamServer(
-          scope, at: directive.location, isTLS: speakingTLS.contains(first + index),
-          alsoPlain: speakingPlain.contains(first + index)))
-    }
-    diagnostics += ServerNameRule.conflicts(Array(own), servers)
-    diagnostics += StreamPass.leadToAPI(listeners.listeners, servers)
-    endBlock()
-  }
-
-  private mutating func streamServer(
-    _ scope: Scope, at place: SourceLocation, isTLS: Bool, alsoPlain: Bool
-  ) -> ServerSettings {
-    var tls = isTLS ? serverTLS(scope) : nil
-    let settings = StreamCore.settings(scope, &self)
-    tls?.protocols = AcceptedProtocols(StreamCore.applicationProtocols(scope, &self), settings.negotiation)
-    let facts = ServerTLSFacts(scope: scope, tls: tls, alsoPlain: alsoPlain, isOfStream: true, place: place)
-    diagnostics += ServerTLSRule.allCases.compactMap { $0.diagnostic(facts) }
-    diagnostics += ServerWorkloadRule.allCases.compactMap { $0.diagnostic(facts) }
-    diagnostics += ClientIdentityRule.diagnostics(facts)
-    diagnostics += StartTLS.contradictions(scope, isTLS: isTLS, alsoPlain: alsoPlain)
-    let root = location(.streamServer(scope), at: place)
-    diagnostics += ClientTrustRule.diagnostics(facts, root)
-    let places = Features.contents(of: .stream).compactMap { $0.line(in: scope)?.location }
-    let contents = scope.directives.filter { places.contains($0.location) }
-    if contents.isEmpty, tls?.rejectsHandshake != true {
-      // As nginx since 1.25.5, which says nothing of it.
-      warning(
-        place, "no handler for server: each of its connections ends with the status 500",
-        hint: "name what becomes of them: proxy_pass ADDRESS:PORT; or return TEXT; or pass ADDRESS:PORT;")
-    }
-    for other in contents.dropFirst() {
-      error(
-        other.location, "\"\(other.name)\" beside \"\(contents[0].name)\": a server can have only one content handler",
-        hint: "use a separate server; \(contents[0].name) is at \(contents[0].location)")
-    }
-    return ServerSettings(
-      names: ServerNames.read(scope, &self), primaryName: ServerNames.primary(scope), tls: tls,
-      head: ClientHeadSettings(), stream: settings, root: root, location: place)
-  }
-}
-
-extension AcceptedProtocols {
-  /// `names`: of `ssl_alpn`. PostgreSQL's clients that begin with TLS at once demand that ALPN selects their protocol.
-  fileprivate init(_ names: [String]?, _ negotiation: NegotiatedProtocol?) {
-    if let names {
-      self = .names(names)
-    } else if negotiation == .postgres {
-      self = .names([NegotiatedProtocol.postgresALPN])
-    } else {
-      self = .any
     }
   }
 }

@@ -38,8 +38,9 @@ struct StreamPass: ContentFeature {
 
   /// Refuses lines that lead clients of TCP to an API that nothing but its unix sockets guards: it would answer 403 to all of
   /// them. What a line with variables leads to is known only to the connection, and then the API refuses it.
-  static func leadToAPI(_ listeners: [ListenerSettings], _ servers: [ServerSettings]) -> [Diagnostic] {
-    var found: [Diagnostic] = []
+  static func judge(
+    _ listeners: [ListenerSettings], _ servers: [ServerSettings], _ builder: inout SettingsBuilder
+  ) {
     // A socket of systemd may be one of TCP.
     var open = listeners.indices.filter { listeners[$0].kind == .stream && !listeners[$0].address.isUnixSocket }
     var seen = Set(open)
@@ -56,7 +57,7 @@ struct StreamPass: ContentFeature {
               && servers[$0].root.withNested.contains { $0.features.contains(where: \.isGuardedBySocket) }
           }
           guard let guarded else { continue }
-          found.append(
+          builder.diagnostics.append(
             Diagnostic(
               .error, at: pass.location,
               "\"pass\" leads clients of TCP to an \"api write=on\" that only the socket \(listeners[target].address) guards",
@@ -66,7 +67,6 @@ struct StreamPass: ContentFeature {
         }
       }
     }
-    return found
   }
 
   func compile(_ parts: inout LocationParts, _ makers: LiveMakers) { parts.content = PassedConnection(target.compiled) }

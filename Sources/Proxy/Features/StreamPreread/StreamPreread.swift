@@ -42,7 +42,11 @@ enum StreamPreread: Feature {
     },
   ]
 
-  static func read(_ scope: Scope, _ builder: inout SettingsBuilder) -> PrereadSettings {
+  static func read(_ block: inout ServerBlock, _ builder: inout SettingsBuilder) {
+    block.stream?.preread = settings(block.scope, &builder)
+  }
+
+  private static func settings(_ scope: Scope, _ builder: inout SettingsBuilder) -> PrereadSettings {
     var settings = PrereadSettings()
     settings.isOn = scope.flag("ssl_preread") ?? false
     settings.timeout = scope.milliseconds("preread_timeout") ?? settings.timeout

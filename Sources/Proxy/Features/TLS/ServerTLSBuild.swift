@@ -4,9 +4,18 @@ import Observability
 import TLS
 import Language
 
+extension ServerTLS {
+  static func read(_ block: inout ServerBlock, _ builder: inout SettingsBuilder) {
+    guard block.isTLS || block.takesRelayedClients else { return }
+    var tls = builder.serverTLS(block.scope)
+    tls.offersHTTP2 = block.http2.isOn
+    block.linesOfTLS = tls
+  }
+}
+
 extension SettingsBuilder {
-  /// Builds a server's TLS settings for clients. Call this only for a server with a TLS `listen`.
-  mutating func serverTLS(_ scope: Scope) -> ServerTLSSettings {
+  /// Builds a server's TLS settings for clients. Features that say more of clients add it (`Feature.read`).
+  fileprivate mutating func serverTLS(_ scope: Scope) -> ServerTLSSettings {
     var tls = ServerTLSSettings()
     tls.presented = certificates(scope)
     tls.certificateCache = certificateCache(scope.value("ssl_certificate_cache"))
@@ -16,17 +25,12 @@ extension SettingsBuilder {
     (tls.revocationLists, tls.revocationFetch) = revocation(scope)
     tls.reloads = scope.reloadsFiles
     tls.verification = scope.text("ssl_verify_client").flatMap { ClientVerification(rawValue: $0.lowercased()) } ?? .off
-    tls.clientPins = ClientTrust.pins(scope, &self)
-    tls.clientPurpose = ClientTrust.purpose(scope)
     // A protocol that isn't HTTP has no page for a refusal.
     let standard: ClientRejection = kind == .http ? .http : .handshake
     tls.rejection =
       scope.text("ssl_verify_reject").flatMap { ClientRejection(rawValue: $0.lowercased()) } ?? standard
     if scope.flag("ssl_verify_report_only") == true { tls.rejection = .reportOnly }
     tls.revokedConnections = revokedConnections(scope.value("ssl_revoked_connections"))
-    tls.rules = ClientAccess.rules(scope, &self).map {
-      HandshakeRules(fingerprint: $0.fingerprint, needsCertificate: !$0.allow.isEmpty)
-    }
     tls.verifyDepth = scope.number("ssl_verify_depth") ?? 1
     tls.versions = versions(scope.value("ssl_protocols"))
     tls.ciphers = scope.text("ssl_ciphers")
@@ -68,14 +72,24 @@ extension SettingsBuilder {
     }
     return certificates.enumerated().compactMap { index, line in
       let key = index < keys.count ? keys[index] : nil
-      let (awaited, isMeant) = ACMECertificates.source(line, key, scope, &self)
-      if isMeant { return awaited.map { .fixed($0) } }
+      if let own = ownCertificate(line, key, scope) {
+        if case .source(let source) = own { return .fixed(source) }
+        return nil
+      }
       if line.hasVariables || key?.hasVariables ?? false {
         return namedCertificate(line, key, server: ServerNames.primary(scope)).map { .named($0) }
       }
       guard let certificate = material(line) else { return nil }
       return .fixed(CertificateSource(certificate: certificate, key: material(key)))
     }
+  }
+
+  /// What a feature has for a certificate that it gets by itself; nil: the lines name none of those.
+  private mutating func ownCertificate(_ line: Directive, _ key: Directive?, _ scope: Scope) -> OwnCertificate? {
+    for feature in Features.all {
+      if let own = feature.certificate(line, key, scope, &self) { return own }
+    }
+    return nil
   }
 
   /// `ssl_session_ticket_key`: files, or a store.

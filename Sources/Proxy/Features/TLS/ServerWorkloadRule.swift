@@ -13,13 +13,11 @@ enum ServerWorkloadRule: CaseIterable {
   case filesBesideBundles
   case listsBesideBundles
   case fetchedListsBesideBundles
-  case pinsBesideBundles
   case frontsBesideBundles
   case bundlesUnjudged
-  case everybodyOfBundles
 
-  func diagnostic(_ facts: ServerTLSFacts) -> Diagnostic? {
-    guard let tls = facts.tls, !tls.workloadReferences.isEmpty else { return nil }
+  func diagnostic(_ block: ServerBlock) -> Diagnostic? {
+    guard let tls = block.tls, !tls.workloadReferences.isEmpty else { return nil }
     switch self {
     case .invalidIdentity:
       guard let reference = tls.workloadIdentity else { return nil }
@@ -33,52 +31,38 @@ enum ServerWorkloadRule: CaseIterable {
         .error, at: reference.location, "\"ssl_certificate \(reference)\" beside other certificates",
         hint: "a SPIFFE identity stands alone: use a separate server for the others, with a name of its own")
     case .keyBesideIdentity:
-      guard tls.workloadIdentity != nil, let key = facts.scope.list("ssl_certificate_key").first else { return nil }
+      guard tls.workloadIdentity != nil, let key = block.scope.list("ssl_certificate_key").first else { return nil }
       return Diagnostic(
         .error, at: key.location, "\"ssl_certificate_key\" beside a SPIFFE identity",
         hint: "the key comes with the certificate: remove this line, or move it into the servers that need it")
     case .filesBesideBundles:
-      guard tls.workloadTrust != nil, let line = facts.scope.value("ssl_trusted_certificate") else { return nil }
+      guard tls.workloadTrust != nil, let line = block.scope.value("ssl_trusted_certificate") else { return nil }
       return Diagnostic(
         .error, at: line.location, "\"ssl_trusted_certificate\" beside the bundles of SPIFFE",
         hint: "a CA of a file would vouch for every trust domain: use a separate server for its clients")
     case .listsBesideBundles:
-      guard tls.workloadTrust != nil, let line = facts.scope.list("ssl_crl").first else { return nil }
+      guard tls.workloadTrust != nil, let line = block.scope.list("ssl_crl").first else { return nil }
       return Diagnostic(
         .error, at: line.location, "\"ssl_crl\" beside the bundles of SPIFFE",
         hint: "the agent sends the revocation lists with the bundles: remove this line")
     case .fetchedListsBesideBundles:
       guard tls.workloadTrust != nil, tls.revocationFetch.isOn else { return nil }
       return Diagnostic(
-        .error, at: facts.scope.value("ssl_crl_fetch")?.location ?? facts.place,
+        .error, at: block.scope.value("ssl_crl_fetch")?.location ?? block.place,
         "\"ssl_crl_fetch\" beside the bundles of SPIFFE",
         hint: "the agent sends the revocation lists with the bundles: ssl_crl_fetch off; here")
-    case .pinsBesideBundles:
-      guard tls.workloadTrust != nil, tls.clientPins != nil else { return nil }
-      return Diagnostic(
-        .error, at: ClientTrust.pinLine(ownOf: facts.scope)?.location ?? facts.place,
-        "\"ssl_client_pin\" beside the bundles of SPIFFE",
-        hint: "the key of an SVID changes with each renewal: name the IDs that get in, by ssl_client_allow uri=…")
     case .frontsBesideBundles:
-      guard tls.workloadTrust != nil, facts.takesRelayedClients else { return nil }
+      guard tls.workloadTrust != nil, block.takesRelayedClients else { return nil }
       return Diagnostic(
-        .error, at: tls.clientCertificate?.location ?? facts.place,
+        .error, at: tls.clientCertificate?.location ?? block.place,
         "\"real_client_cert_from\" beside the bundles of SPIFFE",
         hint: "certificates in a field are verified by the CAs of a file: ssl_client_certificate FILE;")
     case .bundlesUnjudged:
       guard tls.workloadTrust != nil, tls.verification == .optionalNoCA else { return nil }
       return Diagnostic(
-        .error, at: facts.scope.value("ssl_verify_client")?.location ?? facts.place,
+        .error, at: block.scope.value("ssl_verify_client")?.location ?? block.place,
         "\"ssl_verify_client optional_no_ca\" beside the bundles of SPIFFE",
         hint: "an ID that no bundle verifies says nothing: ssl_verify_client on, or optional")
-    case .everybodyOfBundles:
-      guard tls.workloadTrust != nil, tls.verification != .off, !ClientAccess.isRestricted(facts.scope) else {
-        return nil
-      }
-      return Diagnostic(
-        .warning, at: tls.clientCertificate?.location ?? facts.place,
-        "every workload of these trust domains gets in: no rule says which IDs may",
-        hint: "\(ClientAccess.exampleOfID)")
     }
   }
 }

@@ -23,7 +23,9 @@ struct TargetSchemeRule {
   private var budget = 0
 
   /// `scheme`: the one of all clients of the server block; nil if they have either.
-  static func diagnostics(_ root: LocationSettings, _ builder: SettingsBuilder, scheme: String?) -> [Diagnostic] {
+  fileprivate static func diagnostics(_ root: LocationSettings, _ builder: SettingsBuilder, scheme: String?)
+    -> [Diagnostic]
+  {
     var isNeeded = false
     root.visitNested { isNeeded = isNeeded || $0[UpstreamPass.self]?.openTarget != nil }
     guard isNeeded else { return [] }
@@ -168,5 +170,13 @@ extension HTTPSettings {
     return TargetSchemeRule(
       servers[index].root, computed: computed, setNames: setNames, scheme: schemes.count == 1 ? schemes.first : nil
     ).plain
+  }
+}
+
+extension UpstreamTLS {
+  static func judge(_ block: ServerBlock, _ builder: inout SettingsBuilder) {
+    guard block.kind == .http else { return }
+    let scheme = block.isTLS ? (block.alsoPlain ? nil : "https") : "http"
+    builder.diagnostics += TargetSchemeRule.diagnostics(block.root, builder, scheme: scheme)
   }
 }
