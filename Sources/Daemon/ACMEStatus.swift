@@ -38,7 +38,7 @@ package struct ACMEStatus: Sendable {
   package init(configuration path: String) throws(Refusal) {
     let (settings, _, diagnostics) = Configuration.read(path: path)
     guard let settings else { throw Refusal(diagnostics) }
-    certificates = settings.http.acmeCertificates.map { Self.certificate($0) }
+    certificates = settings.http[ACMESettings.self].certificates.map { Self.certificate($0) }
   }
 
   private static func certificate(_ settings: ACMECertificateSettings) -> Certificate {

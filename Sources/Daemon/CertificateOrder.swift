@@ -89,7 +89,7 @@ struct CertificateOrder: Sendable {
 
   /// The leaf of the certificate that serves, if it has the names and the kind of key that are asked for.
   private var present: Certificate? {
-    if let unkept = shared.unkeptCertificates.certificate(at: settings.path) { return unkept.pair.certificate }
+    if let unkept = shared[UnkeptCertificates.self].certificate(at: settings.path) { return unkept.pair.certificate }
     guard access(settings.path, F_OK) == 0 else { return nil }
     return (try? AwaitedCertificate.load(MaterialReference(path: settings.path), shared.tokens))?.certificate
   }
@@ -106,15 +106,15 @@ struct CertificateOrder: Sendable {
   // MARK: A certificate in memory alone
 
   private var unwritten: String? {
-    shared.unkeptCertificates.certificate(at: settings.path) == nil
+    shared[UnkeptCertificates.self].certificate(at: settings.path) == nil
       ? nil : "\"\(settings.path)\" can't be written"
   }
 
   private func writeUnkept(in folder: StateFolder) {
-    guard let unkept = shared.unkeptCertificates.certificate(at: settings.path) else { return }
+    guard let unkept = shared[UnkeptCertificates.self].certificate(at: settings.path) else { return }
     do throws(ACMEError) {
       try folder.keep(unkept, as: name)
-      shared.unkeptCertificates.drop(at: settings.path)
+      shared[UnkeptCertificates.self].drop(at: settings.path)
       log.notice("\(words): the certificate is written now")
     } catch {
       log.info("\(words): the certificate is still in memory alone: \(error)")
@@ -206,9 +206,9 @@ struct CertificateOrder: Sendable {
     let issued = try ending.outcome.get()
     do throws(ACMEError) {
       try folder.keep(issued, in: &file)
-      shared.unkeptCertificates.drop(at: settings.path)
+      shared[UnkeptCertificates.self].drop(at: settings.path)
     } catch {
-      shared.unkeptCertificates.keep(issued, at: settings.path)
+      shared[UnkeptCertificates.self].keep(issued, at: settings.path)
       log.error(
         "\(words): the certificate can't be written, so it serves from memory, and a restart orders another one: \(error)"
       )
@@ -239,7 +239,7 @@ struct CertificateOrder: Sendable {
   }
 
   private func publish(_ answers: [ChallengeAnswer], _ owner: UInt64) throws(ACMEError) {
-    shared.challengeTokens.add(answers.filter { $0.method == .http01 }, owner: owner)
+    shared[ChallengeTokens.self].add(answers.filter { $0.method == .http01 }, owner: owner)
     var certificates: [(serverName: String, pair: CertifiedKey)] = []
     do {
       for answer in answers where answer.method == .tlsALPN01 {
@@ -262,7 +262,7 @@ struct CertificateOrder: Sendable {
   }
 
   private func withdraw(_ owner: UInt64) {
-    shared.challengeTokens.remove(owner: owner)
+    shared[ChallengeTokens.self].remove(owner: owner)
     shared.challengeCertificates.remove(owner: owner)
     for error in hook?.cleanUp(owner: owner) ?? [] { log.warn("\(words): a record may be left: \(error)") }
   }

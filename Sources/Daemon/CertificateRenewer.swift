@@ -40,7 +40,7 @@ final class CertificateRenewer {
   func follow(_ http: HTTPSettings, log: ErrorLog, didGetNew: @escaping @MainActor () -> Void) {
     self.log = log
     self.didGetNew = didGetNew
-    let wanted = Set(http.acmeCertificates)
+    let wanted = Set(http[ACMESettings.self].certificates)
     for (settings, entry) in entries where !wanted.contains(settings) {
       entry.running?.set()
       entries.removeValue(forKey: settings)

@@ -50,7 +50,7 @@ final class ChallengeHook: Sendable {
   /// The permissions that a configuration needs.
   static func permissions(_ settings: Settings) -> [Permission] {
     var all: Set<Permission> = []
-    for certificate in settings.http.acmeCertificates {
+    for certificate in settings.http[ACMESettings.self].certificates {
       guard case .dns01(let program) = certificate.issuer.challenge else { continue }
       for name in certificate.names { all.insert(Permission(program: program, name: name.authorized.description)) }
     }

@@ -142,7 +142,7 @@ package struct Confinement: Sendable {
     if let new = ChallengeHook.permissions(settings).first(where: { !(hook?.permits($0) ?? false) }) {
       throw Refusal([
         Diagnostic(
-          .error, at: settings.http.acmeCertificates.first { new.isFor($0) }?.location,
+          .error, at: settings.http[ACMESettings.self].certificates.first { new.isFor($0) }?.location,
           "\"challenge dns-01 \(new.program)\" for \(new.name) was not in the configuration of the start",
           hint: "a reload can't widen what programs may be run for: restart, or replace the process (USR2)")
       ])

@@ -12,7 +12,7 @@ enum ServingFolders {
   /// of a certificate and the first list tell what fails for theirs.
   static func make(_ settings: Settings) {
     let http = settings.http
-    let folders = http.revocationFolders.union(http.acmeCertificates.map(\.issuer.stateFolder))
+    let folders = http.revocationFolders.union(http[ACMESettings.self].certificates.map(\.issuer.stateFolder))
     for folder in folders.sorted() { _ = make(folder, for: settings.main) }
     _ = makeBodyFolders(settings)
   }

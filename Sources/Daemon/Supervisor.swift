@@ -648,7 +648,7 @@ final class Supervisor {
     guard !hasToldForgotten else { return }
     hasToldForgotten = true
     let log = errorLog
-    for path in shared.unkeptCertificates.paths {
+    for path in shared[UnkeptCertificates.self].paths {
       log.warn(
         "forgotten with this process, no state keeps it: the certificate that could not be written to \"\(path)\";"
           + " the next process orders another one")

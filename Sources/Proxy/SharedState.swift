@@ -29,8 +29,6 @@ package final class SharedState: Sendable {
   let groupZones = GroupZones()
   /// What answers challenges of ACME.
   package let challengeCertificates = ChallengeCertificates()
-  package let challengeTokens = ChallengeTokens()
-  package let unkeptCertificates = UnkeptCertificates()
   /// Keys of session tickets that stores have.
   package let ticketRings = TicketKeyRings()
   /// What generations leave in the allocator.
@@ -39,6 +37,8 @@ package final class SharedState: Sendable {
   package let healthMark = HealthMark()
   let workers = WorkerDirectory()
   let parts = SharedParts()
+  /// Whether requests are about something before a server block is chosen for them.
+  let entry = EntryState()
   /// What goes on being wrong, for `health`, the status page and the metrics.
   package let ongoing = OngoingFaults()
   /// State files of the API that are to be written again.

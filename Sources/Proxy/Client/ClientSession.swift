@@ -446,7 +446,7 @@ final class ClientSession: StreamOwner {
     // An exchange that hasn't begun is refused when it begins: it would be judged by a generation that was replaced.
     guard exchange.stream != nil else { return }
     let isTunnel = exchange.progress.state == .tunnel
-    let isRequest = exchange.withStream { $0.carriesRequests } ?? true
+    let isRequest = !exchange.isSession
     if case .drain(let time) = refusal.mode, !isLate, !isTunnel {
       if grace == nil { grace = worker.loop.after(time) { [unowned self] in graceDidEnd() } }
       return

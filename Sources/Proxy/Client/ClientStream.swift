@@ -36,6 +36,8 @@ class ClientStream: EventTarget {
   /// Whose stream it is.
   enum Role {
     case client
+    /// The whole connection of a client in `stream`: no request and no response.
+    case session
     /// A request that sallyport begins itself (`Subrequest`).
     case subrequest
     /// A question whether a location admits the client (`ReadingProbe`).
@@ -45,7 +47,7 @@ class ClientStream: EventTarget {
   /// Whether `sallyport health` asked, and no client: it leaves no line in an access log.
   var isHealthQuestion: Bool { false }
   /// Whether the stream is no client's.
-  final var isSubrequest: Bool { role != .client }
+  final var isSubrequest: Bool { role == .subrequest || role == .reading }
 
   init(_ session: ClientSession) {
     self.session = session
@@ -53,7 +55,7 @@ class ClientStream: EventTarget {
     super.init(loop: session.transport.loop)
   }
 
-  init(subrequestOf session: ClientSession, role: Role) {
+  init(_ session: ClientSession, role: Role) {
     self.session = session
     self.role = role
     super.init(loop: session.transport.loop)
@@ -64,11 +66,9 @@ class ClientStream: EventTarget {
   /// The exchange of a subrequest ends. Its values can still be read. Returns whether the access log gets a line.
   func subrequestWillEnd(_ exchange: Exchange, _ reason: EndReason) -> Bool { true }
 
-  /// The phases of the exchange of a `ReadingProbe` have admitted the client.
+  /// The phases have admitted the client: those of a `ReadingProbe`, whose content never begins, or those of a session,
+  /// whose content begins when its connection is open.
   func didAdmit() {}
-
-  /// Whether the exchange has a request and a response; false for a session of `stream`.
-  var carriesRequests: Bool { true }
 
   /// How the session of `stream` has ended; nil before, and for requests.
   final var sessionResult: SessionResult?

@@ -211,12 +211,12 @@ enum SessionReview {
     guard let server = server(of: exchange, in: servers) else {
       return refusal(.rule, "its server block could not be decided", exchange.server)
     }
-    guard let search = server.certificateSearch, let context = server.context else {
+    guard let step = server.relayedClientStep, let context = server.context else {
       // Without TLS, and with no more word of fronts, nothing is asked of a client that had no certificate.
       if relayed.source == .stranger { return nil }
       return refusal(.rule, "its server block takes no front's word any more", exchange.server)
     }
-    guard search.believes(relayed.source, session) else {
+    guard step.believes(relayed.source, session) else {
       return refusal(.rule, "its server block does not take this front's word any more", server)
     }
     let judgement = context.judge(relayed.certificates, at: Int64(time(nil)))

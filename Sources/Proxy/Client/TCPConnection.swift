@@ -164,7 +164,7 @@ final class TCPConnection: ClientConnection {
     stage = .handshake
     transport.setDeadline(in: settings.handshakeTimeout)
     stream.onlyRequest = request
-    exchange.resume(.next)
+    exchange.startContent()
   }
 
   private func openTransport() {
@@ -225,7 +225,7 @@ final class TCPConnection: ClientConnection {
       exchange.assume(server)
       exchange.runRules()
     }
-    if !hasPassed, stage != .closed, let exchange = stream.exchange { exchange.fail(ErrorResponse(403)) }
+    if !hasPassed, stage != .closed { end(.refusedAddress, nil) }
     hasPassed = false
   }
 
@@ -252,14 +252,15 @@ final class TCPConnection: ClientConnection {
     guard stage == .open else { return }
     let time = exchange.server.settings.stream?.lifetime ?? 0
     if time > 0 { lifetime = worker.loop.after(time) { [unowned self] in lifetimeDidEnd() } }
-    exchange.resume(.next)
+    exchange.startContent()
   }
 
   /// Whether the client may go on after its handshake.
   private func mayGoOn(_ tls: TLSStream) -> Bool {
     if demandsALPN, tls.applicationProtocol != NegotiatedProtocol.postgresALPN {
       end(
-        .negotiation, "the client began with TLS and without ALPN \"\(NegotiatedProtocol.postgresALPN)\" (sslnegotiation=direct)")
+        .negotiation,
+        "the client began with TLS and without ALPN \"\(NegotiatedProtocol.postgresALPN)\" (sslnegotiation=direct)")
       return false
     }
     if case .refused(_, let reason) = session.admission {

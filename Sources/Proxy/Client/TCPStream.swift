@@ -29,16 +29,15 @@ final class TCPStream: ClientStream {
     self.connection = connection
     transport = session.transport
     lastActivity = session.transport.loop.now
-    super.init(session)
+    super.init(session, role: .session)
   }
 
-  override var carriesRequests: Bool { false }
   /// Whoever knows the mark and sends something has used the session.
   override var isHealthQuestion: Bool { receivedBytes == 0 && session.tls?.isHealthCheck == true }
   override var hasClientLeft: Bool { hasEnded || transport.isClosed }
 
   /// The rules of the server let the client in, as far as its address tells.
-  func rulesDidPass() { connection.rulesDidPass() }
+  override func didAdmit() { connection.rulesDidPass() }
 
   func noteActivity() { lastActivity = loop.now }
   func keepBuffers() { transport.keepBuffers() }

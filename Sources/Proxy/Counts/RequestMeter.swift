@@ -52,7 +52,7 @@ enum RequestCount {
   /// Subrequests are no requests of a client.
   @inline(__always)
   static func end(_ exchange: Exchange, _ stream: Unmanaged<ClientStream>) {
-    guard stream._withUnsafeGuaranteedRef({ $0.carriesRequests }) else { return endSession(exchange, stream) }
+    guard stream._withUnsafeGuaranteedRef({ $0.role }) != .session else { return endSession(exchange, stream) }
     exchange.worker.traffic.didEndExchange()
     guard let meter = exchange.server.meter else { return }
     stream._withUnsafeGuaranteedRef { stream in
@@ -69,7 +69,7 @@ enum RequestCount {
   @inline(never)
   private static func endSession(_ exchange: Exchange, _ stream: Unmanaged<ClientStream>) {
     stream._withUnsafeGuaranteedRef { stream in
-      guard let session = stream as? TCPStream else { return }
+      guard let session = stream.session.tcp?.stream else { return }
       session.countBytes()
       session.count.end(
         stream.sessionResult ?? .stopped, after: exchange.worker.loop.now &- exchange.account.startedAt)

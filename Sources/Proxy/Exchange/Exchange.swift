@@ -90,7 +90,7 @@ final class Exchange {
 
   func start(_ stream: ClientStream) {
     streamRef = Unmanaged.passRetained(stream)
-    if stream.carriesRequests { worker.traffic.didBeginExchange() }
+    if stream.role != .session { worker.traffic.didBeginExchange() }
     account.startedAt = worker.loop.now
     account.sentBytesAtStart = stream.sentBytes
   }
@@ -109,7 +109,7 @@ final class Exchange {
   }
 
   private func begin(_ session: ClientSession) {
-    if session.tls == nil, worker.shared.challengeTokens.isActive, answersChallenge(session) { return }
+    if worker.shared.entry.isActive, isAnsweredAtEntry(session) { return }
     if session.servers.hasOnlyOne { return borrowing(session.servers) { begin(session, at: $0.fallback) } }
     guard let server = session.server(for: self) else {
       assume(session.firstServer)
@@ -123,7 +123,7 @@ final class Exchange {
     // Mostly it is the one of this object's last exchange: then no count is touched. The location is that of the last
     // one, too, until it is found, or until somebody needs it before.
     if self.server !== server { assume(server) }
-    if let search = server.certificateSearch { search.apply(to: self, session, at: server) }
+    if let step = server.relayedClientStep { step.run(self, session, at: server) }
     if !session.admits(self, at: server) {
       assume(session.judge(of: self, at: server))
       noteRefusedPath()
@@ -136,7 +136,7 @@ final class Exchange {
       log(.info, "client sent invalid request target")
       return fail(ErrorResponse(400))
     }
-    if let search = server.clientSearch { search.apply(to: self) }
+    if let step = server.addressStep { step.run(self) }
     guard server.rewrite.isEmpty else {
       assume(server)
       return perform(cursor.next(counts, .all))
@@ -186,7 +186,7 @@ final class Exchange {
   private var counts: PhaseCounts {
     let counts = PhaseCounts(server.rewrite, location.steps)
     return switch withStream({ $0.role }) {
-    case .client?, nil: counts
+    case .client?, .session?, nil: counts
     case .subrequest?: counts.ofSubrequest
     case .reading?: counts.ofReading
     }
@@ -206,9 +206,13 @@ final class Exchange {
         action = cursor.take(variables.isBroken ? failBroken(outcome) : outcome, counts, location.steps.satisfy)
       case .findLocation: action = findLocation()
       case .startContent:
-        return withStream({ $0.role }) == .reading ? endReading() : startContent()
+        switch withStream({ $0.role }) {
+        case .client?, .subrequest?, nil: return startContent()
+        case .session?: return withStream { $0.didAdmit() } ?? ()
+        case .reading?: return endReading()
+        }
       case .fail(let failure):
-        if failure.code == 401, cursor.phase == .access, DelayedDenial.begins(failure, of: self) { return }
+        if cursor.phase == .access, location.denialResponder?.takes(failure, of: self) == true { return }
         return fail(failure)
       case .stop: return
       }
@@ -283,7 +287,7 @@ final class Exchange {
   }
 
   /// Starts the location's content handler.
-  private func startContent() {
+  func startContent() {
     let made = borrowing(location) { location in
       borrowing(worker) { location.content.handler(for: $0).map { Unmanaged.passRetained($0) } }
     }
@@ -295,9 +299,9 @@ final class Exchange {
   }
 
   private func failWithoutContent() {
-    if withStream({ $0.carriesRequests }) == false {
+    if isSession {
       log(.error, "no handler for server")
-      return fail(ErrorResponse(500))
+      return endSession(.error)
     }
     // As in nginx: an `if` passed the request on, and a later one without content took it over.
     fail(ErrorResponse(target.hasPassed ? 500 : 404))
@@ -314,9 +318,9 @@ final class Exchange {
 
   /// How the request goes on to an error page. What the failed handler knows stays for variables until another one starts.
   /// `keepsMethod`: no other path gets the request, since the page is a redirect of the client.
-  func prepareRedirect(_ redirection: Redirection, isErrorPage: Bool = true, keepsMethod: Bool = false) {
+  func prepareRedirect(_ redirection: Redirection, endsErrorPages: Bool = false, keepsMethod: Bool = false) {
     target.take(redirection, keepsMethod: keepsMethod || head.method == .head)
-    if isErrorPage, location.object(LiveErrorPages.self)?.isRecursive != true { target.endsErrorPages = true }
+    if endsErrorPages { target.endsErrorPages = true }
     response.reset()
     if !redirection.keepsBody {
       stream?.discardBody()

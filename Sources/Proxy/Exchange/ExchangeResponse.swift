@@ -117,7 +117,7 @@ extension Exchange {
   /// field of a front knows nobody without the fields.
   private func admittingServer(_ session: ClientSession) -> LiveServer? {
     guard !head.host.isEmpty, let server = session.server(for: self) else { return nil }
-    return server.certificateSearch == nil && session.admits(self, at: server) ? server : nil
+    return server.relayedClientStep == nil && session.admits(self, at: server) ? server : nil
   }
 
   /// Responds with an error: the page that `error_page` names, or the standard one. If the head of a response has gone
@@ -129,11 +129,10 @@ extension Exchange {
     account.internalRequests.cancel()
     if case .collecting(let kept) = body.state { _ = kept.takeWaiter() }
     handler?.cancel()
-    if withStream({ $0.carriesRequests }) == false {
+    if isSession {
       return endSession(result ?? SessionResult(failure: failure.code), status: failure.code)
     }
-    if let page = errorPage(for: failure.code) { return show(page, for: failure) }
-    answerPage(status: failure.code)
+    if !respondsByPage(to: failure) { answerPage(status: failure.code) }
   }
 
   /// Does the same for a failure that can come after the response has begun.
@@ -173,13 +172,8 @@ extension Exchange {
   func redirect(status code: Int, to target: [UInt8]) {
     let address = AbsoluteLocation.address(target, self)
     guard address.withUnsafeBytes(FieldValue.isValid) else { return refuseRedirect() }
-    if let page = errorPage(for: code) {
-      if case .redirect = page.target {
-      } else {
-        account.internalRequests.carry(location: address)
-      }
-      return show(page, for: ErrorResponse(code))
-    }
+    if case .page? = errorAnswer(to: code) { account.internalRequests.carry(location: address) }
+    if respondsByPage(to: ErrorResponse(code)) { return }
     var page = ByteBuffer()
     StandardPage.writePage(ErrorResponse(code), tokens: location.settings.redirects.serverTokens, to: &page)
     answer(status: code, type: "text/html", location: address, body: page.readable)
@@ -190,7 +184,7 @@ extension Exchange {
     log(.info, "client sent control characters that the address of a redirect would have")
     overrideStatus(nil)
     // The address of an error page may have the same variable.
-    if case .redirect? = errorPage(for: 400)?.target {
+    if case .redirect? = errorAnswer(to: 400) {
       stream?.closeAfterResponse()
       return answerPage(status: 400)
     }
@@ -302,7 +296,7 @@ extension Exchange {
 
   @inline(never)
   func answersDenied(_ location: LiveLocation) -> Bool {
-    guard let reason = ClientAccess.denial(of: facts, at: location, scratch: worker.patternScratch) else {
+    guard let reason = facts.denial(at: location, scratch: worker.patternScratch) else {
       return false
     }
     if facts.reportsOnly {

@@ -7,8 +7,14 @@ extension Exchange {
   func beginSession(_ stream: TCPStream, _ server: LiveServer) {
     start(stream)
     assume(server)
-    if let search = server.clientSearch { search.apply(to: self) }
+    if let step = server.addressStep { step.run(self) }
   }
+
+  /// Whether the exchange is a session, and not a request.
+  var isSession: Bool { withStream { $0.role } == .session }
+
+  /// The bytes of a session; nil for a request.
+  var tcp: TCPStream? { withStream { $0.session.tcp?.stream } ?? nil }
 
   /// Ends the session. Each end of a session comes by here. `status`: nil: that of the result.
   func endSession(_ result: SessionResult, status: Int? = nil) {
@@ -22,7 +28,7 @@ extension Exchange {
 
   /// The configuration of a reload refuses the client.
   func wasRevoked() {
-    if withStream({ $0.carriesRequests }) == false { return endSession(.revoked) }
+    if isSession { return endSession(.revoked) }
     streamWasCut()
   }
 

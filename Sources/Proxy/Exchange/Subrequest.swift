@@ -25,7 +25,7 @@ class Subrequest: ClientStream {
   init(under main: Exchange, role: Role = .subrequest) {
     let session = main.session
     generation = main.stream?.live ?? session.live
-    super.init(subrequestOf: session, role: role)
+    super.init(session, role: role)
     requestNumber = main.stream?.requestNumber ?? 0
     isPipelined = main.stream?.isPipelined ?? false
   }

@@ -57,9 +57,7 @@ package final class ExplainTrace: Sendable {
   /// Steps that tell of themselves before and after they run. `words`: one for each.
   func tracing(_ steps: [PhaseStep], _ words: [String]) -> [PhaseStep] {
     steps.enumerated().map { index, step in
-      // What it waits for is told as it comes.
-      if step is OpeningStep { return step }
-      return TracedStep(step, words.indices.contains(index) ? words[index] : step.words, self)
+      TracedStep(step, words.indices.contains(index) ? words[index] : step.words, self)
     }
   }
 

@@ -58,6 +58,8 @@ protocol Feature: SendableMetatype {
   static func certificate(
     _ line: Directive, _ key: Directive?, _ server: Scope, _ builder: inout SettingsBuilder
   ) -> OwnCertificate?
+  /// What responds to requests before a server block is chosen for them.
+  static var entryParts: [any EntryPart.Type] { get }
   /// What the feature keeps over generations and does without being asked (`SharedPart.serve`, `close`).
   static var sharedParts: [any SharedPart.Type] { get }
   /// What the feature keeps in a worker and does without being asked, in the order in which they are told of events.
@@ -92,6 +94,7 @@ extension Feature {
   static func certificate(
     _ line: Directive, _ key: Directive?, _ server: Scope, _ builder: inout SettingsBuilder
   ) -> OwnCertificate? { nil }
+  static var entryParts: [any EntryPart.Type] { [] }
   static var sharedParts: [any SharedPart.Type] { [] }
   static var workerParts: [WorkerPart.Type] { [] }
   static var liveParts: [LivePart.Type] { [] }
@@ -120,6 +123,8 @@ protocol LocationFeature: Feature, Sendable {
   var mayRespond: Bool { get }
   /// Whether requests can bring the certificates of other clients than the connection's.
   var relaysClients: Bool { get }
+  /// The names of fields that clients' requests never bring to an upstream of the server block.
+  var removedFields: [[UInt8]] { get }
   /// What the feature says of who may enter the location, for `path_readings`; nil: nothing.
   var entryRule: EntryRule? { get }
   /// The fields that an upstream gets because of the directives in effect at a level, if no line sets them. One whose value
@@ -148,6 +153,7 @@ extension LocationFeature {
   var guardingDirective: String? { nil }
   var mayRespond: Bool { false }
   var relaysClients: Bool { false }
+  var removedFields: [[UInt8]] { [] }
   var entryRule: EntryRule? { nil }
   static func upstreamFields(_ scope: Scope) -> [(name: String, value: Template)] { [] }
   var showsCounts: Bool { false }
@@ -275,6 +281,7 @@ package enum Features {
   private static let ofStream = all.filter { $0.kinds.contains(.stream) }
 
   static let ofHTTPLocation = ofLocation.filter { $0.kinds.contains(.http) }
+  static let entryParts: [any EntryPart.Type] = all.flatMap { $0.entryParts }
   private static let ofStreamServer = ofLocation.filter { $0.kinds.contains(.stream) }
 
   static let apiObjects: [any APIObjects] = all.flatMap { $0.apiObjects }

@@ -26,7 +26,7 @@ enum AccelRedirect {
     if text.first == 0x40 {
       redirect(exchange, toNamed: String(decoding: text.dropFirst(), as: UTF8.self))
     } else if let target = AccelTarget(text, mergeSlashes: exchange.server.settings.head.mergesSlashes) {
-      exchange.prepareRedirect(.path, isErrorPage: false)
+      exchange.prepareRedirect(.path)
       exchange.redirect(toPath: target.path, .these(target.arguments))
     } else {
       exchange.log(.error, "unsafe URI \"\(LogEscape.text(text))\" was detected in X-Accel-Redirect")
@@ -50,7 +50,7 @@ enum AccelRedirect {
       exchange.log(.error, "could not find named location \"\(name)\"")
       return exchange.fail(ErrorResponse(500))
     }
-    exchange.prepareRedirect(redirection(of: exchange, to: found), isErrorPage: false)
+    exchange.prepareRedirect(redirection(of: exchange, to: found))
     exchange.redirect(toNamed: found)
   }
 

@@ -52,7 +52,7 @@ enum ResponseRewrite {
   /// `proxy_intercept_errors`: shows the page that `error_page` has for the upstream's status. Returns whether it has.
   static func intercepts(_ response: ResponseHead, _ exchange: Exchange, _ pass: CompiledPass) -> Bool {
     guard pass.settings.response.interceptsErrors, response.status >= 300,
-      exchange.errorPage(for: Int(response.status)) != nil
+      exchange.errorAnswer(to: Int(response.status)) != nil
     else { return false }
     if response.status == 401 { exchange.keepChallenges(of: response) }
     exchange.fail(ErrorResponse(Int(response.status)))

@@ -40,7 +40,7 @@ final class TCPHandler: UpstreamHandler {
   /// Milliseconds of silence after which the buffers are freed.
   private static let busyTime = 2000
 
-  private var client: TCPStream? { exchange?.stream as? TCPStream }
+  private var client: TCPStream? { exchange?.tcp }
   private var upstream: UpstreamStream? { attempt.stream }
 
   // MARK: The upstream

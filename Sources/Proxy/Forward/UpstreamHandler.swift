@@ -83,7 +83,7 @@ class UpstreamHandler: ContentHandler {
   }
 
   private func cut(_ exchange: Exchange, _ refusal: UpstreamRefusal) {
-    if exchange.withStream({ $0.carriesRequests }) == false { return exchange.endSession(.upstreamBroke) }
+    if exchange.isSession { return exchange.endSession(.upstreamBroke) }
     guard exchange.progress.state == .waiting else { return exchange.end(.upstreamBroke) }
     attempt.abandon()
     attemptDidFail(.tls(refusal.description), onKept: false)

@@ -1,4 +1,3 @@
-public import ACME
 public import Crypto
 public import Observability
 import Patterns
@@ -182,8 +181,6 @@ public final class HTTPSettings: Sendable {
   public let clientLimits: ClientLimitSettings
   /// When to tell that a certificate or a revocation list ends.
   public let expiryNotice: ExpiryNotice
-  /// The certificates that the process gets and renews by itself, each once.
-  public let acmeCertificates: [ACMECertificateSettings]
   /// What features have read of the blocks.
   let parts: BlockParts
   /// Whether requests can change servers (`api write=on`).
@@ -194,14 +191,11 @@ public final class HTTPSettings: Sendable {
     balances: [Int: BalanceSettings] = [:], slots: Int,
     computed: [Int: ComputedVariable] = [:], setNames: [Int: String] = [:], slotNames: [Int: String] = [:],
     resolvers: [ResolverSettings] = [], clientLimits: ClientLimitSettings = ClientLimitSettings(),
-    expiryNotice: ExpiryNotice = .standard, acmeCertificates: [ACMECertificateSettings] = [],
-    parts: BlockParts = BlockParts(),
-
+    expiryNotice: ExpiryNotice = .standard, parts: BlockParts = BlockParts(),
     hasWritableAPI: Bool = false
   ) {
     self.parts = parts
     self.hasWritableAPI = hasWritableAPI
-    self.acmeCertificates = acmeCertificates
     self.expiryNotice = expiryNotice
     self.clientLimits = clientLimits
     self.resolvers = resolvers

@@ -98,7 +98,7 @@ final class LiveGeneration {
     let servers = generation.http.servers.enumerated().map { index, settings in
       var makers = makers
       makers.server = index
-      makers.removedNames = settings.root[RealClientCert.self]?.fieldNames ?? []
+      makers.removedNames = settings.root.features.flatMap(\.removedFields)
       makers.conditionals = ConditionalLocations()
       return LiveServer(
         settings: settings, context: generation.serverContexts[index],

@@ -12,8 +12,8 @@ import Upstream
 final class LiveLocation {
   let settings: LocationSettings
   let steps: PhaseSteps
-  /// The rewrite steps of a server block, which run before a location is found; empty but for its root.
-  let serverSteps: [PhaseStep]
+  /// What a server block does before a location is found; empty but for its root.
+  let serverEntry: ServerEntry
   let hasNoSteps: Bool
   let content: LiveContent
   let inner: LocationTree
@@ -29,6 +29,8 @@ final class LiveLocation {
   let logSteps: [LogStep]
   let hasLogSteps: Bool
   let entrance: LocationEntrance?
+  let errorResponder: ErrorResponder?
+  let denialResponder: DenialResponder?
   /// Whether the content is the location's own, not that of the location around an `if`.
   let hasOwnContent: Bool
   /// What features' variables ask for.
@@ -51,7 +53,7 @@ final class LiveLocation {
     self.policy = ResponsePolicy(settings.limits)
     var parts = LocationParts(settings, isOfServer: isRoot)
     for feature in settings.features { feature.compile(&parts, makers) }
-    self.serverSteps = parts.serverSteps
+    self.serverEntry = parts.server
     if let outer { parts.steps.rewrite = outer.rewrite }
     let steps = makers.trace.map { $0.tracing(parts.steps) } ?? parts.steps
     self.steps = steps
@@ -67,6 +69,8 @@ final class LiveLocation {
       block.didCompile(LiveLocation(settings: block.settings, makers: makers, outer: (content, block.rewrite)))
     }
     self.entrance = parts.entrance
+    self.errorResponder = parts.errorResponder
+    self.denialResponder = parts.denialResponder
     let inner = settings.locations.map { LiveLocation(settings: $0, makers: makers) }
     self.inner = LocationTree(inner)
     self.hasInner = !inner.isEmpty

@@ -8,8 +8,8 @@ struct LocationParts {
   /// Whether the location is the part of a server block outside its locations.
   let isOfServer: Bool
   var steps = PhaseSteps()
-  /// The steps of a server block itself, which run before a location is found.
-  var serverSteps: [PhaseStep] = []
+  /// What a server block itself does before a location is found.
+  var server = ServerEntry()
   /// Which clients may enter the location; nil: all. Each entry asks, also that by an internal redirect.
   var clientRules: ClientRules?
   /// nil: nothing says where files are.
@@ -32,11 +32,24 @@ struct LocationParts {
   var blocks: [LocationBlock] = []
   /// nil: each request that comes to the location stays there.
   var entrance: LocationEntrance?
+  /// nil: errors have the standard pages.
+  var errorResponder: ErrorResponder?
+  /// nil: a denial of the access phase is responded to at once.
+  var denialResponder: DenialResponder?
 
   init(_ settings: LocationSettings, isOfServer: Bool) {
     self.settings = settings
     self.isOfServer = isOfServer
   }
+}
+
+/// What the features of a server block do with its requests before a location is found, in one worker.
+struct ServerEntry {
+  /// nil: the client has the address of the connection's peer.
+  var addressStep: ClientAddressStep?
+  /// nil: the client of the connection is that of its requests.
+  var relayedClientStep: RelayedClientStep?
+  var rewrite: [PhaseStep] = []
 }
 
 /// Sends some requests that come to a location to another one.

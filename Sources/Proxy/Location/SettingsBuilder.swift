@@ -1,4 +1,3 @@
-import ACME
 import Crypto
 import Identity
 package import Observability
@@ -41,16 +40,10 @@ package struct SettingsBuilder {
   /// `types` by the places of the blocks.
   var typeTables: [[SourceLocation]: TypeTable] = [:]
   var servers: [ServerSettings] = []
-  /// By name.
-  var acmeIssuers: [String: ACMEIssuerSettings] = [:]
-  /// Each once, in the order of the servers.
-  var acmeCertificates: [ACMECertificateSettings] = []
   /// Files of `state` in an `upstream` that are none. Their groups begin without servers.
   package var damagedStates: Set<String> = []
   /// A location has `api write=on`.
   var hasWritableAPI = false
-  /// By the lines of servers, those without an error.
-  var acmeLines: [SourceLocation: ACMECertificateSettings] = [:]
   /// Of both blocks, whose slots differ.
   var slotNames: [Int: String] = [:]
   var setNames: [Int: String] = [:]
@@ -102,8 +95,7 @@ package struct SettingsBuilder {
       listeners: listeners.listeners, servers: servers, groups: groups, balances: balances,
       slots: variables.endSlot, computed: computed, setNames: setNames, slotNames: slotNames,
       resolvers: Array(Set(resolvers.values.compactMap { $0 })), clientLimits: clientLimits(http),
-      expiryNotice: expiryNotice(http), acmeCertificates: acmeCertificates,
-      parts: parts, hasWritableAPI: hasWritableAPI)
+      expiryNotice: expiryNotice(http), parts: parts, hasWritableAPI: hasWritableAPI)
   }
 
   // MARK: Shared by all parts

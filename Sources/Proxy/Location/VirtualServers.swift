@@ -83,7 +83,7 @@ final class VirtualServers: ServerChooser {
 
   /// Whether a server block takes the word of the session's peer about clients, by its address.
   func hasFront(_ session: ClientSession) -> Bool {
-    servers.contains { $0.certificateSearch?.isFront(session) ?? false }
+    servers.contains { $0.relayedClientStep?.isFront(session) ?? false }
   }
 
   /// The listener of another generation with the address of this one.
@@ -165,9 +165,9 @@ final class LiveServer {
   let conditionals: ConditionalLocations
   let headLimits: HeadLimits
   /// Who the clients are, which the server block settles before any phase; nil: who they are to the connection.
-  let clientSearch: ClientSearch?
+  let addressStep: ClientAddressStep?
   /// Whose certificate a request is judged by, where fronts may say that; nil: the connection's client's.
-  let certificateSearch: CertificateSearch?
+  let relayedClientStep: RelayedClientStep?
   /// What the metrics count of its requests; nil if no location shows metrics.
   var meter: RequestMeter?
   /// The same of the sessions of a server of `stream`.
@@ -180,11 +180,11 @@ final class LiveServer {
     self.name = Array(settings.primaryName.utf8)
     self.context = context
     self.root = root
-    self.rewrite = root.serverSteps
+    self.rewrite = root.serverEntry.rewrite
     self.locations = root.inner
     self.conditionals = conditionals
-    self.clientSearch = root.object(ClientSearch.self)
-    self.certificateSearch = root.object(CertificateSearch.self)
+    self.addressStep = root.serverEntry.addressStep
+    self.relayedClientStep = root.serverEntry.relayedClientStep
     let bytes = settings.head.bufferSize.multipliedReportingOverflow(by: settings.head.buffers)
     self.headLimits = HeadLimits(
       lineBytes: settings.head.bufferSize,

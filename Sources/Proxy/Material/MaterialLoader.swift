@@ -99,7 +99,9 @@ package struct MaterialLoader {
       let files = UnitFiles(.certificate, [source.certificate, source.key].compactMap { $0 })
       pair = self.unit(unit, files) { loader in
         let tokens = loader.shared.tokens
-        if source.isAwaited, let unkept = loader.shared.unkeptCertificates.certificate(at: "\(source.certificate)") {
+        if source.isAwaited,
+          let unkept = loader.shared[UnkeptCertificates.self].certificate(at: "\(source.certificate)")
+        {
           return unkept.pair
         }
         return loader.attempt { () throws(MaterialError) -> CertifiedKey in

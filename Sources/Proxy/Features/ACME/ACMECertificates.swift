@@ -1,5 +1,5 @@
 import Glibc
-import ACME
+package import ACME
 import Bytes
 import Crypto
 import Language
@@ -70,10 +70,12 @@ enum ACMECertificates: Feature {
     .inert("acme_shared_zone", .http, because: "the workers are threads of one process"),
   ]
 
+  static let entryParts: [any EntryPart.Type] = [ChallengeTokens.self]
+
   static func begin(_ http: Scope, _ builder: inout SettingsBuilder) {
     for line in http.own("acme_issuer") {
       guard let issuer = issuer(line, &builder) else { continue }
-      builder.acmeIssuers[issuer.name] = issuer
+      builder[ACMESettings.self].issuers[issuer.name] = issuer
     }
   }
 
@@ -85,14 +87,14 @@ enum ACMECertificates: Feature {
     else {
       return
     }
-    builder.acmeLines[line.location] = settings
-    if !builder.acmeCertificates.contains(settings) { builder.acmeCertificates.append(settings) }
+    builder[ACMESettings.self].lines[line.location] = settings
+    builder[ACMESettings.self].add(settings)
   }
 
   private static func certificate(
     _ line: Directive, _ server: Scope, _ builder: inout SettingsBuilder
   ) -> ACMECertificateSettings? {
-    guard let issuer = builder.acmeIssuers[line.text(0)] else {
+    guard let issuer = builder[ACMESettings.self].issuers[line.text(0)] else {
       builder.error(
         line.place(0), "there is no acme_issuer \"\(line.text(0))\"",
         hint: "acme_issuer \(line.text(0)) { uri https://…; }, in http")
@@ -178,7 +180,8 @@ enum ACMECertificates: Feature {
         hint: "ssl_certificate \(certificateVariable); ssl_certificate_key \(keyVariable);")
       return .faulty
     }
-    guard let settings = server.own("acme_certificate").first.flatMap({ builder.acmeLines[$0.location] }) else {
+    guard let settings = server.own("acme_certificate").first.flatMap({ builder[ACMESettings.self].lines[$0.location] })
+    else {
       if server.own("acme_certificate").isEmpty {
         builder.error(
           line.place(0), "\(certificateVariable) in a server without \"acme_certificate\"",
@@ -205,7 +208,7 @@ enum ACMECertificates: Feature {
     if !isName || !(1...64).contains(name.utf8.count) {
       builder.error(line.place(0), "invalid name \"\(name)\" of an acme_issuer", hint: "letters, digits, - and _")
     }
-    if builder.acmeIssuers[name] != nil {
+    if builder[ACMESettings.self].issuers[name] != nil {
       builder.error(line.place(0), "duplicate acme_issuer \"\(name)\"", hint: "use another name")
     }
     let scope = Scope(line.block ?? [], outer: nil)
@@ -303,10 +306,25 @@ enum ACMECertificates: Feature {
 
 extension ACMECertificates {
   static func fileUses(_ http: HTTPSettings) -> [FileUse] {
-    Set(http.acmeCertificates.map(\.issuer)).flatMap { issuer in
+    Set(http[ACMESettings.self].certificates.map(\.issuer)).flatMap { issuer in
       // One that is missing gets no rule: the rule would be for the folder above it.
       let folder = access(issuer.stateFolder, F_OK) == 0 ? [issuer.stateFolder] : []
       return FileUse.material(issuer.material) + folder.map { .path(.change, $0, at: issuer.location) }
     }
+  }
+}
+
+/// What `http` and its servers say of certificates that the process gets and renews by itself.
+package struct ACMESettings: BlockPart {
+  /// By name.
+  var issuers: [String: ACMEIssuerSettings] = [:]
+  /// By the lines of servers, those without an error.
+  var lines: [SourceLocation: ACMECertificateSettings] = [:]
+  /// Each once, in the order of the servers.
+  package private(set) var certificates: [ACMECertificateSettings] = []
+  package init() {}
+
+  mutating func add(_ certificate: ACMECertificateSettings) {
+    if !certificates.contains(certificate) { certificates.append(certificate) }
   }
 }

@@ -5,7 +5,7 @@ import Observability
 
 extension ACMECertificates {
   static func load(_ http: HTTPSettings, _ loader: inout MaterialLoader, _ parts: inout GenerationParts) {
-    for certificate in http.acmeCertificates { loader.tryIssuer(certificate.issuer) }
+    for certificate in http[ACMESettings.self].certificates { loader.tryIssuer(certificate.issuer) }
   }
 }
 

@@ -5,7 +5,7 @@ import Synchronization
 
 /// The answers to http-01 challenges of open orders (RFC 8555 §8.3). All workers share one object, which outlives
 /// generations.
-package final class ChallengeTokens: Sendable {
+package final class ChallengeTokens: SharedPart {
   private struct Entry: Sendable {
     var owner: UInt64
     /// The only Host that is answered: lower case, an IPv6 address without brackets.
@@ -14,32 +14,30 @@ package final class ChallengeTokens: Sendable {
   }
 
   private let entries = Mutex<[[UInt8]: Entry]>([:])
-  private let hasEntries = Atomic(false)
+  private let entry: EntryState
 
-  package init() {}
+  package init(_ shared: SharedState) { entry = shared.entry }
 
   /// Adds answers. `owner`: who removes them.
   package func add(_ answers: [ChallengeAnswer], owner: UInt64) {
     entries.withLock { entries in
+      let wasEmpty = entries.isEmpty
       for answer in answers {
         entries[Array(answer.token.utf8)] = Entry(
           owner: owner, host: Array(answer.identifier.description.utf8), text: Array(answer.keyAuthorization.utf8))
       }
+      if wasEmpty, !entries.isEmpty { entry.begin() }
     }
-    hasEntries.store(true, ordering: .releasing)
   }
 
   /// Removes what this owner has added.
   package func remove(owner: UInt64) {
-    let isEmpty = entries.withLock { entries in
+    entries.withLock { entries in
+      let wasEmpty = entries.isEmpty
       entries = entries.filter { $0.value.owner != owner }
-      return entries.isEmpty
+      if !wasEmpty, entries.isEmpty { entry.end() }
     }
-    if isEmpty { hasEntries.store(false, ordering: .releasing) }
   }
-
-  /// Whether a request can be about an open order at all. Each request without TLS asks.
-  var isActive: Bool { hasEntries.load(ordering: .acquiring) }
 
   enum Answer: Equatable {
     case text([UInt8])
@@ -63,22 +61,19 @@ package final class ChallengeTokens: Sendable {
   }
 }
 
-extension Exchange {
-  /// Responds to a request that is about a challenge, before any server block's own rules. Returns false for all other
-  /// requests.
-  @inline(never)
-  func answersChallenge(_ session: ClientSession) -> Bool {
-    guard head.method == .get || head.method == .head else { return false }
+extension ChallengeTokens: EntryPart {
+  /// Responds to a request that is about a challenge, before any server block's own rules. An http-01 challenge comes in
+  /// clear.
+  func responds(to exchange: Exchange, _ session: ClientSession) -> Bool {
+    let head = exchange.head
+    guard session.tls == nil, head.method == .get || head.method == .head else { return false }
     let bytes = head.bytes.readable
-    guard let answer = worker.shared.challengeTokens.answer(path: bytes[head.target.path], host: bytes[head.host])
-    else {
-      return false
-    }
-    assume(session.firstServer)
+    guard let answer = answer(path: bytes[head.target.path], host: bytes[head.host]) else { return false }
+    exchange.assume(session.firstServer)
     switch answer {
-    case .unknown: fail(ErrorResponse(404))
+    case .unknown: exchange.fail(ErrorResponse(404))
     case .text(let text):
-      text.withUnsafeBytes { self.answer(status: 200, type: "application/octet-stream", body: $0) }
+      text.withUnsafeBytes { exchange.answer(status: 200, type: "application/octet-stream", body: $0) }
     }
     return true
   }

@@ -3,10 +3,10 @@ import Synchronization
 
 /// Certificates that were issued, and that could not be written: they serve from memory until they can be. All workers
 /// share one object, which outlives generations. The configuration bounds how many there are.
-package final class UnkeptCertificates: Sendable {
+package final class UnkeptCertificates: SharedPart {
   private let issued = Mutex<[String: IssuedCertificate]>([:])
 
-  package init() {}
+  package init(_ shared: SharedState) {}
 
   /// `path`: of the file that should have it.
   package func certificate(at path: String) -> IssuedCertificate? { issued.withLock { $0[path] } }

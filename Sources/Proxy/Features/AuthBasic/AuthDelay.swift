@@ -19,21 +19,20 @@ struct AuthDelay: LocationFeature {
   }
 
   func compile(_ parts: inout LocationParts, _ makers: LiveMakers) {
-    parts.objects.append(DelayedDenial(milliseconds: milliseconds))
+    parts.denialResponder = DelayedDenial(milliseconds: milliseconds)
   }
 }
 
 /// `auth_delay` of a location.
-final class DelayedDenial {
+private final class DelayedDenial: DenialResponder {
   private let milliseconds: Int
 
   init(milliseconds: Int) { self.milliseconds = milliseconds }
 
-  /// Returns whether a 401 of the access phase waits here; the exchange then responds with it later.
-  static func begins(_ failure: ErrorResponse, of exchange: Exchange) -> Bool {
-    guard let delay = exchange.location.object(DelayedDenial.self) else { return false }
+  override func takes(_ failure: ErrorResponse, of exchange: Exchange) -> Bool {
+    guard failure.code == 401 else { return false }
     exchange.log(.info, "delaying unauthorized request")
-    exchange.wait(milliseconds: delay.milliseconds) { $0.fail(failure) }
+    exchange.wait(milliseconds: milliseconds) { $0.fail(failure) }
     return true
   }
 }

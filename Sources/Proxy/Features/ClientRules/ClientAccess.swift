@@ -44,7 +44,7 @@ package struct ClientAccess: LocationFeature {
       case .undecided, .inClear: break
       case .refused(_, let reason), .reported(let reason): output.append(string: "refused:\(reason)")
       case .granted:
-        if let denial = denial(of: exchange.facts, at: exchange.location, scratch: exchange.worker.patternScratch) {
+        if let denial = exchange.facts.denial(at: exchange.location, scratch: exchange.worker.patternScratch) {
           output.append(string: "refused:\(denial)")
         } else {
           output.append("admitted")
@@ -106,16 +106,6 @@ package struct ClientAccess: LocationFeature {
   // MARK: Effect
 
   func compile(_ parts: inout LocationParts, _ makers: LiveMakers) { parts.clientRules = rules }
-
-  /// The reason why the location's rules deny the client, for the error log; nil if the rules admit the client.
-  static func denial(
-    of facts: ConnectionFacts, at location: LiveLocation, scratch: RegularExpression.Scratch
-  ) -> String? {
-    guard let rules = location.clientRules,
-      case .denied(let place, let reason) = facts.judge(by: rules, scratch: scratch)
-    else { return nil }
-    return ClientRules.message(place, reason)
-  }
 
   var entryRule: EntryRule? {
     let lines = rules.deny.map { "deny \($0.spelling)" } + rules.allow.map { "allow \($0.spelling)" }

@@ -70,7 +70,7 @@ struct ErrorPages: LocationFeature {
 
   // MARK: Effect
 
-  func compile(_ parts: inout LocationParts, _ makers: LiveMakers) { parts.objects.append(LiveErrorPages(self)) }
+  func compile(_ parts: inout LocationParts, _ makers: LiveMakers) { parts.errorResponder = LiveErrorPages(self) }
 
   static func compare(_ old: Self?, _ new: Self?, _ names: ComparedNames, _ found: inout TrustChanges) {
     func words(_ pages: ErrorPages?, _ names: [Int: String]) -> [String] {
@@ -111,7 +111,7 @@ public struct ErrorPage: Sendable, Hashable {
 }
 
 /// The error pages of a location in one worker.
-final class LiveErrorPages {
+private final class LiveErrorPages: ErrorResponder {
   struct Page {
     let status: Int
     let target: ErrorPage.Target
@@ -121,8 +121,8 @@ final class LiveErrorPages {
     let replacement: Int?
   }
 
-  let all: [Page]
-  let isRecursive: Bool
+  private let all: [Page]
+  private let isRecursive: Bool
 
   init(_ settings: ErrorPages) {
     isRecursive = settings.isRecursive
@@ -135,16 +135,22 @@ final class LiveErrorPages {
       return Page(status: page.status, target: page.target, text: text, replacement: page.replacement)
     }
   }
+
+  override func answer(to status: Int) -> Answer? {
+    guard let page = all.first(where: { $0.status == status }) else { return nil }
+    return if case .redirect = page.target { .redirect } else { .page }
+  }
+
+  override func respond(to failure: ErrorResponse, _ exchange: Exchange) {
+    guard let page = all.first(where: { $0.status == failure.code }) else {
+      return exchange.answerPage(status: failure.code)
+    }
+    exchange.show(page, isRecursive: isRecursive, for: failure)
+  }
 }
 
 extension Exchange {
-  /// The page that the location has for a status; nil where it has none, or none may be shown.
-  func errorPage(for status: Int) -> LiveErrorPages.Page? {
-    guard let pages = location.object(LiveErrorPages.self), showsErrorPages else { return nil }
-    return pages.all.first { $0.status == status }
-  }
-
-  func show(_ page: LiveErrorPages.Page, for failure: ErrorResponse) {
+  fileprivate func show(_ page: LiveErrorPages.Page, isRecursive: Bool, for failure: ErrorResponse) {
     setStatus(0)
     switch page.replacement {
     case nil: overrideStatus(Int(failure.status))
@@ -160,7 +166,8 @@ extension Exchange {
       target = .named(String(decoding: text.dropFirst(), as: UTF8.self))
     }
     let sendsClient = if case .redirect = target { true } else { false }
-    prepareRedirect(redirection(to: target, for: failure), keepsMethod: sendsClient)
+    prepareRedirect(
+      redirection(to: target, for: failure), endsErrorPages: !isRecursive, keepsMethod: sendsClient)
     switch target {
     case .path: redirect(toPath: text)
     case .named(let name):

@@ -10,7 +10,7 @@ import TLS
 ///
 /// A front's connection carries the requests of many clients, so each request is judged by its own field. The field is
 /// removed from every request, a front's and a stranger's: nothing after this sees it, neither a variable nor an upstream.
-final class CertificateSearch {
+final class CertificateSearch: RelayedClientStep {
   private let settings: RealClientCert
   /// Every spelling of the fields that an upstream could take for them.
   private var names = NameSet()
@@ -23,12 +23,12 @@ final class CertificateSearch {
     self.trace = trace
     name = Array(settings.field.name.utf8)
     chainName = settings.field.chainName.map { Array($0.utf8) }
-    for name in settings.fieldNames { names.insert(name, withAliases: true) }
+    for name in settings.removedFields { names.insert(name, withAliases: true) }
   }
 
   /// Settles the client of an exchange that begins. Changes nothing for a client over TLS who is no front: the handshake
   /// has judged it.
-  func apply(to exchange: Exchange, _ session: ClientSession, at server: LiveServer) {
+  override func run(_ exchange: Exchange, _ session: ClientSession, at server: LiveServer) {
     let sent = Self.sent(in: exchange.head, name, chainName)
     let hasAny = exchange.head.fields.contains { names.contains($0, in: exchange.head.bytes.readable) }
     // The log and the responses of a refusal are those of this server block.
@@ -65,7 +65,7 @@ final class CertificateSearch {
   }
 
   /// Whether the session's peer is a front by its address. A front whose own certificate doesn't verify is none.
-  func isFront(_ session: ClientSession) -> Bool {
+  override func isFront(_ session: ClientSession) -> Bool {
     if let tls = session.tls {
       guard tls.serverContext != nil, !tls.isInClear else { return false }
       switch tls.clientVerdict {
@@ -84,7 +84,7 @@ final class CertificateSearch {
   }
 
   /// Whether a front that has sent a request is one by these settings, too.
-  func believes(_ source: RelayedClient.Source, _ session: ClientSession) -> Bool {
+  override func believes(_ source: RelayedClient.Source, _ session: ClientSession) -> Bool {
     switch source {
     case .frontByAddress: isFront(session)
     case .frontByCertificate: isSelected(session)

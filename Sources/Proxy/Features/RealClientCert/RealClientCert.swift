@@ -135,7 +135,7 @@ package struct RealClientCert: LocationFeature {
   }
 
   /// The names of the fields, which clients' requests never bring to an upstream.
-  var fieldNames: [[UInt8]] { [field.name, field.chainName].compactMap { $0.map { Array($0.utf8) } } }
+  var removedFields: [[UInt8]] { [field.name, field.chainName].compactMap { $0.map { Array($0.utf8) } } }
 
   /// Whose word is taken, as `check` says it.
   package var believed: [String] {
@@ -165,9 +165,9 @@ package struct RealClientCert: LocationFeature {
 
   // MARK: Effect
 
-  /// Counts before any phase: `LiveServer.certificateSearch`.
+  /// Counts before any phase: `LiveServer.relayedClientStep`.
   func compile(_ parts: inout LocationParts, _ makers: LiveMakers) {
-    if parts.isOfServer { parts.objects.append(CertificateSearch(self, makers.trace)) }
+    if parts.isOfServer { parts.server.relayedClientStep = CertificateSearch(self, makers.trace) }
   }
 
   static func compare(_ old: Self?, _ new: Self?, _ names: ComparedNames, _ found: inout TrustChanges) {

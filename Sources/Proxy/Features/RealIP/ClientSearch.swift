@@ -3,7 +3,7 @@ import HTTP
 import Transport
 
 /// What a location has of `RealIP` in one worker, where the names are addresses.
-final class ClientSearch {
+final class ClientSearch: ClientAddressStep {
   private let settings: RealIP
   private let trusted: [AccessRule.Source]
 
@@ -22,7 +22,7 @@ final class ClientSearch {
   }
 
   /// Settles the client's address of an exchange, unless an outer level has done so.
-  func apply(to exchange: Exchange) {
+  override func run(_ exchange: Exchange) {
     guard exchange.variables.client == nil else { return }
     var walk = ForwardedWalk(from: exchange.facts.peer, trusted: trusted, isRecursive: settings.isRecursive)
     switch settings.source {
@@ -54,7 +54,7 @@ final class RealIPStep: PhaseStep {
   override var words: String { RealIP.from }
 
   override func run(_ exchange: Exchange) -> StepOutcome {
-    search.apply(to: exchange)
+    search.run(exchange)
     return .next
   }
 }

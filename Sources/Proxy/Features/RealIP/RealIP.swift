@@ -115,10 +115,10 @@ package struct RealIP: LocationFeature {
 
   // MARK: Effect
 
-  /// The server block's own counts before any phase: `LiveServer.clientSearch`.
+  /// The server block's own counts before any phase: `LiveServer.addressStep`.
   func compile(_ parts: inout LocationParts, _ makers: LiveMakers) {
     let search = ClientSearch(self, resolved: makers.generation.realIPHosts)
-    if parts.isOfServer { parts.objects.append(search) } else { parts.steps.preaccess.append(RealIPStep(search)) }
+    if parts.isOfServer { parts.server.addressStep = search } else { parts.steps.preaccess.append(RealIPStep(search)) }
   }
 
   static func compare(_ old: Self?, _ new: Self?, _ names: ComparedNames, _ found: inout TrustChanges) {

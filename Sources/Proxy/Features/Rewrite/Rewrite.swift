@@ -150,7 +150,7 @@ struct Rewrite: LocationFeature {
     let program = RewriteProgram(steps)
     let names = makers.generation.http.slotNames
     let steps = makers.trace?.tracing(program.steps, self.steps.flatWords(names)) ?? program.steps
-    if parts.isOfServer { parts.serverSteps = steps } else { parts.steps.rewrite = steps }
+    if parts.isOfServer { parts.server.rewrite = steps } else { parts.steps.rewrite = steps }
     for (condition, block) in program.blocks {
       parts.blocks.append(
         LocationBlock(settings: block, rewrite: steps) { condition.lead(to: makers.conditionals.add($0)) })

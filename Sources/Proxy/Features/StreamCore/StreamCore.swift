@@ -8,7 +8,7 @@ import Observability
 /// stream and its servers (nginx: ngx_stream_core_module): connections of any protocol, passed as they are.
 ///
 /// The directives that `http` has too stand in the folders of their features.
-struct StreamCore: LocationFeature {
+enum StreamCore: Feature {
   static let chapter = Chapter.stream
   static let kinds: Set<TrafficKind> = [.stream]
 
@@ -42,18 +42,12 @@ struct StreamCore: LocationFeature {
   static let variables = [
     FeatureVariable("protocol", of: [.stream]) { _, output in output.append("TCP") },
     FeatureVariable("bytes_received", of: [.stream]) { exchange, output in
-      output.append(decimal: (exchange.stream as? TCPStream)?.receivedBytes ?? 0)
+      output.append(decimal: exchange.tcp?.receivedBytes ?? 0)
     },
     FeatureVariable("session_time", of: [.stream]) { exchange, output in
       Exchange.append(milliseconds: exchange.worker.loop.now &- exchange.account.startedAt, to: &output)
     },
   ]
-
-  static func read(_ level: Level, _ builder: inout SettingsBuilder) -> StreamCore? {
-    level.isOfStream ? StreamCore() : nil
-  }
-
-  func compile(_ parts: inout LocationParts, _ makers: LiveMakers) { parts.steps.precontent.append(OpeningStep()) }
 
   static func read(_ block: inout ServerBlock, _ builder: inout SettingsBuilder) {
     guard block.kind == .stream else { return }

@@ -146,6 +146,6 @@ private final class PassHandler: ContentHandler {
 
   private func refuse(_ exchange: Exchange, _ reason: String) {
     exchange.log(.error, "\(reason) in \"pass\"")
-    exchange.fail(ErrorResponse(500))
+    exchange.endSession(.error)
   }
 }

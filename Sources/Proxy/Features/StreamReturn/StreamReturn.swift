@@ -52,9 +52,9 @@ private final class ReturnHandler: ContentHandler {
 
   override func start(_ exchange: Exchange) {
     self.exchange = exchange
-    guard let stream = exchange.stream as? TCPStream else { return exchange.fail(ErrorResponse(500)) }
+    guard let stream = exchange.tcp else { return exchange.endSession(.error) }
     let bytes = text.bytes(exchange)
-    if exchange.variables.isBroken { return exchange.fail(ErrorResponse(500)) }
+    if exchange.variables.isBroken { return exchange.endSession(.error) }
     exchange.setState(.tunnel)
     bytes.withUnsafeBytes { stream.send(body: $0) }
     stream.flush()

@@ -19,7 +19,7 @@ import Testing
   @Test func `the variables stand for one file of the issuer's folder`() throws {
     let loaded = load(issuer + server("acme_certificate ca; \(shown)"))
     let settings = try #require(loaded.settings, "\(loaded.errors)")
-    let certificate = try #require(settings.http.acmeCertificates.first)
+    let certificate = try #require(settings.http[ACMESettings.self].certificates.first)
     #expect(certificate.names == [.dns("a.test"), .dns("www.a.test")] && certificate.key == .ecdsa256)
     let source = try #require(settings.http.servers[0].tls?.certificates.first)
     #expect("\(source.certificate)" == certificate.path && source.key == nil && source.isAwaited)
@@ -31,7 +31,7 @@ import Testing
       issuer + server("acme_certificate ca a.test; \(shown)") + server("acme_certificate ca A.TEST; \(shown)")
         + server("acme_certificate ca a.test key=rsa:2048; \(shown)")
         + server("acme_certificate ca 192.0.2.1; \(shown)"))
-    let all = try #require(loaded.settings, "\(loaded.errors)").http.acmeCertificates
+    let all = try #require(loaded.settings, "\(loaded.errors)").http[ACMESettings.self].certificates
     #expect(all.count == 3 && Set(all.map(\.path)).count == 3)
     #expect(all[2].names == [.ip("192.0.2.1")])
   }
@@ -53,7 +53,7 @@ import Testing
     func names(_ lines: String, names: String = "") throws -> [ACMEIdentifier] {
       let loaded = load(issuer + server("acme_certificate ca \(lines); \(shown)", names: names))
       #expect(!loaded.problems.contains { $0.contains("suspicious") }, "\(loaded.problems)")
-      return try #require(loaded.settings?.http.acmeCertificates.first).names
+      return try #require(loaded.settings?.http[ACMESettings.self].certificates.first).names
     }
     let dotted: [ACMEIdentifier] = [.dns("a.test"), .dns("www.a.test")]
     #expect(try names("", names: "server_name .a.test;") == dotted)
@@ -93,7 +93,7 @@ import Testing
   @Test func `dns-01 takes wildcards, and no addresses`() throws {
     let issuer = "acme_issuer ca { uri https://ca.test/dir; challenge dns-01 /bin/x; }"
     let loaded = load(issuer + server("acme_certificate ca *.a.test a.test; \(shown)"))
-    let certificate = try #require(loaded.settings?.http.acmeCertificates.first, "\(loaded.errors)")
+    let certificate = try #require(loaded.settings?.http[ACMESettings.self].certificates.first, "\(loaded.errors)")
     #expect(certificate.names == [.dns("*.a.test"), .dns("a.test")])
     #expect(certificate.issuer.challenge == .dns01(program: "/bin/x"))
     let address = load(issuer + server("acme_certificate ca 192.0.2.1; \(shown)"))

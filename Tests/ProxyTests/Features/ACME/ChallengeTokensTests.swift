@@ -20,11 +20,11 @@ import Testing
   }
 
   @Test func `a token is answered for its own name alone`() throws {
-    let tokens = ChallengeTokens()
-    #expect(!tokens.isActive)
+    let shared = SharedState(), tokens = shared[ChallengeTokens.self]
+    #expect(!shared.entry.isActive)
     let answer = try answer("a.test", "tok-1"), other = try self.answer("192.0.2.1", "tok-2")
     tokens.add([answer, other, try self.answer("2001:db8::1", "tok-3")], owner: 1)
-    #expect(tokens.isActive)
+    #expect(shared.entry.isActive)
     let place = "/.well-known/acme-challenge/"
     #expect(ask(tokens, place + "tok-1", host: "A.test.") == .text(Array(answer.keyAuthorization.utf8)))
     #expect(ask(tokens, place + "tok-2", host: "192.0.2.1") == .text(Array(other.keyAuthorization.utf8)))
@@ -50,12 +50,12 @@ import Testing
   }
 
   @Test func `an order takes its own answers away`() throws {
-    let tokens = ChallengeTokens()
+    let shared = SharedState(), tokens = shared[ChallengeTokens.self]
     tokens.add([try answer("a.test", "one")], owner: 1)
     tokens.add([try answer("b.test", "two")], owner: 2)
     tokens.remove(owner: 1)
-    #expect(tokens.isActive && ask(tokens, "/.well-known/acme-challenge/one", host: "a.test") == nil)
+    #expect(shared.entry.isActive && ask(tokens, "/.well-known/acme-challenge/one", host: "a.test") == nil)
     tokens.remove(owner: 2)
-    #expect(!tokens.isActive)
+    #expect(!shared.entry.isActive)
   }
 }
