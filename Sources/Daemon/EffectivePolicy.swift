@@ -69,7 +69,7 @@ struct EffectivePolicy {
     } else if server.stream != nil {
       add(1, "clients", "anybody, without TLS here")
     }
-    describe(fronts: server)
+    for line in server.root.clientPolicy(of: server) { add(1, line.label, line.text) }
     describe(server.root.clientRules, 1)
     if let stream = server.stream {
       return describe(content: stream, server.root)
@@ -138,17 +138,6 @@ struct EffectivePolicy {
       add(1, "ALPN", "\(names.joined(separator: " ")), if a client offers any")
     }
     describe(clientsBy: tls, loaded, index)
-  }
-
-  /// Whose word about clients' certificates is taken.
-  private mutating func describe(fronts server: ServerSettings) {
-    guard let front = server.root[RealClientCert.self] else { return }
-    add(1, "fronts", "\(front.believed.joined(separator: ", ")) (real_client_cert_from)")
-    add(
-      1, "",
-      "they send the client's certificate in \(front.field.name) (\(front.field.format.rawValue)), judged as above;")
-    add(1, "", "the front, and NOT sallyport, has seen the proof of its key")
-    if server.tls == nil { add(1, "", "others are clients without a certificate") }
   }
 
   /// The clients of a server without TLS.
@@ -247,7 +236,7 @@ struct EffectivePolicy {
     }
     if let tcp = pass.tcp { describe(connection: tcp, pass, level) }
     if let check = pass[HealthCheckSettings.self] { add(level, "health", check.inWords) }
-    if let names = ClientIdentity.fields(of: pass.clientIdentity) { add(level, "client fields", names) }
+    if let names = pass.clientIdentity.fieldsInWords { add(level, "client fields", names) }
     if let envelope = pass[EnvelopeSettings.self] {
       add(
         level, "envelope",

@@ -265,7 +265,7 @@ struct UpstreamDifference {
   }
 
   private func compareFields(_ found: inout TrustChanges) {
-    ClientIdentity.compare(old.clientIdentity, new.clientIdentity, &found)
+    IdentityFieldForm.compare(old.clientIdentity, new.clientIdentity, &found)
     func fields(_ pass: UpstreamPass, _ names: [Int: String]) -> [String: String] {
       Dictionary(
         pass.request.fields.map { field in

@@ -45,6 +45,8 @@ protocol Feature: SendableMetatype {
   /// What requests to the API have changed of the feature and no file keeps, so that it ends with the process: a line of
   /// each. `now`: milliseconds of the loop's clock.
   static func forgottenChanges(_ live: LiveGeneration, now: UInt64) -> [String]
+  /// Words of `listen` that are the feature's.
+  static var listenParameters: [ListenParameter] { get }
   /// Reads what lines of a server block say of the block itself, outside its locations, which were read before. A feature
   /// may complete what an earlier one in `Features.all` has read.
   static func read(_ block: inout ServerBlock, _ builder: inout SettingsBuilder)
@@ -86,6 +88,7 @@ extension Feature {
   static func begin(_ scope: Scope, _ main: inout MainSettings, _ builder: inout SettingsBuilder) {}
   static var apiObjects: [any APIObjects] { [] }
   static func forgottenChanges(_ live: LiveGeneration, now: UInt64) -> [String] { [] }
+  static var listenParameters: [ListenParameter] { [] }
   static func read(_ block: inout ServerBlock, _ builder: inout SettingsBuilder) {}
   static func judge(_ block: ServerBlock, _ builder: inout SettingsBuilder) {}
   static func judge(
@@ -123,6 +126,12 @@ protocol LocationFeature: Feature, Sendable {
   var mayRespond: Bool { get }
   /// Whether requests can bring the certificates of other clients than the connection's.
   var relaysClients: Bool { get }
+  /// What requests of the location set variables to.
+  var assignments: [Assignment] { get }
+  /// The variables, by slot, whose values come from somebody who was asked about the client.
+  var toldSlots: [Int] { get }
+  /// Whether the client's name is that of a user whose password was checked.
+  var asksPasswords: Bool { get }
   /// The names of fields that clients' requests never bring to an upstream of the server block.
   var removedFields: [[UInt8]] { get }
   /// What the feature says of who may enter the location, for `path_readings`; nil: nothing.
@@ -139,6 +148,8 @@ protocol LocationFeature: Feature, Sendable {
   var policy: [(label: String, text: String)] { get }
   /// Lines of the policy of a server block, after those of its locations.
   static func serverPolicy(_ root: LocationSettings) -> [(label: String, text: String)]
+  /// Lines of the policy about who the clients of a server block are, beside those of its handshakes.
+  func clientPolicy(of server: ServerSettings) -> [(label: String, text: String)]
   /// Says what a change means for who gets in and where requests go, for `check --diff`. nil: the feature is not there.
   static func compare(_ old: Self?, _ new: Self?, _ names: ComparedNames, _ found: inout TrustChanges)
 }
@@ -153,6 +164,9 @@ extension LocationFeature {
   var guardingDirective: String? { nil }
   var mayRespond: Bool { false }
   var relaysClients: Bool { false }
+  var assignments: [Assignment] { [] }
+  var toldSlots: [Int] { [] }
+  var asksPasswords: Bool { false }
   var removedFields: [[UInt8]] { [] }
   var entryRule: EntryRule? { nil }
   static func upstreamFields(_ scope: Scope) -> [(name: String, value: Template)] { [] }
@@ -160,6 +174,7 @@ extension LocationFeature {
   var isGuardedBySocket: Bool { false }
   var policy: [(label: String, text: String)] { [] }
   static func serverPolicy(_ root: LocationSettings) -> [(label: String, text: String)] { [] }
+  func clientPolicy(of server: ServerSettings) -> [(label: String, text: String)] { [] }
   static func compare(_ old: Self?, _ new: Self?, _ names: ComparedNames, _ found: inout TrustChanges) {}
 }
 
@@ -368,6 +383,11 @@ extension LocationSettings {
   /// The features' lines of the policy of a server block of `http`, of which this is the part outside locations.
   package var serverPolicy: [(label: String, text: String)] {
     Features.ofHTTPLocation.flatMap { $0.serverPolicy(self) }
+  }
+
+  /// The features' lines about who the clients of a server block are.
+  package func clientPolicy(of server: ServerSettings) -> [(label: String, text: String)] {
+    features.flatMap { $0.clientPolicy(of: server) }
   }
 
   /// Says what the features of two locations differ in.

@@ -64,7 +64,7 @@ package struct IdentityNames {
     let locations = root.withNested
     let passes = locations.compactMap { $0[UpstreamPass.self] }
     guard passes.contains(where: { $0.clientIdentity != .off || !$0.request.fields.isEmpty }) else { return [] }
-    let asks = locations.contains { $0[AuthBasic.self] != nil }
+    let asks = locations.contains { $0.features.contains(where: \.asksPasswords) }
     let slots = slots(in: locations, computed, from: ssl, asksPasswords: asks)
     return passes.compactMap { pass in
       var names = pass.clientIdentity == .off ? [] : IdentityFieldForm.names.map { Array($0.utf8) }
@@ -102,20 +102,15 @@ package struct IdentityNames {
     in locations: [LocationSettings], _ computed: [Int: ComputedVariable], from ssl: Set<Int>, asksPasswords: Bool
   ) -> Slots {
     var slots = Slots(found: ssl, asksPasswords: asksPasswords)
-    // What the upstream of `auth_request` says of the client.
-    for location in locations { slots.found.formUnion(location[AuthRequest.self]?.slots ?? []) }
+    let features = locations.flatMap(\.features)
+    for feature in features { slots.found.formUnion(feature.toldSlots) }
+    let assignments = features.flatMap(\.assignments)
     var count: Int
     repeat {
       count = slots.found.count
-      for step in locations.flatMap({ $0[Rewrite.self]?.steps.withInner ?? [] }) {
-        switch step {
-        case .set(let slot, let template) where slots.sayClient(template): slots.found.insert(slot)
-        case .if(let block):
-          guard case .matches(let subject, _, let captures) = block.condition, slots.sayClient(subject) else { break }
-          slots.found.insert(positional)
-          slots.found.formUnion(captures.map(\.slot))
-        default: break
-        }
+      for assignment in assignments where slots.sayClient(assignment.value) {
+        if assignment.setsCaptures { slots.found.insert(positional) }
+        slots.found.formUnion(assignment.slots)
       }
       for (slot, variable) in computed {
         let settings = variable.settings
@@ -128,14 +123,5 @@ package struct IdentityNames {
       }
     } while slots.found.count > count
     return slots
-  }
-}
-
-extension [RewriteStep] {
-  /// The steps, and those of `if` blocks.
-  fileprivate var withInner: [RewriteStep] {
-    flatMap { step in
-      if case .if(let block) = step { [step] + block.steps.withInner } else { [step] }
-    }
   }
 }

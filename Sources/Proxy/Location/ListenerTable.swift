@@ -17,6 +17,17 @@ struct ListenLine {
   var location: SourceLocation
 }
 
+/// A word of `listen` in `http` that a feature reads.
+struct ListenParameter: Sendable {
+  let name: String
+  let read: @Sendable (Word, inout ListenLine, inout SettingsBuilder) -> Void
+
+  init(_ name: String, read: @escaping @Sendable (Word, inout ListenLine, inout SettingsBuilder) -> Void) {
+    self.name = name
+    self.read = read
+  }
+}
+
 /// The listen lines of all servers, grouped by address, as in nginx's `ngx_http_add_listen`.
 struct ListenerTable {
   private(set) var listeners: [ListenerSettings] = []

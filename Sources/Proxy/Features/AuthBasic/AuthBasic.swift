@@ -26,6 +26,8 @@ package struct AuthBasic: LocationFeature {
 
   // MARK: Directives
 
+  var asksPasswords: Bool { true }
+
   static let chapter = Chapter.passwords
   static let name = "auth_basic"
   private static let file = "auth_basic_user_file"

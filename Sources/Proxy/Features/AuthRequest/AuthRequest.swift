@@ -59,7 +59,7 @@ struct AuthRequest: LocationFeature {
   }
 
   /// The variables whose values come from the upstream that is asked, which may say who the client is.
-  var slots: [Int] { variables.compactMap { if case .slot(let slot) = $0.target { slot } else { nil } } }
+  var toldSlots: [Int] { variables.compactMap { if case .slot(let slot) = $0.target { slot } else { nil } } }
 
   // MARK: Effect
 

@@ -4,7 +4,7 @@ import Language
 
 /// client_identity, which nginx does not have: upstreams are told of the client's certificate. What it sets is part of a
 /// `proxy_pass`.
-package enum ClientIdentity: PassFeature {
+enum ClientIdentity: PassFeature {
   static let chapter = Chapter.tls
   private static let name = "client_identity"
 
@@ -29,24 +29,6 @@ package enum ClientIdentity: PassFeature {
   /// The line in effect at a level, and the level's own.
   static func line(_ scope: Scope) -> (inEffect: Directive?, own: Directive?) {
     (scope.value(name), scope.own(name).last)
-  }
-
-  /// The names of the fields, for the policy that `check` prints; nil: there are none.
-  package static func fields(of form: IdentityFieldForm) -> String? {
-    switch form {
-    case .off: nil
-    case .rfc9440: "Client-Cert, Client-Cert-Chain (RFC 9440)"
-    case .xfcc: "X-Forwarded-Client-Cert (Envoy)"
-    }
-  }
-
-  package static func compare(_ old: IdentityFieldForm, _ new: IdentityFieldForm, _ found: inout TrustChanges) {
-    if old == new { return }
-    switch new {
-    case .off: found.opens("the upstream is no longer told of the client's certificate (client_identity off)")
-    case .rfc9440, .xfcc:
-      found.other("the upstream is told of the client's certificate in another form (client_identity)")
-    }
   }
 }
 

@@ -1,9 +1,9 @@
 import Language
+import Observability
 
 /// HTTP/2 towards clients (nginx: ngx_http_v2_module). How it is spoken stands in Client.
 enum HTTP2: Feature {
-  /// Also a parameter of `listen`.
-  static let name = "http2"
+  private static let name = "http2"
   static let chapter = Chapter.http
   private static let levels = DirectiveContexts.everyHTTP
   private static let heads: DirectiveContexts = [.http, .server]
@@ -32,6 +32,15 @@ enum HTTP2: Feature {
     .inert("http2_push", levels, because: "it is obsolete: no browser takes pushed responses"),
     .inert("http2_push_preload", levels, because: "it is obsolete: no browser takes pushed responses"),
     .inert("http2_max_concurrent_pushes", heads, because: "it is obsolete: no browser takes pushed responses"),
+  ]
+
+  static let listenParameters = [
+    ListenParameter(name) { word, line, builder in
+      line.isHTTP2 = true
+      builder.warning(
+        word.location, "the \"listen ... http2\" directive is deprecated, use the \"http2\" directive instead",
+        hint: "write \"http2 on;\" in the server")
+    }
   ]
 
   static func read(_ block: inout ServerBlock, _ builder: inout SettingsBuilder) {

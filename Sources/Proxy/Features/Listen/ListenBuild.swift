@@ -140,11 +140,6 @@ extension SettingsBuilder {
         error(
           word.location, "`listen … udp` is nginx's, but not supported here",
           hint: "leave it out: sallyport passes connections of TCP and of unix sockets")
-      case (HTTP2.name, nil) where kind == .http:
-        listen.isHTTP2 = true
-        warning(
-          word.location, "the \"listen ... http2\" directive is deprecated, use the \"http2\" directive instead",
-          hint: "write \"http2 on;\" in the server")
       case ("proxy_protocol", nil): listen.expectsProxyHeader = true
       case ("quic", nil), ("http3", nil), ("spdy", nil):
         error(word.location, "`listen … \(name)` is nginx's, but not supported here", hint: "leave it out")
@@ -159,10 +154,15 @@ extension SettingsBuilder {
         error(
           word.location, "`listen … \(name)` is nginx's, but not supported here", hint: Self.hint(forUnsupported: name))
       default:
+        let others = kind == .http ? Features.all.flatMap(\.listenParameters) : []
+        if value == nil, let other = others.first(where: { $0.name == name }) {
+          other.read(word, &listen, &self)
+          continue
+        }
         let known =
           ["ssl", "default_server", "reuseport", "backlog", "ipv6only", "so_keepalive"]
           + ["proxy_protocol", "deferred", "rcvbuf", "sndbuf", "fastopen", "bind"]
-          + (kind == .http ? [HTTP2.name] : [])
+          + others.map(\.name)
         let nearest = Spelling.nearest(to: name, among: known)
         error(
           word.location, "invalid parameter \"\(word.text)\" in \"listen\" directive",

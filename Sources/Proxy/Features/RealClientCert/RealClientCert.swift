@@ -138,7 +138,7 @@ package struct RealClientCert: LocationFeature {
   var removedFields: [[UInt8]] { [field.name, field.chainName].compactMap { $0.map { Array($0.utf8) } } }
 
   /// Whose word is taken, as `check` says it.
-  package var believed: [String] {
+  private var believed: [String] {
     addresses.map(\.source.asWritten) + (selectors?.allow ?? []).map(\.spelling)
   }
 
@@ -161,6 +161,15 @@ package struct RealClientCert: LocationFeature {
     policy.reloads = tls.reloads
     policy.sessionCache = .off
     return policy
+  }
+
+  func clientPolicy(of server: ServerSettings) -> [(label: String, text: String)] {
+    let lines = [
+      ("fronts", "\(believed.joined(separator: ", ")) (\(Self.from))"),
+      ("", "they send the client's certificate in \(field.name) (\(field.format.rawValue)), judged as above;"),
+      ("", "the front, and NOT sallyport, has seen the proof of its key"),
+    ]
+    return lines + (server.tls == nil ? [("", "others are clients without a certificate")] : [])
   }
 
   // MARK: Effect

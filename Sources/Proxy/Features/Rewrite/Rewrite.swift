@@ -123,6 +123,18 @@ struct Rewrite: LocationFeature {
     }
   }
 
+  var assignments: [Assignment] {
+    steps.withInner.compactMap { step in
+      switch step {
+      case .set(let slot, let template): return Assignment(of: template, to: [slot])
+      case .if(let block):
+        guard case .matches(let subject, _, let captures) = block.condition else { return nil }
+        return Assignment(of: subject, to: captures.map(\.slot), setsCaptures: true)
+      case .setArguments, .return, .rewrite, .break: return nil
+      }
+    }
+  }
+
   var conditional: [LocationSettings] {
     steps.compactMap { if case .if(let block) = $0 { block.location } else { nil } }
   }
@@ -173,3 +185,12 @@ final class RewriteLog {}
 
 /// `uninitialized_variable_warn off` of a location.
 final class UnsetSilence {}
+
+extension [RewriteStep] {
+  /// The steps, and those of `if` blocks.
+  fileprivate var withInner: [RewriteStep] {
+    flatMap { step in
+      if case .if(let block) = step { [step] + block.steps.withInner } else { [step] }
+    }
+  }
+}
