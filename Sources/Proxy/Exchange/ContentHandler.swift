@@ -13,8 +13,8 @@ class LiveContent {
   func storage(for exchange: Exchange) -> RequestBody? { nil }
   /// Whether `count` more bytes may be collected in `storage`; false if the exchange has responded.
   func admits(_ count: Int, in kept: RequestBody, _ exchange: Exchange) -> Bool { true }
-  /// What the content does with a session of `stream`, and how the session ends then, for `sallyport check --explain`; nil:
-  /// it has its own words.
+  /// What the content would do, for `sallyport check --explain`, which then asks nobody and opens nothing. A session of
+  /// `stream` ends with `result`. nil: the content may run as it is.
   func explained(_ exchange: Exchange) -> (words: String, result: SessionResult)? { nil }
   /// Whether a collected request body may come here through a named error page.
   func takes(_ body: RequestBody) -> Bool { true }

@@ -212,6 +212,8 @@ class PhaseStep {
   func run(_ exchange: Exchange) -> StepOutcome { .next }
   /// The directive, for `sallyport check --explain`.
   var words: String { "\(Self.self)" }
+  /// Whether the step asks for a condition, and leaves steps out if it doesn't hold.
+  var isCondition: Bool { false }
   /// Runs for an explanation, in which nothing outside the process may be asked. A step that would ask tells the trace,
   /// and returns the outcome that the explanation assumes.
   func rehearse(_ exchange: Exchange, _ trace: ExplainTrace) -> StepOutcome { run(exchange) }

@@ -85,7 +85,7 @@ package final class ExplainTrace: Sendable {
       trace.enter(exchange)
       let line = trace.begin("step", text)
       let outcome = step.rehearse(exchange, trace)
-      let holds = outcome == .next && step is ConditionStep
+      let holds = outcome == .next && step.isCondition
       trace.complete(line, ": \(holds ? "holds" : outcome.inWords(exchange))")
       return outcome
     }

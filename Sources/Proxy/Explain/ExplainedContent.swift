@@ -32,14 +32,8 @@ private final class ExplainedHandler: ContentHandler {
       return pass.settings.tcp == nil ? tell(pass, exchange) : tellConnection(pass, exchange)
     }
     if exchange.server.settings.stream != nil { return tellSession(exchange) }
-    if explained.content is EnrolmentContent {
-      trace.add("content", "enrolment: asks for a password, and may issue a certificate")
-      return exchange.answer(status: 200, type: "text/plain", body: UnsafeRawBufferPointer(start: nil, count: 0))
-    }
-    if explained.content is FileContent, let files = exchange.location.files {
-      var path = ByteBuffer()
-      files.appendFile(exchange, to: &path)
-      trace.add("content", "the file \(path.readable.text), or the index of that folder")
+    if let words = explained.content.explained(exchange)?.words {
+      trace.add("content", words)
       return exchange.answer(status: 200, type: "text/plain", body: UnsafeRawBufferPointer(start: nil, count: 0))
     }
     trace.add("content", "of this location itself")

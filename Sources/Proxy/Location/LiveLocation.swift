@@ -35,8 +35,6 @@ final class LiveLocation {
   let hasOwnContent: Bool
   /// What features' variables ask for.
   let objects: [AnyObject]
-  /// nil: neither `root` nor `alias` says where files are.
-  let files: LiveFiles?
   /// What happens to the responses that leave here: those of the content, then those of the location, in nginx's order.
   let filters: [ResponseFilter]
   let interimHooks: [InterimHook]
@@ -59,11 +57,11 @@ final class LiveLocation {
     self.steps = steps
     self.hasNoSteps = steps.isEmpty
     let isEmpty = settings.content == nil
-    let own = isEmpty ? Self.files(parts.files, outer: outer?.content) : parts.content ?? LiveContent()
-    let isInherited = isEmpty && !(own is FileContent)
+    let named = isEmpty ? Self.fallback(parts.fallback, outer: outer?.content) : parts.content
+    let own = named ?? LiveContent()
+    let isInherited = isEmpty && own !== parts.fallback
     let content = isInherited ? own : makers.trace.map { ExplainedContent(own, $0) } ?? own
     self.content = content
-    self.files = parts.files
     self.hasOwnContent = !isEmpty
     for block in parts.blocks {
       block.didCompile(LiveLocation(settings: block.settings, makers: makers, outer: (content, block.rewrite)))
@@ -94,8 +92,8 @@ final class LiveLocation {
 
   /// The content of a location that names none: that around an `if`, or files. As in nginx, an `if` with a `root` still
   /// leaves the request to the `proxy_pass` around it.
-  private static func files(_ files: LiveFiles?, outer: LiveContent?) -> LiveContent {
+  private static func fallback(_ own: LiveContent?, outer: LiveContent?) -> LiveContent? {
     if let outer, type(of: outer) != LiveContent.self { return outer }
-    return files == nil ? LiveContent() : FileContent()
+    return own
   }
 }

@@ -12,8 +12,8 @@ struct LocationParts {
   var server = ServerEntry()
   /// Which clients may enter the location; nil: all. Each entry asks, also that by an internal redirect.
   var clientRules: ClientRules?
-  /// nil: nothing says where files are.
-  var files: LiveFiles?
+  /// The content of a location that names none; nil: there is none then.
+  var fallback: LiveContent?
   /// nil: the location has no content of its own.
   var content: LiveContent?
   /// What happens to the heads of the responses, the first filter first.

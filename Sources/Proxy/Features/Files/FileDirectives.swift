@@ -84,7 +84,8 @@ extension FileSettings: LocationFeature {
   static func judge(_ level: Level, _ builder: inout SettingsBuilder) { ServedFolderRule.judge(level, &builder) }
 
   func compile(_ parts: inout LocationParts, _ makers: LiveMakers) {
-    parts.files = LiveFiles(self, real: makers.generation[RealFolders.self].folders[root.folder])
+    parts.objects.append(LiveFiles(self, real: makers.generation[RealFolders.self].folders[root.folder]))
+    parts.fallback = FileContent()
     if let tryFiles { parts.steps.precontent.append(TryFilesStep(tryFiles)) }
   }
 

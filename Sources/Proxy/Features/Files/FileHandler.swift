@@ -7,6 +7,13 @@ import Transport
 /// The files of a location that has no other content.
 final class FileContent: LiveContent {
   override func handler(for worker: Worker) -> ContentHandler? { FileHandler() }
+
+  override func explained(_ exchange: Exchange) -> (words: String, result: SessionResult)? {
+    guard let files = exchange.location.files else { return nil }
+    var path = ByteBuffer()
+    files.appendFile(exchange, to: &path)
+    return ("the file \(path.readable.text), or the index of that folder", .ok)
+  }
 }
 
 /// Serves one file, as nginx's index and static modules do. A pool thread opens and reads it.

@@ -126,3 +126,8 @@ final class LiveFiles {
     output.append(path.text)
   }
 }
+
+extension LiveLocation {
+  /// nil: neither `root` nor `alias` says where files are.
+  var files: LiveFiles? { object(LiveFiles.self) }
+}

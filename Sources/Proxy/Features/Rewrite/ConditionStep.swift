@@ -19,6 +19,8 @@ final class ConditionStep: PhaseStep {
   /// The block's location in `ConditionalLocations`; nil for an `if` of a server block.
   private var block: Int?
 
+  override var isCondition: Bool { true }
+
   init(_ settings: ConditionSettings, blockLength: Int) {
     condition =
       switch settings.condition {
