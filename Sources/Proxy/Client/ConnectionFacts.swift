@@ -107,13 +107,6 @@ final class ConnectionFacts {
     authorization.judge(by: rules, client, scratch: scratch)
   }
 
-  /// The reason why a location's rules deny the client, for the error log; nil if the rules admit the client.
-  func denial(at location: LiveLocation, scratch: RegularExpression.Scratch) -> String? {
-    guard let rules = location.clientRules, case .denied(let place, let reason) = judge(by: rules, scratch: scratch)
-    else { return nil }
-    return ClientRules.message(place, reason)
-  }
-
   /// Finds the client's user in this file.
   func choose(from file: UserFile, scratch: RegularExpression.Scratch) -> UserFile.Choice {
     authorization.choose(from: file, client, scratch: scratch)

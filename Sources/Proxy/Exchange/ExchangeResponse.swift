@@ -296,7 +296,7 @@ extension Exchange {
 
   @inline(never)
   func answersDenied(_ location: LiveLocation) -> Bool {
-    guard let reason = facts.denial(at: location, scratch: worker.patternScratch) else {
+    guard let reason = location.denial(of: facts, scratch: worker.patternScratch) else {
       return false
     }
     if facts.reportsOnly {

@@ -4,6 +4,7 @@ import Envelope
 import HTTP
 import Identity
 import Observability
+import Patterns
 import Signature
 import TLS
 import Upstream
@@ -88,6 +89,14 @@ final class LiveLocation {
   func object<Part: AnyObject>(_: Part.Type) -> Part? {
     for object in objects where type(of: object) == Part.self { return unsafeDowncast(object, to: Part.self) }
     return nil
+  }
+
+  /// The reason why the location's rules deny a client, for the error log; nil if the rules admit the client.
+  func denial(of facts: ConnectionFacts, scratch: RegularExpression.Scratch) -> String? {
+    guard let clientRules, case .denied(let place, let reason) = facts.judge(by: clientRules, scratch: scratch) else {
+      return nil
+    }
+    return ClientRules.message(place, reason)
   }
 
   /// The content of a location that names none: that around an `if`, or files. As in nginx, an `if` with a `root` still

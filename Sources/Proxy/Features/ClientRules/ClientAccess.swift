@@ -44,7 +44,7 @@ package struct ClientAccess: LocationFeature {
       case .undecided, .inClear: break
       case .refused(_, let reason), .reported(let reason): output.append(string: "refused:\(reason)")
       case .granted:
-        if let denial = exchange.facts.denial(at: exchange.location, scratch: exchange.worker.patternScratch) {
+        if let denial = exchange.location.denial(of: exchange.facts, scratch: exchange.worker.patternScratch) {
           output.append(string: "refused:\(denial)")
         } else {
           output.append("admitted")
