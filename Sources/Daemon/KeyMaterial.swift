@@ -99,7 +99,7 @@ package struct KeyMaterial {
     var absence: String?
     let certificates = tls.certificates.filter { !$0.certificate.isOfWorkload }.compactMap { source -> CertifiedKey? in
       let path = "\(source.certificate)"
-      let isUnkept = source.isAwaited && loader.shared[UnkeptCertificates.self].certificate(at: path) != nil
+      let isUnkept = source.isAwaited && Features.heldCertificate(at: path, loader.shared) != nil
       if source.isAwaited, !isUnkept, access(path, F_OK) != 0, errno == ENOENT {
         absence = "there is no certificate yet: \"\(source.certificate)\" is missing"
         loader.report(

@@ -1,3 +1,4 @@
+package import Crypto
 import Enrolment
 import Language
 package import TLS
@@ -55,6 +56,8 @@ protocol Feature: SendableMetatype {
   /// Reports what contradicts itself across listeners and servers, those of `http` and of `stream` so far.
   static func judge(
     _ listeners: [ListenerSettings], _ servers: [ServerSettings], _ builder: inout SettingsBuilder)
+  /// A certificate that the feature has got by itself, and that is in memory alone because its file could not be written.
+  static func heldCertificate(at path: String, _ shared: SharedState) -> CertifiedKey?
   /// What the lines of a certificate and its key name, if the feature gets certificates by itself and one of the lines
   /// means it; nil: neither does.
   static func certificate(
@@ -89,6 +92,7 @@ extension Feature {
   static var apiObjects: [any APIObjects] { [] }
   static func forgottenChanges(_ live: LiveGeneration, now: UInt64) -> [String] { [] }
   static var listenParameters: [ListenParameter] { [] }
+  static func heldCertificate(at path: String, _ shared: SharedState) -> CertifiedKey? { nil }
   static func read(_ block: inout ServerBlock, _ builder: inout SettingsBuilder) {}
   static func judge(_ block: ServerBlock, _ builder: inout SettingsBuilder) {}
   static func judge(
@@ -296,6 +300,12 @@ package enum Features {
   private static let ofStream = all.filter { $0.kinds.contains(.stream) }
 
   static let ofHTTPLocation = ofLocation.filter { $0.kinds.contains(.http) }
+
+  /// The certificate that a feature holds for a file that it could not write; nil: none does.
+  package static func heldCertificate(at path: String, _ shared: SharedState) -> CertifiedKey? {
+    all.lazy.compactMap { $0.heldCertificate(at: path, shared) }.first
+  }
+
   static let entryParts: [any EntryPart.Type] = all.flatMap { $0.entryParts }
   private static let ofStreamServer = ofLocation.filter { $0.kinds.contains(.stream) }
 

@@ -99,10 +99,8 @@ package struct MaterialLoader {
       let files = UnitFiles(.certificate, [source.certificate, source.key].compactMap { $0 })
       pair = self.unit(unit, files) { loader in
         let tokens = loader.shared.tokens
-        if source.isAwaited,
-          let unkept = loader.shared[UnkeptCertificates.self].certificate(at: "\(source.certificate)")
-        {
-          return unkept.pair
+        if source.isAwaited, let held = Features.heldCertificate(at: "\(source.certificate)", loader.shared) {
+          return held
         }
         return loader.attempt { () throws(MaterialError) -> CertifiedKey in
           if source.isAwaited { return try AwaitedCertificate.load(source.certificate, passwords: passwords, tokens) }

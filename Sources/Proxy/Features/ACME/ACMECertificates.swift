@@ -70,6 +70,10 @@ enum ACMECertificates: Feature {
     .inert("acme_shared_zone", .http, because: "the workers are threads of one process"),
   ]
 
+  static func heldCertificate(at path: String, _ shared: SharedState) -> CertifiedKey? {
+    shared[UnkeptCertificates.self].certificate(at: path)?.pair
+  }
+
   static let entryParts: [any EntryPart.Type] = [ChallengeTokens.self]
 
   static func begin(_ http: Scope, _ builder: inout SettingsBuilder) {
