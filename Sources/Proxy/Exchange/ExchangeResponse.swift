@@ -121,8 +121,8 @@ extension Exchange {
   }
 
   /// Responds with an error: the page that `error_page` names, or the standard one. If the head of a response has gone
-  /// out already, the exchange ends as `upstreamBroke` instead. `result`: of a session of `stream`; nil: the status says it.
-  func fail(_ failure: ErrorResponse, as result: SessionResult? = nil) {
+  /// out already, the exchange ends as `upstreamBroke` instead. A session ends with the result that the status stands for.
+  func fail(_ failure: ErrorResponse) {
     guard case .waiting = progress.state else { return end(.upstreamBroke) }
     if failure.endsConnection { stream?.closeAfterResponse() }
     dropWaits()
@@ -130,7 +130,7 @@ extension Exchange {
     if case .collecting(let kept) = body.state { _ = kept.takeWaiter() }
     handler?.cancel()
     if isSession {
-      return endSession(result ?? SessionResult(failure: failure.code), status: failure.code)
+      return endSession(SessionResult(failure: failure.code), status: failure.code)
     }
     if !respondsByPage(to: failure) { answerPage(status: failure.code) }
   }
@@ -308,9 +308,13 @@ extension Exchange {
     }
     worker.counters.refusals.count(.rule)
     worker.shared.clientFaults.logRefusal(of: self, .rule, .error, reason)
+    if isSession {
+      endSession(.refusedRule)
+      return true
+    }
     // `error_page 403 =200 …` can lead here too, but a denial must not have the status 200.
     overrideStatus(nil)
-    fail(ErrorResponse(403), as: .refusedRule)
+    fail(ErrorResponse(403))
     return true
   }
 
