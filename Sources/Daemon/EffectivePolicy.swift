@@ -83,12 +83,7 @@ struct EffectivePolicy {
 
   /// What a server of `stream` does before TLS.
   private mutating func describe(opening stream: StreamServerSettings, _ root: LocationSettings) {
-    if let believed = root[RealIP.self]?.believed {
-      add(1, "client address", "that of the PROXY header, from \(believed.joined(separator: ", ")) (set_real_ip_from)")
-    }
-    if let access = root[Access.self] {
-      add(1, "addresses", access.rules.map(\.asWritten).joined(separator: ", "))
-    }
+    for line in root.openingPolicy { add(1, line.label, line.text) }
     if let asked = stream.asked {
       add(1, "starttls", "clients ask for TLS in the words of \(asked); nobody goes on without it")
     }

@@ -168,15 +168,16 @@ package struct Explanation {
     let material = KeyMaterial(loading: settings.http, sharing: shared)
     let errors = material.diagnostics.filter { $0.severity == .error }
     guard errors.isEmpty else { throw Refusal("the configuration is not valid", errors) }
-    let proxies = RealIPResolution(settings.http, former: nil, by: shared.resolver)
+    let hosts = HostResolution(settings.http, former: nil, by: shared.resolver)
     let resolution = Resolution.resolve(settings.http.groups, by: shared.resolver)
-    for diagnostic in proxies.diagnostics + resolution.diagnostics { trace.add("note", diagnostic.message) }
+    for diagnostic in hosts.diagnostics + resolution.diagnostics { trace.add("note", diagnostic.message) }
     let log = ErrorLog([ErrorLogSink(level: .info, handler: TraceLog(trace))])
     let generation = Generation(
       number: 1, http: settings.http, serverContexts: material.servers.map { $0?.context },
       upstreamContexts: material.upstreams.mapValues(\.context), groups: resolution.groups, errorLog: log,
       errorLogs: [:], accessLogs: [:],
-      realIPHosts: proxies.found, parts: material.parts)
+      hosts: hosts.found,
+      parts: material.parts)
     return (generation, material)
   }
 }

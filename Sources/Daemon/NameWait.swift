@@ -22,7 +22,7 @@ enum NameWait {
     var names: [String] = []
     for address in addresses { if case .name(let host, _) = address { names.append(host) } }
     for location in settings.http.servers.flatMap(\.root.withNested) {
-      names += (location[RealIP.self]?.hosts ?? []).map(\.name)
+      names += location.hosts.map(\.name)
     }
     return names
   }

@@ -92,15 +92,15 @@ package struct Preparation: Sendable {
     let names = onlyFiles ? former?.generation.groups : nil
     let resolution =
       names.map { (groups: $0, diagnostics: []) } ?? Resolution.resolve(settings.http.groups, by: shared.resolver)
-    let proxies = RealIPResolution(settings.http, former: onlyFiles ? former?.generation : nil, by: shared.resolver)
+    let hosts = HostResolution(settings.http, former: onlyFiles ? former?.generation : nil, by: shared.resolver)
     let nameServers = NameServerResolution(
       settings.http.resolvers, former: onlyFiles ? former?.generation : nil, by: shared.resolver)
     let folders = onlyFiles ? [] : ServingFolders.makeBodyFolders(settings) + AuthState.prepare(settings)
     let all =
-      diagnostics + proxies.diagnostics + nameServers.diagnostics + logs.diagnostics + material.diagnostics
+      diagnostics + hosts.diagnostics + nameServers.diagnostics + logs.diagnostics + material.diagnostics
       + resolution.diagnostics + folders + (onlyFiles ? [] : WorkloadEndpoint.faults(settings))
     guard !all.contains(where: { $0.severity == .error }) else {
-      let ofNames = (proxies.diagnostics + nameServers.diagnostics + resolution.diagnostics).filter {
+      let ofNames = (hosts.diagnostics + nameServers.diagnostics + resolution.diagnostics).filter {
         $0.severity == .error
       }
       let others = all.filter { $0.severity == .error }.count > ofNames.count
@@ -110,14 +110,14 @@ package struct Preparation: Sendable {
     self.diagnostics =
       all + (onlyFiles ? [] : Self.setAside(settings.http, damagedKeyvals: material.damagedStates, shared))
     self.material = FormerMaterial(material, files: seen)
+    var (groups, parts) = (resolution.groups, material.parts)
+    settings.http.prepare(&groups, after: former?.generation, &parts)
     generation = Generation(
       number: number, http: settings.http, serverContexts: material.servers.map { $0?.context },
-      upstreamContexts: material.upstreams.mapValues(\.context), groups: resolution.groups, errorLog: logs.errorLog,
+      upstreamContexts: material.upstreams.mapValues(\.context), groups: groups, errorLog: logs.errorLog,
       errorLogs: logs.errorLogs, accessLogs: logs.accessLogs,
-      health: HealthRecords(settings.http, resolution.groups, after: former?.generation.health),
-      realIPHosts: proxies.found,
-      nameServers: nameServers.found,
-      parts: material.parts)
+      hosts: hosts.found,
+      nameServers: nameServers.found, parts: parts)
   }
 
   /// Removes what former processes that ended while they wrote have left beside the files that this process writes. Call this

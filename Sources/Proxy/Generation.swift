@@ -1,5 +1,4 @@
 import Bytes
-import Crypto
 public import Observability
 public import TLS
 package import Transport
@@ -19,14 +18,12 @@ public final class Generation: Sendable {
   public let upstreamContexts: [UpstreamTLSSettings: UpstreamTLSContext]
   /// By index in `http.groups`, names resolved.
   public let groups: [ResolvedGroup]
-  /// What the health checks know of the servers of `groups`.
-  package let health: HealthRecords
   /// That of the main context.
   public let errorLog: ErrorLog
   public let errorLogs: [[ErrorLogSettings]: ErrorLog]
   public let accessLogs: [AccessLogDestination: AccessLog]
-  /// The addresses of the names of `set_real_ip_from`.
-  package let realIPHosts: [String: [SocketAddress]]
+  /// The addresses of the host names of locations.
+  package let hosts: [String: [SocketAddress]]
   /// The servers of each `resolver` line, names resolved.
   package let nameServers: [ResolverSettings: [SocketAddress]]
   let parts: GenerationParts
@@ -35,8 +32,7 @@ public final class Generation: Sendable {
     number: Int, http: HTTPSettings, serverContexts: [ServerTLSContext?],
     upstreamContexts: [UpstreamTLSSettings: UpstreamTLSContext], groups: [ResolvedGroup], errorLog: ErrorLog,
     errorLogs: [[ErrorLogSettings]: ErrorLog], accessLogs: [AccessLogDestination: AccessLog],
-    health: HealthRecords = HealthRecords(),
-    realIPHosts: [String: [SocketAddress]] = [:],
+    hosts: [String: [SocketAddress]] = [:],
     nameServers: [ResolverSettings: [SocketAddress]] = [:],
     parts: GenerationParts = GenerationParts()
   ) {
@@ -47,11 +43,10 @@ public final class Generation: Sendable {
     self.serverContexts = serverContexts
     self.upstreamContexts = upstreamContexts
     self.groups = groups
-    self.health = health
     self.errorLog = errorLog
     self.errorLogs = errorLogs
     self.accessLogs = accessLogs
-    self.realIPHosts = realIPHosts
+    self.hosts = hosts
   }
 }
 

@@ -13,6 +13,8 @@ public struct ResolvedGroup: Sendable {
 
   public let settings: UpstreamGroupSettings
   public let servers: [Server]
+  /// What health checks find out of the servers; nil: nothing checks them.
+  public var health: GroupHealth?
   /// For `hash … consistent`: made here, so that all workers share it.
   let ring: HashRing?
 

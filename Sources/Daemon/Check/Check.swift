@@ -57,7 +57,7 @@ package struct Check {
       let resolution = Resolution.resolve(settings.http.groups, by: shared.resolver)
       groups = resolution.groups
       machine =
-        RealIPResolution(settings.http, former: nil, by: shared.resolver).diagnostics
+        HostResolution(settings.http, former: nil, by: shared.resolver).diagnostics
         + NameServerResolution(settings.http.resolvers, former: nil, by: shared.resolver).diagnostics
         + resolution.diagnostics + DryStart.addresses(settings.http.listeners) + DryStart.faults(settings)
         + ServingFolders.bodyFaults(settings)

@@ -1,4 +1,5 @@
 package import Crypto
+import Upstream
 import Enrolment
 import Language
 package import TLS
@@ -65,6 +66,10 @@ protocol Feature: SendableMetatype {
   ) -> OwnCertificate?
   /// What responds to requests before a server block is chosen for them.
   static var entryParts: [any EntryPart.Type] { get }
+  /// Adds what the feature knows of the servers of groups, whose names are resolved, before a generation is made. `former`:
+  /// the generation that serves until now.
+  static func prepare(
+    _ groups: inout [ResolvedGroup], _ http: HTTPSettings, after former: Generation?, _ parts: inout GenerationParts)
   /// What the feature keeps over generations and does without being asked (`SharedPart.serve`, `close`).
   static var sharedParts: [any SharedPart.Type] { get }
   /// What the feature keeps in a worker and does without being asked, in the order in which they are told of events.
@@ -102,6 +107,9 @@ extension Feature {
     _ line: Directive, _ key: Directive?, _ server: Scope, _ builder: inout SettingsBuilder
   ) -> OwnCertificate? { nil }
   static var entryParts: [any EntryPart.Type] { [] }
+  static func prepare(
+    _ groups: inout [ResolvedGroup], _ http: HTTPSettings, after former: Generation?, _ parts: inout GenerationParts
+  ) {}
   static var sharedParts: [any SharedPart.Type] { [] }
   static var workerParts: [WorkerPart.Type] { [] }
   static var liveParts: [LivePart.Type] { [] }
@@ -148,8 +156,12 @@ protocol LocationFeature: Feature, Sendable {
   /// Nothing but the unix sockets of its server keeps strangers from the location, so it refuses everybody who has come by
   /// anything else.
   var isGuardedBySocket: Bool { get }
+  /// Host names whose addresses the feature needs.
+  var hosts: [HostUse] { get }
   /// Lines of the policy that `check` prints, each with its label.
   var policy: [(label: String, text: String)] { get }
+  /// Lines of the policy of a server of `stream` for what it does before TLS.
+  var openingPolicy: [(label: String, text: String)] { get }
   /// Lines of the policy of a server block, after those of its locations.
   static func serverPolicy(_ root: LocationSettings) -> [(label: String, text: String)]
   /// Lines of the policy about who the clients of a server block are, beside those of its handshakes.
@@ -177,6 +189,8 @@ extension LocationFeature {
   var showsCounts: Bool { false }
   var isGuardedBySocket: Bool { false }
   var policy: [(label: String, text: String)] { [] }
+  var openingPolicy: [(label: String, text: String)] { [] }
+  var hosts: [HostUse] { [] }
   static func serverPolicy(_ root: LocationSettings) -> [(label: String, text: String)] { [] }
   func clientPolicy(of server: ServerSettings) -> [(label: String, text: String)] { [] }
   static func compare(_ old: Self?, _ new: Self?, _ names: ComparedNames, _ found: inout TrustChanges) {}
@@ -389,6 +403,9 @@ extension LocationSettings {
 
   /// The features' lines of the policy that `check` prints.
   package var policy: [(label: String, text: String)] { features.flatMap(\.policy) }
+
+  /// The features' lines of the policy of a server of `stream` for what it does before TLS.
+  package var openingPolicy: [(label: String, text: String)] { features.flatMap(\.openingPolicy) }
 
   /// The features' lines of the policy of a server block of `http`, of which this is the part outside locations.
   package var serverPolicy: [(label: String, text: String)] {

@@ -67,12 +67,11 @@ final class LiveGeneration {
     trace: ExplainTrace? = nil
   ) {
     self.generation = generation
-    let health = generation.health.groups
     var followed: [Int: FollowedGroup] = [:]
     for (index, group) in generation.groups.enumerated() {
-      let isChecked = health.indices.contains(index) && health[index] != nil
       let isChangeable =
-        group.settings.zone != nil && (group.settings.stateFile != nil || generation.http.hasWritableAPI && !isChecked)
+        group.settings.zone != nil
+        && (group.settings.stateFile != nil || generation.http.hasWritableAPI && group.health == nil)
       if let list = shared.groupLists.list(for: group, isChangeable: isChangeable) {
         followed[index] = FollowedGroup(list, loop: loop, budget: budget)
       }
@@ -81,7 +80,7 @@ final class LiveGeneration {
     let groups = generation.groups.enumerated().map { [followed] index, group in
       followed[index]?.current
         ?? UpstreamGroup(
-          group, health: health.indices.contains(index) ? health[index] : nil, zones: shared.groupZones, loop: loop,
+          group, health: group.health, zones: shared.groupZones, loop: loop,
           budget: budget)
     }
     self.groups = groups

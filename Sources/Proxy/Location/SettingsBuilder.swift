@@ -34,9 +34,6 @@ package struct SettingsBuilder {
   /// Indices into `groups`. Keys are lower-case names of `upstream` blocks; keys of `addressGroups`, name and port.
   var namedGroups: [String: Int] = [:]
   var addressGroups: [String: Int] = [:]
-  /// By the names of `match` blocks.
-  var matches: [String: ResponseMatch] = [:]
-  var streamMatches: [String: StreamMatch] = [:]
   /// `types` by the places of the blocks.
   var typeTables: [[SourceLocation]: TypeTable] = [:]
   var servers: [ServerSettings] = []
@@ -85,8 +82,6 @@ package struct SettingsBuilder {
     tableOrder = [:]
     namedGroups = [:]
     addressGroups = [:]
-    matches = [:]
-    streamMatches = [:]
   }
 
   /// Everything that both blocks say. `http`: the level of `http`, or the main one.

@@ -78,6 +78,10 @@ package struct Access: LocationFeature {
 
   func compile(_ parts: inout LocationParts, _ makers: LiveMakers) { parts.steps.access.append(AddressAccess(rules)) }
 
+  var openingPolicy: [(label: String, text: String)] {
+    [("addresses", rules.map(\.asWritten).joined(separator: ", "))]
+  }
+
   static func guardingLine(_ scope: Scope) -> GuardingLine? {
     let lines = scope.list(allow, deny)
     // What stands behind `allow all` never counts.

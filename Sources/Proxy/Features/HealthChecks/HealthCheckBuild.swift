@@ -68,9 +68,11 @@ extension SettingsBuilder {
     case ("uri", let value?): draft.target = target(word, value)
     case ("match", let value?) where draft.isOfStream:
       draft.streamMatch = match(
-        value, among: streamMatches, word, "write it in stream: match \(value) { expect \"…\"; }")
+        value, among: self[HealthChecks.Block.self].streamMatches, word,
+        "write it in stream: match \(value) { expect \"…\"; }")
     case ("match", let value?):
-      draft.match = match(value, among: matches, word, "write it in http: match \(value) { status 200; }")
+      draft.match = match(
+        value, among: self[HealthChecks.Block.self].matches, word, "write it in http: match \(value) { status 200; }")
     case ("type", "grpc"?): draft.asksGRPC = true
     case ("type", _):
       error(word.location, "invalid parameter \"\(word.text)\"", hint: "type=grpc, or leave it out for HTTP")

@@ -1,3 +1,4 @@
+import Upstream
 import Language
 import Observability
 
@@ -32,6 +33,22 @@ enum HealthChecks: PassFeature {
   ]
 
   static let workerParts: [WorkerPart.Type] = [HealthCheckers.self]
+
+  /// The `match` blocks of a block, by name.
+  struct Block: BlockPart {
+    var matches: [String: ResponseMatch] = [:]
+    var streamMatches: [String: StreamMatch] = [:]
+
+    mutating func endBlock() { self = Block() }
+  }
+
+  static func prepare(
+    _ groups: inout [ResolvedGroup], _ http: HTTPSettings, after former: Generation?, _ parts: inout GenerationParts
+  ) {
+    let records = HealthRecords(http, groups, after: former?[HealthRecords.self])
+    for (index, health) in records.groups.enumerated() { groups[index].health = health }
+    parts[HealthRecords.self] = records
+  }
 
   static func begin(_ http: Scope, _ builder: inout SettingsBuilder) { builder.collectMatches(http) }
 

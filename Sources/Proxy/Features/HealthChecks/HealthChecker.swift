@@ -266,7 +266,7 @@ final class HealthCheckers: WorkerPart {
   override func serve(_ live: LiveGeneration) {
     guard worker.loop.index == 0, !worker.isDraining else { return }
     drain()
-    checkers = live.generation.health.checks.flatMap { check in
+    checkers = live.generation[HealthRecords.self].checks.flatMap { check in
       check.servers.compactMap { HealthChecker(check, $0.server, $0.health, live.generation, worker) }
     }
     for checker in checkers { checker.start() }

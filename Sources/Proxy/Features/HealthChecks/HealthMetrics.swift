@@ -5,7 +5,7 @@ import Upstream
 extension HealthChecks {
   /// Each checked server once, however many checks concern it; nothing without checks.
   static func measure(_ snapshot: MetricsSnapshot, _ page: inout MetricsWriter) {
-    let records = snapshot.generation.health
+    let records = snapshot.generation[HealthRecords.self]
     let servers = records.byServer.map { server, checks in
       (
         server: server, checks: checks,
@@ -31,7 +31,7 @@ extension HealthChecks {
   }
 
   static func serversUp(_ generation: Generation) -> [UpstreamSeries: Bool] {
-    generation.health.byServer.reduce(into: [:]) { health, entry in
+    generation[HealthRecords.self].byServer.reduce(into: [:]) { health, entry in
       health[UpstreamSeries(upstream: entry.key.group, server: entry.key.address.description)] =
         entry.value.allSatisfy(\.isUp)
     }

@@ -1,12 +1,12 @@
 import Observability
 import TLS
 import Transport
-package import Upstream
+import Upstream
 
 /// All health checks of a generation, and what they know of the servers.
 ///
 /// The next generation takes over what is known of each server whose address and check have not changed.
-package struct HealthRecords: Sendable {
+struct HealthRecords: GenerationPart {
   /// One `health_check`, with the servers that it checks.
   struct Check: Sendable {
     let settings: HealthCheckSettings
@@ -49,8 +49,8 @@ package struct HealthRecords: Sendable {
   private static let formerLimit = 1024
   private let changes: HealthChanges
 
-  /// No checks: for a generation in tests.
-  package init() {
+  /// No checks.
+  init() {
     checks = []
     groups = []
     known = [:]
@@ -59,7 +59,7 @@ package struct HealthRecords: Sendable {
   }
 
   /// `former`: what the generation knows that serves until now.
-  package init(_ http: HTTPSettings, _ groups: [ResolvedGroup], after former: HealthRecords? = nil) {
+  init(_ http: HTTPSettings, _ groups: [ResolvedGroup], after former: HealthRecords? = nil) {
     let changes = former?.changes ?? HealthChanges()
     var known: [Key: ServerHealth] = [:]
     var counts: [Server: HealthCounts] = [:]

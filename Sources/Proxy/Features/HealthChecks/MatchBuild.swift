@@ -7,7 +7,7 @@ extension SettingsBuilder {
   mutating func collectMatches(_ http: Scope) {
     for directive in http.own("match") {
       let name = directive.text(0)
-      guard matches[name] == nil else {
+      guard self[HealthChecks.Block.self].matches[name] == nil else {
         error(directive.place(0), "duplicate match \"\(name)\"", hint: "use another name")
         continue
       }
@@ -21,7 +21,7 @@ extension SettingsBuilder {
       match.statuses = scope.own("status").compactMap { statusTest($0) }
       match.fields = scope.own("header").compactMap { fieldTest($0) }
       match.bodies = scope.own("body").compactMap { bodyTest($0) }
-      matches[name] = match
+      self[HealthChecks.Block.self].matches[name] = match
     }
   }
 

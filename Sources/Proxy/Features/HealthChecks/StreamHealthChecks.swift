@@ -53,7 +53,7 @@ extension SettingsBuilder {
     guard kind == .stream else { return }
     for directive in stream.own("match") {
       let name = directive.text(0)
-      guard streamMatches[name] == nil else {
+      guard self[HealthChecks.Block.self].streamMatches[name] == nil else {
         error(directive.place(0), "duplicate match \"\(name)\"", hint: "use another name")
         continue
       }
@@ -66,7 +66,7 @@ extension SettingsBuilder {
       var match = StreamMatch()
       match.send = scope.own("send").first?.arguments.first.flatMap { matchBytes($0) } ?? []
       match.expected = scope.own("expect").first.flatMap { expectation($0) }
-      streamMatches[name] = match
+      self[HealthChecks.Block.self].streamMatches[name] = match
     }
   }
 

@@ -1,5 +1,5 @@
 import Language
-package import Observability
+import Observability
 
 /// set_real_ip_from (nginx: ngx_http_realip_module): whose word about a client's address is taken.
 ///
@@ -16,22 +16,9 @@ package struct RealIP: LocationFeature {
     case proxyProtocol
   }
 
-  /// A name, which is resolved at each start and reload.
-  package struct Host: Sendable, Hashable {
-    package var name: String
-    package var location: SourceLocation
-
-    /// The fault of a name without an address.
-    package var fault: Diagnostic {
-      Diagnostic(
-        .error, at: location, "host not found in set_real_ip_from \"\(name)\"",
-        hint: "names are resolved at start and reload: see that `getent hosts` knows it, or give an address")
-    }
-  }
-
   /// The addresses whose word is taken.
   var trusted: [AccessRule.Source] = []
-  package var hosts: [Host] = []
+  var hosts: [HostUse] = []
   var source: Source
   /// Whether a trusted address in the list lets the next one to its left count.
   var isRecursive: Bool
@@ -78,7 +65,7 @@ package struct RealIP: LocationFeature {
             line.place(0), "low address bits of \"\(text)\" are meaningless", hint: "write the network's address")
         }
       } else if isHostName(text) {
-        settings.hosts.append(Host(name: text, location: line.place(0)))
+        settings.hosts.append(HostUse(text, of: from, at: line.place(0)))
       } else {
         builder.error(
           line.place(0), "invalid parameter \"\(text)\"", hint: "an IP address, ADDRESS/BITS, unix: or a host name")
@@ -115,9 +102,14 @@ package struct RealIP: LocationFeature {
 
   // MARK: Effect
 
+  /// Before TLS, whose word of the PROXY header is taken.
+  var openingPolicy: [(label: String, text: String)] {
+    [("client address", "that of the PROXY header, from \(believed.joined(separator: ", ")) (set_real_ip_from)")]
+  }
+
   /// The server block's own counts before any phase: `LiveServer.addressStep`.
   func compile(_ parts: inout LocationParts, _ makers: LiveMakers) {
-    let search = ClientSearch(self, resolved: makers.generation.realIPHosts)
+    let search = ClientSearch(self, resolved: makers.generation.hosts)
     if parts.isOfServer { parts.server.addressStep = search } else { parts.steps.preaccess.append(RealIPStep(search)) }
   }
 

@@ -2,8 +2,8 @@ import Observability
 import Proxy
 import Transport
 
-/// The names of `set_real_ip_from`, resolved once a generation, as nginx does at start.
-struct RealIPResolution {
+/// The host names of locations, such as those of `set_real_ip_from`, resolved once a generation, as nginx does at start.
+struct HostResolution {
   /// By name.
   private(set) var found: [String: [SocketAddress]] = [:]
   /// A name without an address is an error.
@@ -12,10 +12,10 @@ struct RealIPResolution {
   /// Blocks while the lookups run. `former`: the generation whose addresses are kept; nil: names are looked up.
   init(_ http: HTTPSettings, former: Generation?, by resolver: Resolver) {
     if let former {
-      found = former.realIPHosts
+      found = former.hosts
       return
     }
-    let hosts = http.servers.flatMap { $0.root.withNested }.flatMap { $0[RealIP.self]?.hosts ?? [] }
+    let hosts = http.servers.flatMap { $0.root.withNested }.flatMap(\.hosts)
     guard !hosts.isEmpty else { return }
     let addresses = resolver.addresses(of: Set(hosts.map { Resolver.Name($0.name, port: 0) }))
     for host in Set(hosts).sorted(by: { $0.name < $1.name }) {
