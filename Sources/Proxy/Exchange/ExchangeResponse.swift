@@ -226,7 +226,7 @@ extension Exchange {
     if status >= 200 && status != 204 && status != 304 {
       if account.internalRequests.keepsType(over: type) {
       } else if typeByPath {
-        location.settings.types.add(to: outgoing, for: self)
+        location.types.add(to: outgoing, for: self)
       } else {
         outgoing.add("Content-Type", type)
       }

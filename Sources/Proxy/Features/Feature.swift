@@ -126,6 +126,10 @@ protocol LocationFeature: Feature, Sendable {
   func fileUses(_ location: LocationSettings) -> [FileUse]
   /// The locations that requests reach only by way of this one.
   var conditional: [LocationSettings] { get }
+  /// Lines of the level itself refuse requests.
+  static func refuses(_ scope: Scope) -> Bool
+  /// The named locations to which requests go on, each with what sends them there and with its place.
+  var namedTargets: [(name: String, act: Wording, place: SourceLocation)] { get }
   /// The line in effect at a level that keeps clients out in the access phase or later; nil: none does.
   static func guardingLine(_ scope: Scope) -> GuardingLine?
   /// What the lines of a level respond to each of its requests, before its content; nil: they don't.
@@ -174,6 +178,8 @@ extension LocationFeature {
   func compile(_ parts: inout LocationParts, _ makers: LiveMakers) {}
   func fileUses(_ location: LocationSettings) -> [FileUse] { [] }
   var conditional: [LocationSettings] { [] }
+  static func refuses(_ scope: Scope) -> Bool { false }
+  var namedTargets: [(name: String, act: Wording, place: SourceLocation)] { [] }
   static func guardingLine(_ scope: Scope) -> GuardingLine? { nil }
   static func fixedResponse(_ scope: Scope) -> FixedResponse? { nil }
   static func subrequestPaths(_ scope: Scope) -> [String] { [] }
@@ -218,8 +224,11 @@ struct GuardingLine {
   let act: String
   /// The line that takes it back.
   let remedy: String
+  /// The line refuses requests, as a response beside it may do too.
+  let refuses: Bool
 
-  init(_ line: Directive, act: String, remedy: String) {
+  init(_ line: Directive, act: String, remedy: String, refuses: Bool = false) {
+    self.refuses = refuses
     self.line = line
     self.act = act
     self.remedy = remedy
@@ -256,7 +265,7 @@ package enum Features {
     Referers.self, LimitExcept.self, TraceContext.self, OpenTelemetry.self, LimitReq.self, LimitConn.self,
     Access.self, SatisfyAny.self, AuthBasic.self, AuthDelay.self, AuthRequest.self,
     PathReadingRules.self,
-    Signatures.self, FileSettings.self, Mirror.self, LogSubrequest.self,
+    Signatures.self, FileSettings.self, ContentTypes.self, Mirror.self, LogSubrequest.self,
     MessageEnvelopes.self, ProxyPass.self, UpstreamPass.self, GRPC.self, StreamProxy.self, StreamReturn.self,
     StreamPass.self,
     UpstreamTLS.self, ProxyAuth.self,

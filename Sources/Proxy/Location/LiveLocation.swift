@@ -36,6 +36,8 @@ final class LiveLocation {
   let hasOwnContent: Bool
   /// What features' variables ask for.
   let objects: [AnyObject]
+  /// The Content-Type of texts.
+  let types: TypeSettings
   /// What happens to the responses that leave here: those of the content, then those of the location, in nginx's order.
   let filters: [ResponseFilter]
   let interimHooks: [InterimHook]
@@ -63,6 +65,7 @@ final class LiveLocation {
     let isInherited = isEmpty && own !== parts.fallback
     let content = isInherited ? own : makers.trace.map { ExplainedContent(own, $0) } ?? own
     self.content = content
+    self.types = parts.types
     self.hasOwnContent = !isEmpty
     for block in parts.blocks {
       block.didCompile(LiveLocation(settings: block.settings, makers: makers, outer: (content, block.rewrite)))

@@ -53,16 +53,15 @@ extension SettingsBuilder {
     // What a line with an error is meant to do, the location would do.
     let isWhole = !hasError(since: before)
     Features.judge(level, &self)
-    if case .location = level, isWhole, !features.contains(where: { $0 is FileSettings }),
+    if case .location = level, isWhole, !features.contains(where: \.mayRespond),
       let diagnostic = LocationRule.doesNothing(scope, at: place)
     {
       diagnostics.append(diagnostic)
     }
-    if !level.isOfStream { diagnostics += LocationRule.returnsBeforeAccess(scope) }
     return LocationSettings(
       match: level.match, locations: innerLocations(level), limits: limits(scope), redirects: redirects(scope),
       isInternal: scope.isInternal, location: place, features: features,
-      bodyFiles: bodyFiles(scope), types: types(scope))
+      bodyFiles: bodyFiles(scope))
   }
 
   private mutating func innerLocations(_ level: Level) -> [LocationSettings] {

@@ -14,6 +14,8 @@ struct LocationParts {
   var clientRules: ClientRules?
   /// The content of a location that names none; nil: there is none then.
   var fallback: LiveContent?
+  /// The Content-Type of texts.
+  var types = TypeSettings()
   /// nil: the location has no content of its own.
   var content: LiveContent?
   /// What happens to the heads of the responses, the first filter first.

@@ -23,31 +23,13 @@ enum LocationRule {
 
   /// Warns of a location without content, where nginx would serve a file.
   static func doesNothing(_ scope: Scope, at place: SourceLocation) -> Diagnostic? {
-    guard Features.contents(of: .http).allSatisfy({ $0.line(in: scope) == nil }), !Access.denies(scope),
-      !scope.isInternal, !Rewrite.decides(scope), scope.own("location").isEmpty
+    guard Features.contents(of: .http).allSatisfy({ $0.line(in: scope) == nil }),
+      !Features.ofHTTPLocation.contains(where: { $0.refuses(scope) }),
+      !scope.isInternal, scope.own("location").isEmpty
     else { return nil }
     return Diagnostic(
       .warning, at: place, "this location responds to every request with 404",
       hint: "it has no proxy_pass, no return and no root")
-  }
-
-  /// Warns of access rules that `return` bypasses: nginx runs the rewrite phase (`return`) before the access phase.
-  ///
-  /// Access rules in the same level as the `return` have no effect at all. Inherited rules may be meant for other
-  /// locations, so for them the rule warns only of a response with content (a status below 300). A refusal for everybody
-  /// is what `deny` beside it wants.
-  static func returnsBeforeAccess(_ scope: Scope) -> [Diagnostic] {
-    guard let answer = Rewrite.response(scope) else { return [] }
-    let status = Quantity.number(answer.text(0)) ?? 302
-    return Features.ofHTTPLocation.compactMap { $0.guardingLine(scope) }.compactMap { judge in
-      let line = judge.line
-      let isOwn = scope.own(line.name).contains { $0.location == line.location }
-      guard isOwn && !(status >= 400 && line.name == Access.deny) || status < 300 else { return nil }
-      return Diagnostic(
-        .warning, at: answer.location,
-        "\"return\" answers before \"\(line.name)\" \(judge.act): every client gets this response, as in nginx",
-        hint: "\(line.name) is at \(line.location); if this is intended, write here: \(judge.remedy)")
-    }
   }
 
   /// Warns of `merge_slashes off` beside a location whose rules a request for `//PATH` escapes, because `path_readings` does
@@ -70,7 +52,7 @@ enum LocationRule {
       hint: "merge_slashes on; or path_readings slashes;")
   }
 
-  /// Checks that every `@name` of `error_page` and `try_files` is a location of the server.
+  /// Checks that every `@name` that features lead to is a location of the server.
   static func namedTargets(of root: LocationSettings) -> [Diagnostic] {
     var names: Set<String> = []
     for case .named(let name) in root.locations.map(\.match) { names.insert(name) }
@@ -83,12 +65,7 @@ enum LocationRule {
           hint: "location @\(name) { … }, in the server block at \(root.location)"))
     }
     root.visitNested { location in
-      for page in location[ErrorPages.self]?.pages ?? [] {
-        if case .named(let name) = page.target { require(name, "the error page is", at: page.location) }
-      }
-      if let files = location[FileSettings.self]?.tryFiles, case .named(let name) = files.fallback {
-        require(name, "`try_files` ends in", at: files.location)
-      }
+      for (name, act, place) in location.features.flatMap(\.namedTargets) { require(name, act, at: place) }
     }
     return found
   }

@@ -57,15 +57,13 @@ public final class LocationSettings: Sendable {
   public let redirects: RedirectSettings
   /// nil: as without `client_body_in_file_only` and `client_body_temp_path`.
   public let bodyFiles: BodyFileSettings?
-  public let types: TypeSettings
 
   init(
     match: LocationMatch, locations: [LocationSettings], limits: LocationLimits, redirects: RedirectSettings,
     isInternal: Bool, location: SourceLocation, features: [any LocationFeature] = [],
-    bodyFiles: BodyFileSettings? = nil, types: TypeSettings = TypeSettings()
+    bodyFiles: BodyFileSettings? = nil
   ) {
     self.bodyFiles = bodyFiles
-    self.types = types
     self.features = features
     self.kinds = features.map { ObjectIdentifier(type(of: $0)) }
     self.content = features.last { $0 is any ContentFeature } as? any ContentFeature

@@ -34,8 +34,6 @@ package struct SettingsBuilder {
   /// Indices into `groups`. Keys are lower-case names of `upstream` blocks; keys of `addressGroups`, name and port.
   var namedGroups: [String: Int] = [:]
   var addressGroups: [String: Int] = [:]
-  /// `types` by the places of the blocks.
-  var typeTables: [[SourceLocation]: TypeTable] = [:]
   var servers: [ServerSettings] = []
   /// Files of `state` in an `upstream` that are none. Their groups begin without servers.
   package var damagedStates: Set<String> = []

@@ -15,7 +15,7 @@ package struct Access: LocationFeature {
   static let kinds: Set<TrafficKind> = [.http, .stream]
   private static let levels = DirectiveContexts.everyHTTP
   private static let allow = "allow"
-  static let deny = "deny"
+  private static let deny = "deny"
 
   static let directives: [DirectiveEntry] = [
     .list(
@@ -71,8 +71,7 @@ package struct Access: LocationFeature {
   /// Whether the address decides who gets in at a level, not only that nobody or everybody does.
   static func decides(_ scope: Scope) -> Bool { scope.list(allow, deny).contains { $0.text(0) != "all" } }
 
-  /// Whether the level itself denies addresses.
-  static func denies(_ scope: Scope) -> Bool { !scope.own(deny).isEmpty }
+  static func refuses(_ scope: Scope) -> Bool { !scope.own(deny).isEmpty }
 
   // MARK: Effect
 
@@ -87,7 +86,7 @@ package struct Access: LocationFeature {
     // What stands behind `allow all` never counts.
     let counting = lines.prefix { $0.text(0) != "all" } + lines.filter { $0.text(0) == "all" }.prefix(1)
     return counting.first { $0.name == deny }.map {
-      GuardingLine($0, act: "is judged", remedy: "allow all;")
+      GuardingLine($0, act: "is judged", remedy: "allow all;", refuses: true)
     }
   }
 

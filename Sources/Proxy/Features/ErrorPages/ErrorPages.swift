@@ -70,6 +70,13 @@ struct ErrorPages: LocationFeature {
 
   // MARK: Effect
 
+  var namedTargets: [(name: String, act: Wording, place: SourceLocation)] {
+    pages.compactMap { page in
+      guard case .named(let name) = page.target else { return nil }
+      return (name, "the error page is", page.location)
+    }
+  }
+
   func compile(_ parts: inout LocationParts, _ makers: LiveMakers) { parts.errorResponder = LiveErrorPages(self) }
 
   static func compare(_ old: Self?, _ new: Self?, _ names: ComparedNames, _ found: inout TrustChanges) {

@@ -1,5 +1,6 @@
 import Bytes
 import Language
+import Observability
 
 private let levels = DirectiveContexts.everyHTTP
 
@@ -80,6 +81,11 @@ extension FileSettings: LocationFeature {
   ]
 
   static func read(_ level: Level, _ builder: inout SettingsBuilder) -> FileSettings? { builder.files(level) }
+
+  var namedTargets: [(name: String, act: Wording, place: SourceLocation)] {
+    guard let tryFiles, case .named(let name) = tryFiles.fallback else { return [] }
+    return [(name, "`try_files` ends in", tryFiles.location)]
+  }
 
   static func judge(_ level: Level, _ builder: inout SettingsBuilder) { ServedFolderRule.judge(level, &builder) }
 

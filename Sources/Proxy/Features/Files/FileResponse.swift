@@ -38,7 +38,7 @@ struct FileResponse {
       }
     }
     if let stream = exchange.stream, !stream.isBodyRead { stream.discardBody() }
-    let type = exchange.location.settings.types.type(of: exchange.target.uri.readable)
+    let type = exchange.location.types.type(of: exchange.target.uri.readable)
     build(status)
     let body = FileBody(facts.size > 0 ? [.file(0..<facts.size)] : [])
     guard status == 200 else { return hasBody(status) ? body : FileBody() }
@@ -58,7 +58,7 @@ struct FileResponse {
     outgoing.status = status
     exchange.worker.ownFields.add(tokens: exchange.location.settings.redirects.serverTokens, to: outgoing)
     if status != 204 && status != 304 {
-      exchange.location.settings.types.add(to: outgoing, for: exchange)
+      exchange.location.types.add(to: outgoing, for: exchange)
       outgoing.body = hasBody(status) ? .length(facts.size) : .none(announced: facts.size)
     }
     if status == 200 || status == 304 {

@@ -83,13 +83,31 @@ struct Rewrite: LocationFeature {
     return rewrite.steps.isEmpty && !rewrite.logsMatches && rewrite.warnsOfUnset ? nil : rewrite
   }
 
-  /// Whether the level itself has a directive that may respond or change the path.
-  static func decides(_ scope: Scope) -> Bool {
-    !["return", "rewrite", "if"].allSatisfy { scope.own($0).isEmpty }
-  }
-
   /// Whether a regular expression of the level itself may set the captures anew.
   static func mayCapture(_ scope: Scope) -> Bool { !["rewrite", "if"].allSatisfy { scope.own($0).isEmpty } }
+
+  static func judge(_ level: Level, _ builder: inout SettingsBuilder) {
+    if !level.isOfStream { builder.diagnostics += respondsBeforeAccess(level.scope) }
+  }
+
+  /// Warns of access rules that `return` bypasses: nginx runs the rewrite phase (`return`) before the access phase.
+  ///
+  /// Access rules in the same level as the `return` have no effect at all. Inherited rules may be meant for other
+  /// locations, so for them the rule warns only of a response with content (a status below 300). A refusal for everybody
+  /// is what `deny` beside it wants.
+  private static func respondsBeforeAccess(_ scope: Scope) -> [Diagnostic] {
+    guard let answer = response(scope) else { return [] }
+    let status = Quantity.number(answer.text(0)) ?? 302
+    return Features.ofHTTPLocation.compactMap { $0.guardingLine(scope) }.compactMap { judge in
+      let line = judge.line
+      let isOwn = scope.own(line.name).contains { $0.location == line.location }
+      guard isOwn && !(status >= 400 && judge.refuses) || status < 300 else { return nil }
+      return Diagnostic(
+        .warning, at: answer.location,
+        "\"return\" answers before \"\(line.name)\" \(judge.act): every client gets this response, as in nginx",
+        hint: "\(line.name) is at \(line.location); if this is intended, write here: \(judge.remedy)")
+    }
+  }
 
   /// The first `return` of the level itself.
   static func response(_ scope: Scope) -> Directive? { scope.own("return").first }

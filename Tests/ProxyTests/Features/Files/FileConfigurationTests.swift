@@ -153,7 +153,9 @@ import Testing
     let root = try #require(loaded.settings?.http.servers.first?.root)
     #expect(loaded.problems.contains { $0.contains("duplicate extension \"x\"") })
     func type(_ location: LocationSettings, _ path: String) -> String {
-      Array(path.utf8).withUnsafeBytes { String(decoding: location.types.type(of: $0), as: UTF8.self) }
+      Array(path.utf8).withUnsafeBytes {
+        String(decoding: location[ContentTypes.self]?.settings.type(of: $0) ?? [], as: UTF8.self)
+      }
     }
     #expect(type(root, "/a.X") == "c/d")
     #expect(
