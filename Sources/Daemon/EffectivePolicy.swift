@@ -230,14 +230,7 @@ struct EffectivePolicy {
       if pass.trust.tls == nil, !isPlain { add(level, "", "502 for an https value: there are no trust settings") }
     }
     if let tcp = pass.tcp { describe(connection: tcp, pass, level) }
-    if let check = pass[HealthCheckSettings.self] { add(level, "health", check.inWords) }
-    if let names = pass.clientIdentity.fieldsInWords { add(level, "client fields", names) }
-    if let envelope = pass[EnvelopeSettings.self] {
-      add(
-        level, "envelope",
-        material.parts[EnvelopeMaterial.self].envelopes[envelope] == nil ? Self.notLoaded : envelope.inWords)
-    }
-    describe(pass[UpstreamAuthSettings.self])
+    for line in pass.policy(material.parts) { add(level, line.label, line.text ?? Self.notLoaded) }
     guard let tls = pass.trust.tls, !isPlain else { return }
     describe(tls, name: pass.trust.name.text(http.slotNames), level)
     if let identity = pass.trust.identity {
@@ -257,20 +250,6 @@ struct EffectivePolicy {
     }
     if let header = pass.origin.header {
       add(level, "tells", "the upstream who the client is, by a PROXY header (\(header.inWords))")
-    }
-  }
-
-  private mutating func describe(_ asked: UpstreamAuthSettings?) {
-    guard let asked else { return }
-    let schemes: [(AuthSchemes, String)] = [(.digest, "digest"), (.ntlm, "ntlm"), (.basic, "basic")]
-    let names = schemes.filter { asked.schemes.contains($0.0) }.map(\.1).joined(separator: ", ")
-    guard let count = material.parts[UpstreamUsers.self].files[asked.users]?.count else {
-      return add(2, "answers", Self.notLoaded)
-    }
-    add(2, "answers", "a 401 by \(names), as one of \(count) users of \(asked.users); 403 for other clients")
-    for space in asked.spaces {
-      let realm = space.realm.map { ", realm \"\(String(decoding: $0, as: UTF8.self))\"" } ?? ""
-      add(2, "", "in \(space.scheme)://\(space.host)\(space.port.map { ":\($0)" } ?? "")\(realm)")
     }
   }
 

@@ -5,7 +5,6 @@ import Proxy
 import SPIFFE
 import TLS
 import Transport
-import UpstreamAuth
 import Upstream
 
 /// What changes about the upstream of one `proxy_pass`: where requests go, whom sallyport trusts there, what it shows
@@ -35,9 +34,8 @@ struct UpstreamDifference {
     if let one = old.trust.tls, let other = new.trust.tls { compareTrust(one, other, &found) }
     compareOrigins(&found)
     comparePresented(&found)
-    compareCredentials(&found)
+    UpstreamPass.compareParts(old, new, &found)
     compareFields(&found)
-    MessageEnvelopes.compare(old[EnvelopeSettings.self], new[EnvelopeSettings.self], &found)
   }
 
   // MARK: Where requests go
@@ -94,7 +92,7 @@ struct UpstreamDifference {
         ?? "the upstream is no longer asked for TLS (proxy_starttls)")
   }
 
-  /// What a `proxy_pass` tells the upstream of the connection, and how it signs.
+  /// What a `proxy_pass` tells the upstream of the connection.
   private func compareOrigins(_ found: inout TrustChanges) {
     func local(_ origin: OriginSettings, _ names: [Int: String]) -> String {
       origin.local?.text(names) ?? origin.fixed.local?.description ?? "chosen by the system"
@@ -108,7 +106,6 @@ struct UpstreamDifference {
         new.origin.header.map { "the upstream is told the client by a PROXY header (\($0.inWords))" }
           ?? "the upstream is no longer told the client by a PROXY header")
     }
-    Signatures.compare(signing: old[SignatureSettings.self], new[SignatureSettings.self], &found)
     if old.request.body != new.request.body { found.other("the upstream gets another body (proxy_set_body)") }
     let follows = (!old.response.ignoredFields.contains(.redirect), !new.response.ignoredFields.contains(.redirect))
     found.flag(
@@ -250,22 +247,7 @@ struct UpstreamDifference {
     }
   }
 
-  private func compareCredentials(_ found: inout TrustChanges) {
-    switch (old[UpstreamAuthSettings.self], new[UpstreamAuthSettings.self]) {
-    case (.some, nil): found.closes("a 401 of the upstream is no longer answered (proxy_auth)")
-    case (nil, .some(let asked)): found.opens("a 401 of the upstream is answered with credentials of \(asked.users)")
-    case (let one?, let other?):
-      if one.users != other.users {
-        found.other("credentials for the upstream are those of \(other.users) (were those of \(one.users))")
-      }
-      if one.schemes != other.schemes { found.other("credentials for the upstream go by other schemes (proxy_auth)") }
-      if one.spaces != other.spaces { found.other("credentials go to other protection spaces (proxy_auth_space)") }
-    case (nil, nil): break
-    }
-  }
-
   private func compareFields(_ found: inout TrustChanges) {
-    IdentityFieldForm.compare(old.clientIdentity, new.clientIdentity, &found)
     func fields(_ pass: UpstreamPass, _ names: [Int: String]) -> [String: String] {
       Dictionary(
         pass.request.fields.map { field in

@@ -28,6 +28,8 @@ protocol PassFeature: Feature {
   static func openingLine(_ scope: Scope) -> Directive?
   /// The field by which an upstream's response tells the feature what to do; nil: none does.
   static var instruction: UpstreamInstruction? { get }
+  /// Says what a change of a pass means for whom its upstream is told of and what it gets, for `check --diff`.
+  static func comparePass(_ old: UpstreamPass, _ new: UpstreamPass, _ found: inout TrustChanges)
 }
 
 extension PassFeature {
@@ -35,6 +37,7 @@ extension PassFeature {
   static func part(of draft: PassDraft, _ builder: inout SettingsBuilder) -> (any PassPart)? { nil }
   static func openingLine(_ scope: Scope) -> Directive? { nil }
   static var instruction: UpstreamInstruction? { nil }
+  static func comparePass(_ old: UpstreamPass, _ new: UpstreamPass, _ found: inout TrustChanges) {}
 }
 
 /// What a feature has at a pass: an immutable value, which all workers share.
@@ -43,11 +46,36 @@ protocol PassPart: Sendable {
   func compile(_ parts: inout PassParts, _ makers: LiveMakers)
   /// The files that it names.
   var fileUses: [FileUse] { get }
+  /// Lines of the policy that `check` prints, each with its label. `loaded`: what features have loaded.
+  func policy(_ loaded: GenerationParts) -> [PassPolicyLine]
 }
 
 extension PassPart {
   func compile(_ parts: inout PassParts, _ makers: LiveMakers) {}
   var fileUses: [FileUse] { [] }
+  func policy(_ loaded: GenerationParts) -> [PassPolicyLine] { [] }
+}
+
+/// A line of the policy about what goes to an upstream.
+package struct PassPolicyLine {
+  package let label: String
+  /// nil: the files that it speaks of could not be loaded.
+  package let text: String?
+
+  init(_ label: String, _ text: String?) {
+    self.label = label
+    self.text = text
+  }
+}
+
+extension UpstreamPass {
+  /// The lines of its parts in the policy that `check` prints, in the order of `Features.all`.
+  package func policy(_ loaded: GenerationParts) -> [PassPolicyLine] { parts.flatMap { $0.policy(loaded) } }
+
+  /// Says what the parts of two passes differ in.
+  package static func compareParts(_ old: UpstreamPass, _ new: UpstreamPass, _ found: inout TrustChanges) {
+    for feature in Features.ofPass(new.tcp == nil ? .http : .stream) { feature.comparePass(old, new, &found) }
+  }
 }
 
 /// A pass while features read it.

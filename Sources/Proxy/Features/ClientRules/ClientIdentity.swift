@@ -26,6 +26,16 @@ enum ClientIdentity: PassFeature {
 
   static func part(of draft: PassDraft, _ builder: inout SettingsBuilder) -> (any PassPart)? { form(draft.scope) }
 
+  static func comparePass(_ old: UpstreamPass, _ new: UpstreamPass, _ found: inout TrustChanges) {
+    let old = old.clientIdentity, new = new.clientIdentity
+    if old == new { return }
+    switch new {
+    case .off: found.opens("the upstream is no longer told of the client's certificate (client_identity off)")
+    case .rfc9440, .xfcc:
+      found.other("the upstream is told of the client's certificate in another form (client_identity)")
+    }
+  }
+
   /// The line in effect at a level, and the level's own.
   static func line(_ scope: Scope) -> (inEffect: Directive?, own: Directive?) {
     (scope.value(name), scope.own(name).last)
@@ -39,6 +49,14 @@ extension IdentityFieldForm: PassPart {
       parts.replace(name)
     }
     if self != .off { parts.requestHooks.append(IdentityHook(self)) }
+  }
+
+  func policy(_ loaded: GenerationParts) -> [PassPolicyLine] {
+    switch self {
+    case .off: []
+    case .rfc9440: [PassPolicyLine("client fields", "Client-Cert, Client-Cert-Chain (RFC 9440)")]
+    case .xfcc: [PassPolicyLine("client fields", "X-Forwarded-Client-Cert (Envoy)")]
+    }
   }
 }
 

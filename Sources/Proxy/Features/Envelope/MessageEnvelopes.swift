@@ -109,7 +109,8 @@ package enum MessageEnvelopes: PassFeature {
       hint: "use it together with proxy_pass")
   }
 
-  package static func compare(_ old: EnvelopeSettings?, _ new: EnvelopeSettings?, _ found: inout TrustChanges) {
+  static func comparePass(_ old: UpstreamPass, _ new: UpstreamPass, _ found: inout TrustChanges) {
+    let old = old[EnvelopeSettings.self], new = new[EnvelopeSettings.self]
     found.flag(
       old == nil, new == nil, opens: "bodies are no longer in message envelopes",
       closes: "bodies must be in message envelopes")

@@ -9,6 +9,20 @@ extension UpstreamAuthSettings: PassPart {
     return users
   }
 
+  func policy(_ loaded: GenerationParts) -> [PassPolicyLine] {
+    let known: [(AuthSchemes, String)] = [(.digest, "digest"), (.ntlm, "ntlm"), (.basic, "basic")]
+    let names = known.filter { schemes.contains($0.0) }.map(\.1).joined(separator: ", ")
+    guard let count = loaded[UpstreamUsers.self].files[users]?.count else { return [PassPolicyLine("answers", nil)] }
+    let first = PassPolicyLine(
+      "answers", "a 401 by \(names), as one of \(count) users of \(users); 403 for other clients")
+    return [first]
+      + spaces.map { space in
+        let realm = space.realm.map { ", realm \"\(String(decoding: $0, as: UTF8.self))\"" } ?? ""
+        return PassPolicyLine(
+          "", "in \(space.scheme)://\(space.host)\(space.port.map { ":\($0)" } ?? "")\(realm)")
+      }
+  }
+
   func compile(_ parts: inout PassParts, _ makers: LiveMakers) {
     let live = LiveUpstreamAuth(self, parts.pass, parts.group, makers)
     for name in LiveUpstreamAuth.ours { parts.replace(name) }

@@ -1,10 +1,25 @@
 import Language
+import UpstreamAuth
 
 private let levels = DirectiveContexts.everyHTTP
 
 /// Responses to an upstream's authentication challenge. nginx has no such directives.
 enum ProxyAuth: PassFeature {
   static let chapter = Chapter.proxyAuth
+
+  static func comparePass(_ old: UpstreamPass, _ new: UpstreamPass, _ found: inout TrustChanges) {
+    switch (old[UpstreamAuthSettings.self], new[UpstreamAuthSettings.self]) {
+    case (.some, nil): found.closes("a 401 of the upstream is no longer answered (proxy_auth)")
+    case (nil, .some(let asked)): found.opens("a 401 of the upstream is answered with credentials of \(asked.users)")
+    case (let one?, let other?):
+      if one.users != other.users {
+        found.other("credentials for the upstream are those of \(other.users) (were those of \(one.users))")
+      }
+      if one.schemes != other.schemes { found.other("credentials for the upstream go by other schemes (proxy_auth)") }
+      if one.spaces != other.spaces { found.other("credentials go to other protection spaces (proxy_auth_space)") }
+    case (nil, nil): break
+    }
+  }
 
   static func part(of draft: PassDraft, _ builder: inout SettingsBuilder) -> (any PassPart)? {
     builder.upstreamAuth(draft)

@@ -136,10 +136,8 @@ package struct Signatures: LocationFeature {
   }
 
   /// What a `proxy_pass` signs.
-  package static func compare(
-    signing old: SignatureSettings?, _ new: SignatureSettings?, _ found: inout TrustChanges
-  ) {
-    switch (old, new) {
+  static func comparePass(_ old: UpstreamPass, _ new: UpstreamPass, _ found: inout TrustChanges) {
+    switch (old[SignatureSettings.self], new[SignatureSettings.self]) {
     case (.some, nil): found.opens("requests go to the upstream without a signature")
     case (nil, .some): found.closes("requests go to the upstream with a signature (message_signature sign)")
     case (let before?, let after?) where before.keys != after.keys:

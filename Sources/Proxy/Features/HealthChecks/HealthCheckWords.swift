@@ -1,8 +1,7 @@
-import Proxy
-
 extension HealthCheckSettings {
-  /// The check in one line, for the policy that `check` prints.
-  var inWords: String {
+  func policy(_ loaded: GenerationParts) -> [PassPolicyLine] { [PassPolicyLine("health", inWords)] }
+
+  private var inWords: String {
     let question =
       switch kind {
       case .http(let target, let match):
