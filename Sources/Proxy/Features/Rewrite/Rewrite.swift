@@ -95,7 +95,7 @@ struct Rewrite: LocationFeature {
   /// Access rules in the same level as the `return` have no effect at all. Inherited rules may be meant for other
   /// locations, so for them the rule warns only of a response with content (a status below 300). A refusal for everybody
   /// is what `deny` beside it wants.
-  private static func respondsBeforeAccess(_ scope: Scope) -> [Diagnostic] {
+  static func respondsBeforeAccess(_ scope: Scope) -> [Diagnostic] {
     guard let answer = response(scope) else { return [] }
     let status = Quantity.number(answer.text(0)) ?? 302
     return Features.ofHTTPLocation.compactMap { $0.guardingLine(scope) }.compactMap { judge in

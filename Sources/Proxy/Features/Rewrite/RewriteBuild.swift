@@ -33,7 +33,7 @@ extension SettingsBuilder {
     if case .location = level {
       settings = location(inner, at: directive.location)
     } else {
-      diagnostics += LocationRule.returnsBeforeAccess(inner.scope)
+      diagnostics += Rewrite.respondsBeforeAccess(inner.scope)
     }
     let spelling: ConditionSpelling
     do {
