@@ -1,6 +1,4 @@
 import Bytes
-import Crypto
-import Envelope
 import HTTP
 import Observability
 @testable import Proxy
@@ -81,11 +79,7 @@ import Transport
     #expect(!gauge.admits(20_000, having: 0) && gauge.admits(16_384, having: 0))
     var plain = ByteBuffer()
     [UInt8](repeating: 7, count: 1000).withUnsafeBytes { plain.append($0) }
-    let key = try MaterialReference(parsing: "/nowhere/key", relativeTo: "/", isKey: true)
-    let settings = EnvelopeSettings(
-      suite: try EnvelopeSuite(.aes256GCM, nil), current: .init(cipher: key, mac: nil), previous: nil,
-      replayWindow: nil, maxSize: 1000, reloads: false, location: .init(file: "", line: 0, column: 0))
-    var opened: RequestBody? = RequestBody(opened: plain, by: settings, gauge: gauge)
+    var opened: RequestBody? = RequestBody(opened: plain, by: RequestHook(), gauge: gauge)
     #expect(opened?.count == 1000 && gauge.used == 201_000)
     envelope = nil
     #expect(gauge.used == 1000)
