@@ -125,3 +125,8 @@ package struct IdentityNames {
     return slots
   }
 }
+
+extension UpstreamPass {
+  /// How the upstream is told who the client is.
+  var clientIdentity: IdentityFieldForm { self[IdentityFieldForm.self] ?? .off }
+}

@@ -80,8 +80,3 @@ final class LiveIdentityNames: LivePart {
     super.init(makers)
   }
 }
-
-extension UpstreamPass {
-  /// How the upstream is told who the client is.
-  package var clientIdentity: IdentityFieldForm { self[IdentityFieldForm.self] ?? .off }
-}
