@@ -15,8 +15,8 @@ package struct FileUse: Sendable, Hashable {
     case path(String)
   }
 
-  /// What the process does with the file while it serves.
-  package enum Access: Sendable, Hashable {
+  /// What the process may do with the file while it serves.
+  package enum Permission: Sendable, Hashable {
     /// A file that is read, or a folder with such files.
     case read
     /// A file that is created if it is missing, and written at its end.
@@ -38,12 +38,12 @@ package struct FileUse: Sendable, Hashable {
   }
 
   package let subject: Subject
-  package let access: Access
+  package let access: Permission
   package let reading: Reading
   /// Where the configuration says so.
   @NotCompared package var location: SourceLocation?
 
-  private init(_ subject: Subject, _ access: Access, _ reading: Reading, at location: SourceLocation?) {
+  private init(_ subject: Subject, _ access: Permission, _ reading: Reading, at location: SourceLocation?) {
     self.subject = subject
     self.access = access
     self.reading = reading
@@ -67,12 +67,12 @@ package struct FileUse: Sendable, Hashable {
   }
 
   /// A path that is opened when it is needed.
-  static func path(_ access: Access, _ path: String, at location: SourceLocation? = nil) -> FileUse {
+  static func path(_ access: Permission, _ path: String, at location: SourceLocation? = nil) -> FileUse {
     FileUse(.path(path), access, .later, at: location)
   }
 
   /// A path that is looked at, and whose change makes a new generation.
-  static func watched(_ access: Access, _ path: String) -> FileUse { FileUse(.path(path), access, .watched, at: nil) }
+  static func watched(_ access: Permission, _ path: String) -> FileUse { FileUse(.path(path), access, .watched, at: nil) }
 
   /// The folder in which the bodies of a location's requests are kept.
   static func bodyFolder(of location: LocationSettings) -> FileUse { .path(.change, location.bodyFolder) }
