@@ -84,12 +84,3 @@ final class LoopLag: Sendable {
   /// The worst of the last one to two minutes, in milliseconds.
   var worst: UInt64 { max(row.value(at: Self.thisMinute), row.value(at: Self.lastMinute)) }
 }
-
-extension Worker {
-  /// Called once a second. `dueAt`: when the loop was to make the call.
-  func sample(dueAt: UInt64) {
-    counters.lag.note(loop.now > dueAt ? loop.now - dueAt : 0)
-    live?.sampleGroups()
-    countSessions()
-  }
-}

@@ -26,35 +26,3 @@ enum ClientState: Int, CaseIterable {
     }
   }
 }
-
-extension HTTP1Connection {
-  /// nil once the connection is closed.
-  static func state(_ phase: Phase, isReading: Bool) -> ClientState? {
-    switch phase {
-    case .idle: isReading ? .active : .idle
-    case .rejoining: .idle
-    case .exchanging: .active
-    case .tunnelling: .tunnel
-    case .ending, .lingering: .draining
-    case .closed: nil
-    }
-  }
-}
-
-extension HTTP2Connection {
-  func noteState() {
-    // A closed connection may have outlived its session.
-    if case .closed = phase { return }
-    session.become(Self.state(phase, active: active, tunnels: session.tunnels))
-  }
-
-  /// `active`: exchanges in progress; `tunnels`: how many of them are tunnels. nil once the connection is closed.
-  static func state(_ phase: Phase, active: Int, tunnels: Int) -> ClientState? {
-    switch phase {
-    case .closed: nil
-    case .serving where active == 0: .idle
-    case .leaving where active == 0: .draining
-    case .serving, .leaving: tunnels >= active ? .tunnel : .active
-    }
-  }
-}

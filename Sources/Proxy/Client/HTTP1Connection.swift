@@ -387,3 +387,17 @@ final class HTTP1Connection: ClientConnection {
     session.close(closing)
   }
 }
+
+extension HTTP1Connection {
+  /// nil once the connection is closed.
+  static func state(_ phase: Phase, isReading: Bool) -> ClientState? {
+    switch phase {
+    case .idle: isReading ? .active : .idle
+    case .rejoining: .idle
+    case .exchanging: .active
+    case .tunnelling: .tunnel
+    case .ending, .lingering: .draining
+    case .closed: nil
+    }
+  }
+}

@@ -424,3 +424,21 @@ final class HTTP2Connection: ClientConnection {
     if noted.insert(limit).inserted { log("\(limit.reason)") }
   }
 }
+
+extension HTTP2Connection {
+  func noteState() {
+    // A closed connection may have outlived its session.
+    if case .closed = phase { return }
+    session.become(Self.state(phase, active: active, tunnels: session.tunnels))
+  }
+
+  /// `active`: exchanges in progress; `tunnels`: how many of them are tunnels. nil once the connection is closed.
+  static func state(_ phase: Phase, active: Int, tunnels: Int) -> ClientState? {
+    switch phase {
+    case .closed: nil
+    case .serving where active == 0: .idle
+    case .leaving where active == 0: .draining
+    case .serving, .leaving: tunnels >= active ? .tunnel : .active
+    }
+  }
+}

@@ -14,15 +14,6 @@ enum ReviewOccasion {
   case end
 }
 
-/// Why a request in progress was cut, which a new request of its client would be refused for.
-public enum RevokedRequest: String, CaseIterable, Sendable {
-  /// The client's certificate doesn't verify any more: it was revoked or has ended, its CA was removed, or a CRL of its
-  /// CA has ended.
-  case certificate
-  /// `ssl_client_allow` and `ssl_client_deny`, or the client policy of the Host's server block.
-  case rule
-}
-
 /// How a client came in whose connection a listener of `stream` with TLS has passed to another listener (`pass`). The
 /// listener that serves it knows of no TLS, and that of `stream` of no request: what was verified there still has its end.
 struct PassedClient {

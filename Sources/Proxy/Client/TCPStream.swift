@@ -134,3 +134,8 @@ final class TCPStream: ClientStream {
     }
   }
 }
+
+extension TCPStream {
+  /// Counts the bytes that have passed since the last call.
+  func countBytes() { count.take(received: receivedBytes, sent: sentBytes) }
+}

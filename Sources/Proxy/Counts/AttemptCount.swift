@@ -12,8 +12,8 @@ enum AttemptCount {
   }
 
   /// The handshake failed, or the server was refused.
-  static func judged(_ record: AttemptRecord, _ group: UpstreamGroup?, _ worker: Worker) {
-    worker.counters.upstreams.count(record.trust)
+  static func judged(_ record: AttemptRecord, _ group: UpstreamGroup?, _ counters: WorkerCounters) {
+    counters.upstreams.count(record.trust)
     guard let meter = group?.meter, let server = record.server else { return }
     meter.server(server)?.didJudge(record.trust)
   }

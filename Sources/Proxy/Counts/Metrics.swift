@@ -36,6 +36,15 @@ public enum ClientRefusal: String, CaseIterable, Sendable {
   case misdirected
 }
 
+/// Why a request in progress was cut, which a new request of its client would be refused for.
+public enum RevokedRequest: String, CaseIterable, Sendable {
+  /// The client's certificate doesn't verify any more: it was revoked or has ended, its CA was removed, or a CRL of its
+  /// CA has ended.
+  case certificate
+  /// `ssl_client_allow` and `ssl_client_deny`, or the client policy of the Host's server block.
+  case rule
+}
+
 /// The counts of all workers of one process, since its start.
 public final class Metrics: Sendable {
   private let workers = Mutex<[WorkerCounters]>([])

@@ -46,33 +46,3 @@ struct RequestTotals {
 
   var all: UInt64 { classes.reduce(0, &+) }
 }
-
-/// The end of an exchange, for the counts.
-enum RequestCount {
-  /// Subrequests are no requests of a client.
-  @inline(__always)
-  static func end(_ exchange: Exchange, _ stream: Unmanaged<ClientStream>) {
-    guard stream._withUnsafeGuaranteedRef({ $0.role }) != .session else { return endSession(exchange, stream) }
-    exchange.worker.traffic.didEndExchange()
-    guard let meter = exchange.server.meter else { return }
-    stream._withUnsafeGuaranteedRef { stream in
-      if stream.isSubrequest { return }
-      let status = exchange.progress.status
-      let isTunnel = status == 101 || exchange.head.isExtendedConnect
-      meter.count(
-        status: status, time: isTunnel ? nil : exchange.worker.loop.now &- exchange.account.startedAt,
-        received: UInt64(exchange.head.byteCount) &+ exchange.body.received,
-        sent: stream.sentBytes &- exchange.account.sentBytesAtStart)
-    }
-  }
-
-  @inline(never)
-  private static func endSession(_ exchange: Exchange, _ stream: Unmanaged<ClientStream>) {
-    stream._withUnsafeGuaranteedRef { stream in
-      guard let session = stream.session.tcp?.stream else { return }
-      session.countBytes()
-      session.count.end(
-        stream.sessionResult ?? .stopped, after: exchange.worker.loop.now &- exchange.account.startedAt)
-    }
-  }
-}

@@ -86,16 +86,3 @@ struct SessionCount {
     meter = nil
   }
 }
-
-extension TCPStream {
-  /// Counts the bytes that have passed since the last call.
-  func countBytes() { count.take(received: receivedBytes, sent: sentBytes) }
-}
-
-extension Worker {
-  /// Counts the bytes of the sessions of `stream` that last. Called once a second.
-  func countSessions() {
-    guard streamSessions > 0 else { return }
-    for session in sessions.values { session.tcp?.stream.countBytes() }
-  }
-}

@@ -508,7 +508,7 @@ final class Exchange {
       stream.isSubrequest
         ? stream.subrequestWillEnd(self, reason) : stream.sessionResult != .passed && !stream.isHealthQuestion
     }
-    RequestCount.end(self, streamRef)
+    countEnd(streamRef)
     if isLogged, location.hasLogSteps { log() }
     // From here this call holds the stream, because the exchange may begin its next request before the call returns.
     self.streamRef = nil

@@ -306,7 +306,7 @@ final class ProxyHandler: UpstreamHandler {
     if case .tunnel = exchange.progress.state { return exchange.end(.upstreamBroke) }
     if !hooks.isEmpty, hooks.contains(where: { $0.isDiscarding }) { return mayAskAgain(nil) }
     attempt.noteStatus(of: failure)
-    if case .tls = failure, let last = attempt.records.last { AttemptCount.judged(last, group, worker) }
+    if case .tls = failure, let last = attempt.records.last { AttemptCount.judged(last, group, worker.counters) }
     UpstreamFailureLog.tell(failure, exchange, group, attempt.lastServer)
     if case .streaming = exchange.progress.state { return exchange.breakOff() }
     attempt.leave()

@@ -71,7 +71,7 @@ final class TCPHandler: UpstreamHandler {
   override func attemptDidFail(_ failure: AttemptFailure, onKept: Bool) {
     guard let exchange, let pass else { return }
     attempt.noteStatus(of: failure)
-    if case .tls = failure, let last = attempt.records.last { AttemptCount.judged(last, group, worker) }
+    if case .tls = failure, let last = attempt.records.last { AttemptCount.judged(last, group, worker.counters) }
     UpstreamFailureLog.tell(failure, exchange, group, attempt.lastServer)
     attempt.leave()
     let situation = attempt.situation(.get, exchange, onKept: false)

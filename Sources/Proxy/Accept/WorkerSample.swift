@@ -1,0 +1,16 @@
+import Transport
+
+extension Worker {
+  /// Called once a second. `dueAt`: when the loop was to make the call.
+  func sample(dueAt: UInt64) {
+    counters.lag.note(loop.now > dueAt ? loop.now - dueAt : 0)
+    live?.sampleGroups()
+    countSessions()
+  }
+
+  /// Counts the bytes of the sessions of `stream` that last. Called once a second.
+  private func countSessions() {
+    guard streamSessions > 0 else { return }
+    for session in sessions.values { session.tcp?.stream.countBytes() }
+  }
+}

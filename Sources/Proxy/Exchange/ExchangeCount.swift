@@ -1,0 +1,30 @@
+import HTTP
+import Observability
+import Transport
+
+extension Exchange {
+  /// Counts the end of the exchange. Subrequests are no requests of a client.
+  @inline(__always)
+  func countEnd(_ stream: Unmanaged<ClientStream>) {
+    guard stream._withUnsafeGuaranteedRef({ $0.role }) != .session else { return countSessionEnd(stream) }
+    worker.traffic.didEndExchange()
+    guard let meter = server.meter else { return }
+    stream._withUnsafeGuaranteedRef { stream in
+      if stream.isSubrequest { return }
+      let status = progress.status
+      let isTunnel = status == 101 || head.isExtendedConnect
+      meter.count(
+        status: status, time: isTunnel ? nil : worker.loop.now &- account.startedAt,
+        received: UInt64(head.byteCount) &+ body.received, sent: stream.sentBytes &- account.sentBytesAtStart)
+    }
+  }
+
+  @inline(never)
+  private func countSessionEnd(_ stream: Unmanaged<ClientStream>) {
+    stream._withUnsafeGuaranteedRef { stream in
+      guard let session = stream.session.tcp?.stream else { return }
+      session.countBytes()
+      session.count.end(stream.sessionResult ?? .stopped, after: worker.loop.now &- account.startedAt)
+    }
+  }
+}
