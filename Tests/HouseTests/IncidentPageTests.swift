@@ -25,7 +25,7 @@ import Testing
     "Sources/Proxy/Exchange/Exchange.swift", "Sources/Proxy/Exchange/ExchangeSession.swift",
     "Sources/Proxy/Exchange/ExchangeResponse.swift",
     "Sources/Proxy/Features/Files/FileHandler.swift", "Sources/Proxy/Features/Files/TryFiles.swift",
-    "Sources/Proxy/Features/Support/Store/StoreClient.swift",
+    "Sources/Proxy/Features/Support/Store/StoreClient.swift", "Sources/Proxy/Features/Support/Store/LiveStores.swift",
     "Sources/Proxy/Features/AuthBasic/PasswordAccess.swift", "Sources/UpstreamAuth/ChallengeStore.swift",
   ]
 

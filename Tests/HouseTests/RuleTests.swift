@@ -77,8 +77,14 @@ import Testing
   /// Files are read when a configuration is (`SourceFiles`), when a generation is prepared (Daemon) and in the pool.
   @Test(arguments: ["Configuration", "Proxy", "HTTP", "Negotiation", "Upstream"])
   func `an event loop opens no file, and settings are made without one`(module: String) {
-    let allowed = ["Sources/Language/SourceFiles.swift", "Sources/Proxy/Body/BodyFile.swift"]
+    let allowed = [
+      "Sources/Language/SourceFiles.swift", "Sources/Proxy/Body/BodyFile.swift",
+      // What `Feature.load` calls, and what an order of a certificate calls on a thread of the pool.
+      "Sources/Proxy/Features/AuthBasic/GuessLimits.swift", "Sources/Proxy/Features/Files/RealFolders.swift",
+      "Sources/Proxy/Features/ACME/IssuerMaterial.swift",
+    ]
     for file in SourceFile.sources where file.module == module && !allowed.contains(file.path) {
+      if file.path.hasPrefix("Sources/Proxy/Material/") || file.path.hasSuffix("Loading.swift") { continue }
       for line in file.code {
         for call in ["realpath(", "realPath(", "Glibc.open(", "= stat()", "opendir(", "access(", ".read(expecting"] {
           let isCalled = line.text.contains(call) && !line.text.contains("func ")

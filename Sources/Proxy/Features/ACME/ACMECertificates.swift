@@ -1,4 +1,3 @@
-import Glibc
 package import ACME
 import Bytes
 import Crypto
@@ -305,16 +304,6 @@ enum ACMECertificates: Feature {
       builder.error(line.place(1), "invalid parameter \"\(line.text(1))\"", hint: "profile NAME require; or without")
     }
     return ProfileSettings(name: line.text(0), isRequired: line.arguments.count == 2)
-  }
-}
-
-extension ACMECertificates {
-  static func fileUses(_ http: HTTPSettings) -> [FileUse] {
-    Set(http[ACMESettings.self].certificates.map(\.issuer)).flatMap { issuer in
-      // One that is missing gets no rule: the rule would be for the folder above it.
-      let folder = access(issuer.stateFolder, F_OK) == 0 ? [issuer.stateFolder] : []
-      return FileUse.material(issuer.material) + folder.map { .path(.change, $0, at: issuer.location) }
-    }
   }
 }
 

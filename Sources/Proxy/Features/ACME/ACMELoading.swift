@@ -51,3 +51,13 @@ extension MaterialLoader {
     return state.st_mode & 0o111 == 0 ? "nobody may execute it" : nil
   }
 }
+
+extension ACMECertificates {
+  static func fileUses(_ http: HTTPSettings) -> [FileUse] {
+    Set(http[ACMESettings.self].certificates.map(\.issuer)).flatMap { issuer in
+      // One that is missing gets no rule: the rule would be for the folder above it.
+      let folder = access(issuer.stateFolder, F_OK) == 0 ? [issuer.stateFolder] : []
+      return FileUse.material(issuer.material) + folder.map { .path(.change, $0, at: issuer.location) }
+    }
+  }
+}

@@ -171,7 +171,7 @@ final class LiveKeyvals: LivePart {
     let stores = makers[LiveStores.self]
     followers = (makers.loop.index == 0 ? zones : []).compactMap { settings, zone in
       stores[settings.store].map {
-        SharedKeyval($0, settings, zone, loop: makers.loop, pool: makers.shared.pool, tell: LiveStores.log(makers))
+        SharedKeyval($0, settings, zone, loop: makers.loop, pool: makers.shared.pool, tell: LiveStores.teller(makers))
       }
     }
     super.init(makers)

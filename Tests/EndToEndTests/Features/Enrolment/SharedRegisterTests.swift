@@ -210,7 +210,8 @@ struct `A register in PostgreSQL` {
     if fault == "killed" { try await register.database.restart() } else { try await register.database.signal(SIGCONT) }
     try await register.daemons[0].logged("the revocation list can be fetched again")
     try await until("an enrolment") { try await register.ask(0, device: "after").status == 201 }
-    try await until("no word of it by health") {
+    // The upkeep of the authority, which may have failed meanwhile, is tried again each minute.
+    try await until("no word of it by health", within: .seconds(90)) {
       try await !register.scene.sallyport("health", "--config", path).text.contains("register: ")
     }
     #expect(register.log(0).ranges(of: "what other machines revoke is not known here").count == 1)

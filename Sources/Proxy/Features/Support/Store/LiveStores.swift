@@ -11,7 +11,7 @@ final class LiveStores: LivePart {
   required init(_ makers: LiveMakers) {
     let (http, generation, shared) = (makers.generation.http, makers.generation, makers.shared)
     guessStore = http[SharedStores.self].guesses
-    let (log, records) = (Self.log(makers), shared[StoreRecords.self])
+    let (log, records) = (Self.teller(makers), shared[StoreRecords.self])
     // An explanation asks nothing outside the process.
     let stores = makers.trace == nil ? http.sharedStores : []
     clients = Dictionary(
@@ -31,7 +31,7 @@ final class LiveStores: LivePart {
   }
 
   /// Writes what is told of a store. Faults that repeat are folded.
-  static func log(_ makers: LiveMakers) -> (LogLevel, String) -> Void {
+  static func teller(_ makers: LiveMakers) -> (LogLevel, String) -> Void {
     { [log = makers.generation.errorLog, shared = makers.shared, unowned loop = makers.loop] level, text in
       guard level > .notice else { return log.log(level, text) }
       if shared.faults.note(text, about: "", .none, level, log, now: loop.now).writes { log.log(level, text) }
