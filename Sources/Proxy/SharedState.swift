@@ -46,7 +46,6 @@ package final class SharedState: Sendable {
   /// Certificates that the API denies.
   let denials = ClientDenials()
   let groupLists = GroupLists()
-  let learnZones = LearnZones()
   package let replays = ReplayWindows()
   /// The nonces of signed requests.
   let nonces = ReplayWindow()

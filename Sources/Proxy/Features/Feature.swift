@@ -64,6 +64,8 @@ protocol Feature: SendableMetatype {
   static func certificate(
     _ line: Directive, _ key: Directive?, _ server: Scope, _ builder: inout SettingsBuilder
   ) -> OwnCertificate?
+  /// What the choice of servers asks of requests, by the index of the group.
+  static func balances(_ makers: LiveMakers) -> [Int: GroupBalance]
   /// What responds to requests before a server block is chosen for them.
   static var entryParts: [any EntryPart.Type] { get }
   /// Adds what the feature knows of the servers of groups, whose names are resolved, before a generation is made. `former`:
@@ -106,6 +108,7 @@ extension Feature {
   static func certificate(
     _ line: Directive, _ key: Directive?, _ server: Scope, _ builder: inout SettingsBuilder
   ) -> OwnCertificate? { nil }
+  static func balances(_ makers: LiveMakers) -> [Int: GroupBalance] { [:] }
   static var entryParts: [any EntryPart.Type] { [] }
   static func prepare(
     _ groups: inout [ResolvedGroup], _ http: HTTPSettings, after former: Generation?, _ parts: inout GenerationParts
@@ -126,6 +129,10 @@ protocol LocationFeature: Feature, Sendable {
   func fileUses(_ location: LocationSettings) -> [FileUse]
   /// The locations that requests reach only by way of this one.
   var conditional: [LocationSettings] { get }
+  /// Lines of the level let every client in, whatever the other features of the access phase say.
+  static func admitsEverybody(_ scope: Scope) -> Bool
+  /// Lines of the level admit only some clients, before any phase.
+  static func admitsOnlySome(_ scope: Scope) -> Bool
   /// Lines of the level itself refuse requests.
   static func refuses(_ scope: Scope) -> Bool
   /// The named locations to which requests go on, each with what sends them there and with its place.
@@ -178,6 +185,8 @@ extension LocationFeature {
   func compile(_ parts: inout LocationParts, _ makers: LiveMakers) {}
   func fileUses(_ location: LocationSettings) -> [FileUse] { [] }
   var conditional: [LocationSettings] { [] }
+  static func admitsEverybody(_ scope: Scope) -> Bool { false }
+  static func admitsOnlySome(_ scope: Scope) -> Bool { false }
   static func refuses(_ scope: Scope) -> Bool { false }
   var namedTargets: [(name: String, act: Wording, place: SourceLocation)] { [] }
   static func guardingLine(_ scope: Scope) -> GuardingLine? { nil }

@@ -71,7 +71,7 @@ final class CompiledPass: LiveContent {
     self.settings = settings
     self.serverTokens = tokens
     self.names = makers.resolvers.names(settings.target.nameResolution)
-    self.balances = makers.balances
+    self.balances = makers[GroupBalances.self].all
     self.host = Array(settings.target.host.utf8)
     self.port = Array(settings.target.port.utf8)
     self.context = settings.trust.tls.flatMap { makers.generation.upstreamContexts[$0] }

@@ -12,6 +12,23 @@ class GroupBalance {
   func bindAtEnd(_ server: [UInt8], _ exchange: Exchange) {}
 }
 
+/// What features ask of requests to choose servers, for all groups of a generation in one worker.
+final class GroupBalances: LivePart {
+  /// By the identity of the group.
+  let all: [ObjectIdentifier: GroupBalance]
+
+  required init(_ makers: LiveMakers) {
+    var all: [ObjectIdentifier: GroupBalance] = [:]
+    for feature in Features.all {
+      for (index, balance) in feature.balances(makers) where makers.groups.indices.contains(index) {
+        all[makers.groups[index].identity] = balance
+      }
+    }
+    self.all = all
+    super.init(makers)
+  }
+}
+
 /// Where the choice of a server depends on the request: only groups with `hash`, `ip_hash` or `sticky` come here.
 enum GroupChoice {
   @inline(never)

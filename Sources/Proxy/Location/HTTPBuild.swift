@@ -23,9 +23,8 @@ extension SettingsBuilder {
 
   /// Reports what contradicts itself in the locations of a server block of `http`, whatever features they have.
   mutating func judgeHTTP(_ block: ServerBlock) {
-    let (scope, root) = (block.scope, block.root)
+    let root = block.root
     diagnostics += LocationRule.namedTargets(of: root)
-    if let diagnostic = LocationRule.escapesBySlashes(scope, root) { diagnostics.append(diagnostic) }
     if block.isWhole, root.locations.isEmpty, !root.hasContent, !root.features.contains(where: \.mayRespond),
       block.tls?.rejectsHandshake != true || block.alsoPlain
     {
@@ -48,4 +47,9 @@ extension SettingsBuilder {
     head.mergesSlashes = scope.flag("merge_slashes") ?? true
     return head
   }
+}
+
+extension Scope {
+  /// The line in effect that keeps several slashes in a path apart; nil: they count as one.
+  var unmergedSlashes: Directive? { flag("merge_slashes") == false ? value("merge_slashes") : nil }
 }

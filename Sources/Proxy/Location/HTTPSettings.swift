@@ -166,8 +166,6 @@ public final class HTTPSettings: Sendable {
   public let servers: [ServerSettings]
   /// `upstream` blocks and the groups that `proxy_pass` addresses make.
   public let groups: [UpstreamGroupSettings]
-  /// By index in `groups`: what the choice of a server asks of requests.
-  public let balances: [Int: BalanceSettings]
   /// How many variables `set` and named captures define.
   public let slots: Int
   /// Variables of `map`, `geo` and `split_clients`, by slot.
@@ -188,7 +186,7 @@ public final class HTTPSettings: Sendable {
 
   package init(
     listeners: [ListenerSettings], servers: [ServerSettings], groups: [UpstreamGroupSettings],
-    balances: [Int: BalanceSettings] = [:], slots: Int,
+    slots: Int,
     computed: [Int: ComputedVariable] = [:], setNames: [Int: String] = [:], slotNames: [Int: String] = [:],
     resolvers: [ResolverSettings] = [], clientLimits: ClientLimitSettings = ClientLimitSettings(),
     expiryNotice: ExpiryNotice = .standard, parts: BlockParts = BlockParts(),
@@ -202,7 +200,6 @@ public final class HTTPSettings: Sendable {
     self.listeners = listeners
     self.servers = servers
     self.groups = groups
-    self.balances = balances
     self.slots = slots
     self.computed = computed
     self.setNames = setNames

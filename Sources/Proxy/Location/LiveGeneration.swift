@@ -9,8 +9,6 @@ struct LiveMakers {
   let generation: Generation
   let shared: SharedState
   let groups: [UpstreamGroup]
-  /// By the identity of the group: what the choice of its servers asks of requests.
-  let balances: [ObjectIdentifier: GroupBalance]
   let resolvers: LiveResolvers
   /// Groups with `resolve`, by index.
   let followed: [Int: FollowedGroup]
@@ -84,16 +82,11 @@ final class LiveGeneration {
           budget: budget)
     }
     self.groups = groups
-    var balances: [ObjectIdentifier: GroupBalance] = [:]
-    for (index, settings) in generation.http.balances where groups.indices.contains(index) {
-      let group = groups[index]
-      balances[group.identity] = LiveBalance(settings, of: group.settings.name, shared.learnZones)
-    }
     let resolvers = LiveResolvers(generation, loop: loop)
     self.resolvers = resolvers
     let makers = LiveMakers(
-      generation: generation, shared: shared, groups: groups, balances: balances,
-      resolvers: resolvers, followed: followed, loop: loop, trace: trace)
+      generation: generation, shared: shared, groups: groups, resolvers: resolvers, followed: followed, loop: loop,
+      trace: trace)
     let servers = generation.http.servers.enumerated().map { index, settings in
       var makers = makers
       makers.server = index

@@ -36,6 +36,8 @@ final class LiveLocation {
   let hasOwnContent: Bool
   /// What features' variables ask for.
   let objects: [AnyObject]
+  /// The error log says which variables of `set` have no value.
+  let warnsOfUnset: Bool
   /// The Content-Type of texts.
   let types: TypeSettings
   /// What happens to the responses that leave here: those of the content, then those of the location, in nginx's order.
@@ -66,6 +68,7 @@ final class LiveLocation {
     let content = isInherited ? own : makers.trace.map { ExplainedContent(own, $0) } ?? own
     self.content = content
     self.types = parts.types
+    self.warnsOfUnset = parts.warnsOfUnset
     self.hasOwnContent = !isEmpty
     for block in parts.blocks {
       block.didCompile(LiveLocation(settings: block.settings, makers: makers, outer: (content, block.rewrite)))

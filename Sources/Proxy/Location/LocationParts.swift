@@ -14,6 +14,8 @@ struct LocationParts {
   var clientRules: ClientRules?
   /// The content of a location that names none; nil: there is none then.
   var fallback: LiveContent?
+  /// The error log says which variables of `set` have no value.
+  var warnsOfUnset = true
   /// The Content-Type of texts.
   var types = TypeSettings()
   /// nil: the location has no content of its own.

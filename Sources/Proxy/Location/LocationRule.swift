@@ -32,26 +32,6 @@ enum LocationRule {
       hint: "it has no proxy_pass, no return and no root")
   }
 
-  /// Warns of `merge_slashes off` beside a location whose rules a request for `//PATH` escapes, because `path_readings` does
-  /// not look up paths with fewer slashes.
-  static func escapesBySlashes(_ scope: Scope, _ root: LocationSettings) -> Diagnostic? {
-    let other = root.locations.first { $0.match.prefixText == "/" } ?? root
-    guard scope.flag("merge_slashes") == false, let line = scope.value("merge_slashes"),
-      other[PathReadingRules.self].map({ !$0.readings.contains(.slashes) }) ?? true
-    else { return nil }
-    let rules = EntryRules(of: other, isOfServer: other === root)
-    let guarded = root.locations.first { location in
-      guard let path = location.match.prefixText, path != "/" else { return false }
-      let own = EntryRules(of: location)
-      return own.canRefuse && own.text != rules.text
-    }
-    guard let path = guarded?.match.prefixText else { return nil }
-    return Diagnostic(
-      .warning, at: line.location,
-      "with \"merge_slashes off\", a request for \"/\(path)\" escapes the rules of location \"\(path)\"",
-      hint: "merge_slashes on; or path_readings slashes;")
-  }
-
   /// Checks that every `@name` that features lead to is a location of the server.
   static func namedTargets(of root: LocationSettings) -> [Diagnostic] {
     var names: Set<String> = []

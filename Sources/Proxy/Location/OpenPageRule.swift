@@ -15,9 +15,13 @@ enum OpenPageRule {
   /// `if` may refuse whom it wants.
   private static func isGuarded(_ scope: Scope) -> Bool {
     if scope.demandsCertificate || scope.isInternal { return true }
-    if !ClientAccess.allowing(scope).all.isEmpty { return true }
-    let isOpenToAll = SatisfyAny.isOn(scope) && Access.admitsEverybody(scope)
-    if !isOpenToAll, Features.ofHTTPLocation.contains(where: { $0.guardingLine(scope) != nil }) { return true }
+    let features = Features.ofHTTPLocation
+    if features.contains(where: { $0.admitsOnlySome(scope) }) { return true }
+    if !features.contains(where: { $0.admitsEverybody(scope) }),
+      features.contains(where: { $0.guardingLine(scope) != nil })
+    {
+      return true
+    }
     var level: Scope? = scope
     while let next = level {
       if !next.own("if").isEmpty { return true }

@@ -25,12 +25,8 @@ package struct SettingsBuilder {
   /// Some of them need each other, or too long a chain.
   var hasCircles = false
   var groups: [UpstreamGroupSettings] = []
-  /// By index in `groups`: the key of `hash`, and `sticky`.
-  var balances: [Int: BalanceSettings] = [:]
   /// Indices of groups with `keepalive`.
   var keptGroups: Set<Int> = []
-  /// Zones of `sticky learn`, with the group that has each.
-  var stickyZones: [String: String] = [:]
   /// Indices into `groups`. Keys are lower-case names of `upstream` blocks; keys of `addressGroups`, name and port.
   var namedGroups: [String: Int] = [:]
   var addressGroups: [String: Int] = [:]
@@ -85,7 +81,7 @@ package struct SettingsBuilder {
   /// Everything that both blocks say. `http`: the level of `http`, or the main one.
   private mutating func traffic(_ http: Scope) -> HTTPSettings {
     HTTPSettings(
-      listeners: listeners.listeners, servers: servers, groups: groups, balances: balances,
+      listeners: listeners.listeners, servers: servers, groups: groups,
       slots: variables.endSlot, computed: computed, setNames: setNames, slotNames: slotNames,
       resolvers: Array(Set(resolvers.values.compactMap { $0 })), clientLimits: clientLimits(http),
       expiryNotice: expiryNotice(http), parts: parts, hasWritableAPI: hasWritableAPI)

@@ -42,7 +42,7 @@ extension Exchange {
       if !variable.isVolatile { set(slot, value) }
       return output.append(value)
     }
-    guard location.object(UnsetSilence.self) == nil, let name = live.generation.http.setNames[slot] else { return }
+    guard location.warnsOfUnset, let name = live.generation.http.setNames[slot] else { return }
     set(slot, [])
     log(.warn, "using uninitialized \"\(name)\" variable")
   }

@@ -63,9 +63,9 @@ package struct Access: LocationFeature {
       hint: "write \"deny all;\" after it")
   }
 
-  /// Whether every address is allowed by name, and none denied before it. With `satisfy any` no password is asked for then.
+  /// Every address is allowed by name, and none denied before it. With `satisfy any` no password is asked for then.
   static func admitsEverybody(_ scope: Scope) -> Bool {
-    scope.list(allow, deny).first { $0.name == deny || $0.text(0) == "all" }?.name == allow
+    SatisfyAny.isOn(scope) && scope.list(allow, deny).first { $0.name == deny || $0.text(0) == "all" }?.name == allow
   }
 
   /// Whether the address decides who gets in at a level, not only that nobody or everybody does.

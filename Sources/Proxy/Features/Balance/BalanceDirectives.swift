@@ -1,9 +1,23 @@
 import Language
+import Upstream
 
 /// How a group picks a server (nginx: ngx_http_upstream_module and the modules of its methods).
 enum Balance: Feature {
   static let chapter = Chapter.upstreams
   static let kinds: Set<TrafficKind> = [.http, .stream]
+
+  /// What the `upstream` blocks say, by the index of the group.
+  struct Block: BlockPart {
+    var balances: [Int: BalanceSettings] = [:]
+  }
+
+  static func balances(_ makers: LiveMakers) -> [Int: GroupBalance] {
+    let groups = makers.generation.http.groups, zones = makers.shared[LearnZones.self]
+    return makers.generation.http[Block.self].balances.reduce(into: [:]) { all, entry in
+      guard groups.indices.contains(entry.key) else { return }
+      all[entry.key] = LiveBalance(entry.value, of: groups[entry.key].name, zones)
+    }
+  }
 
   static let directives: [DirectiveEntry] = [
     .local(

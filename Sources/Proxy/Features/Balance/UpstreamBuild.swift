@@ -37,7 +37,7 @@ extension SettingsBuilder {
       followNames(of: &group, Scope(directive.block ?? [], outer: http))
       if kind == .http { group.keepalive = keepalive(scope) }
       if scope.value("keepalive") != nil { keptGroups.insert(groups.count) }
-      if let balance = balance(scope, of: &group) { balances[groups.count] = balance }
+      if let balance = balance(scope, of: &group) { self[Balance.Block.self].balances[groups.count] = balance }
       checkFollowed(group)
       if group.stateFile != nil, group.zone == nil {
         error(

@@ -85,6 +85,8 @@ package struct ClientAccess: LocationFeature {
     }
   }
 
+  static func admitsOnlySome(_ scope: Scope) -> Bool { !scope.list(allow).isEmpty }
+
   /// The lines of `allow` in effect at a level, and its own.
   static func allowing(_ scope: Scope) -> (all: [Directive], own: [Directive]) { (scope.list(allow), scope.own(allow)) }
 

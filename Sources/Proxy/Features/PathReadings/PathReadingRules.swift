@@ -51,6 +51,25 @@ package struct PathReadingRules: LocationFeature {
     return PathReadingRules(readings: readings)
   }
 
+  /// Warns of `merge_slashes off` beside a location whose rules a request for `//PATH` escapes, because `path_readings` does
+  /// not look up paths with fewer slashes.
+  static func judge(_ block: ServerBlock, _ builder: inout SettingsBuilder) {
+    let root = block.root, other = root.locations.first { $0.match.prefixText == "/" } ?? root
+    guard block.kind == .http, let line = block.scope.unmergedSlashes,
+      other[PathReadingRules.self].map({ !$0.readings.contains(.slashes) }) ?? true
+    else { return }
+    let rules = EntryRules(of: other, isOfServer: other === root)
+    let guarded = root.locations.first { location in
+      guard let path = location.match.prefixText, path != "/" else { return false }
+      let own = EntryRules(of: location)
+      return own.canRefuse && own.text != rules.text
+    }
+    guard let path = guarded?.match.prefixText else { return }
+    builder.warning(
+      line.location, "with \"merge_slashes off\", a request for \"/\(path)\" escapes the rules of location \"\(path)\"",
+      hint: "merge_slashes on; or path_readings slashes;")
+  }
+
   // MARK: Effect
 
   static let serverParts: [any ServerPart.Type] = [WatchedPaths.self]

@@ -186,7 +186,7 @@ struct Rewrite: LocationFeature {
         LocationBlock(settings: block, rewrite: steps) { condition.lead(to: makers.conditionals.add($0)) })
     }
     if logsMatches { parts.objects.append(RewriteLog()) }
-    if !warnsOfUnset { parts.objects.append(UnsetSilence()) }
+    parts.warnsOfUnset = warnsOfUnset
   }
 
   static func compare(_ old: Self?, _ new: Self?, _ names: ComparedNames, _ found: inout TrustChanges) {
@@ -200,9 +200,6 @@ struct Rewrite: LocationFeature {
 
 /// `rewrite_log on` of a location.
 final class RewriteLog {}
-
-/// `uninitialized_variable_warn off` of a location.
-final class UnsetSilence {}
 
 extension [RewriteStep] {
   /// The steps, and those of `if` blocks.

@@ -75,7 +75,7 @@ final class LearnZone: Sendable {
 }
 
 /// The zones of `sticky learn` in use. A reload keeps the sessions of a zone with the same name, group and size.
-final class LearnZones: Sendable {
+final class LearnZones: SharedPart {
   private struct Identity: Hashable {
     let name: String
     let group: String
@@ -83,6 +83,8 @@ final class LearnZones: Sendable {
   }
 
   private let zones = ZoneRegistry<Identity, LearnZone>()
+
+  init(_ shared: SharedState) {}
 
   func zone(_ settings: StickyLearnSettings, of group: String) -> LearnZone {
     zones.zone(Identity(name: settings.zone, group: group, size: settings.size)) { _ in LearnZone(size: settings.size) }

@@ -100,12 +100,12 @@ extension SettingsBuilder {
         hint: "sticky learn create=$upstream_cookie_session lookup=$cookie_session zone=sessions:1m;")
       return nil
     }
-    if let other = stickyZones[learn.zone] {
+    if let other = self[Sticky.Block.self].zones[learn.zone] {
       error(
         line.location, "sticky zone \"\(learn.zone)\" is already used in upstream \"\(other)\"",
         hint: "use another name")
     }
-    stickyZones[learn.zone] = group
+    self[Sticky.Block.self].zones[learn.zone] = group
     return learn
   }
 
@@ -118,6 +118,12 @@ extension SettingsBuilder {
 /// `sticky` (nginx: ngx_http_upstream_sticky_module)
 enum Sticky: Feature {
   static let name = "sticky"
+
+  /// Zones of `sticky learn`, with the group that has each.
+  struct Block: BlockPart {
+    var zones: [String: String] = [:]
+  }
+
   static let chapter = Chapter.upstreams
 
   static let directives: [DirectiveEntry] = [

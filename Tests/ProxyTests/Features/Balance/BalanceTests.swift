@@ -22,7 +22,7 @@ import Upstream
     let http = try #require(load(lines).settings?.http)
     let group = try #require(http.groups.first)
     #expect(group.method == method && group.zone == nil && !group.isSticky)
-    #expect((http.balances[0]?.key != nil) == lines.hasPrefix("hash"))
+    #expect((http[Balance.Block.self].balances[0]?.key != nil) == lines.hasPrefix("hash"))
     #expect(group.keepalive.connections == 32 && group.keepalive.isLocal)
   }
 

@@ -9,7 +9,7 @@ import Testing
         LoadedText(
           "http { upstream g {\nserver a; server b;\n\(lines) } server { listen 80; location / { proxy_pass http://g; } } }"
         ).settings
-      ).http.balances[0]?.sticky
+      ).http[Balance.Block.self].balances[0]?.sticky
     }
     guard
       case .cookie(let cookie) = try sticky(
