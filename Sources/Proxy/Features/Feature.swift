@@ -141,6 +141,8 @@ protocol LocationFeature: Feature, Sendable {
   static func guardingLine(_ scope: Scope) -> GuardingLine?
   /// What the lines of a level respond to each of its requests, before its content; nil: they don't.
   static func fixedResponse(_ scope: Scope) -> FixedResponse?
+  /// A line of the level itself may set anew what regular expressions have captured.
+  static func mayCapture(_ scope: Scope) -> Bool
   /// The paths of the same server block that subrequests for requests of a level go to.
   static func subrequestPaths(_ scope: Scope) -> [String]
   /// The directive that keeps clients out of the location; nil: none does.
@@ -191,6 +193,7 @@ extension LocationFeature {
   var namedTargets: [(name: String, act: Wording, place: SourceLocation)] { [] }
   static func guardingLine(_ scope: Scope) -> GuardingLine? { nil }
   static func fixedResponse(_ scope: Scope) -> FixedResponse? { nil }
+  static func mayCapture(_ scope: Scope) -> Bool { false }
   static func subrequestPaths(_ scope: Scope) -> [String] { [] }
   var guardingDirective: String? { nil }
   var mayRespond: Bool { false }

@@ -10,12 +10,15 @@ protocol UpstreamFeature: Feature {
   static func line(in scope: Scope) -> Directive?
   /// The level in which its directives have the names of `proxy_pass`'s.
   static func view(_ scope: Scope) -> Scope
+  /// A level says that connections to its upstream are TLS, where URLs have no scheme to say it.
+  static func usesTLS(_ scope: Scope) -> Bool
   /// Makes the pass of a line; nil after an error in the line.
   static func pass(_ line: Directive, _ level: Level, _ builder: inout SettingsBuilder) -> UpstreamPass?
 }
 
 extension UpstreamFeature {
   static func view(_ scope: Scope) -> Scope { scope }
+  static func usesTLS(_ scope: Scope) -> Bool { false }
 }
 
 /// A feature that says something of what goes to an upstream, or comes back.

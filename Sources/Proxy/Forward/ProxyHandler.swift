@@ -36,7 +36,7 @@ final class ProxyHandler: UpstreamHandler {
   }
 
   override func connectionUser(_ exchange: Exchange, _ pass: CompiledPass) -> (any AnyObject & Sendable)? {
-    super.connectionUser(exchange, pass) ?? hooks.lazy.compactMap { $0.connectionUser }.first
+    super.connectionUser(exchange, pass) ?? (hooks.isEmpty ? nil : hooks.lazy.compactMap { $0.connectionUser }.first)
       ?? (pass.needsOwnSession(exchange) ? OwnSession() : nil)
   }
 

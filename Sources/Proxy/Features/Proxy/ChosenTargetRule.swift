@@ -95,7 +95,7 @@ struct ChosenTargetRule {
         return beginsWithSlash(first)
       }
     }
-    guard case .regex(let pattern, _) = level.match, !Rewrite.mayCapture(level.scope) else { return false }
+    guard case .regex(let pattern, _) = level.match, !mayCapture else { return false }
     return group(of: variable, in: PatternText(pattern.pattern))?.beginsWithSlash ?? false
   }
 
@@ -149,7 +149,7 @@ struct ChosenTargetRule {
   /// Whether a capture can have the name of any server: a capture of the path, or of the name that a client asked for.
   private func isOpenCapture(_ variable: Variable, hasDomain: Bool) -> Bool {
     if case .regex(let pattern, _) = level.match, let group = group(of: variable, in: PatternText(pattern.pattern)) {
-      return !Rewrite.mayCapture(level.scope) && group.content.isOpen(to: hasDomain ? "/?#@:" : ".")
+      return !mayCapture && group.content.isOpen(to: hasDomain ? "/?#@:" : ".")
     }
     guard !hasDomain, case .slot = variable else { return false }
     return ServerNames.words(level.scope).contains { word in
@@ -157,6 +157,8 @@ struct ChosenTargetRule {
         && group(of: variable, in: PatternText(String(word.text.dropFirst())))?.content.isOpen(to: ".") ?? false
     }
   }
+
+  private var mayCapture: Bool { Features.ofHTTPLocation.contains { $0.mayCapture(level.scope) } }
 
   private func group(of variable: Variable, in pattern: PatternText) -> PatternText.Group? {
     switch variable {

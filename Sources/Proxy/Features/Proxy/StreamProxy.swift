@@ -16,8 +16,7 @@ enum StreamProxy: UpstreamFeature, PassFeature {
     dialect.version = .tcp
     return dialect
   }()
-  /// Whether the connection to an upstream is TLS.
-  static let tls = "proxy_ssl"
+  private static let tls = "proxy_ssl"
 
   static func line(in scope: Scope) -> Directive? { scope.own("proxy_pass").first }
 

@@ -71,11 +71,11 @@ enum StartTLS: PassFeature {
           hint: "write \"listen … ssl\": the client's TLS ends here"))
     }
     if let line = scope.value(upstream), let asked = kind(scope, upstream) {
-      if !StreamProxy.usesTLS(scope) {
+      if !Features.ofUpstream(.stream).contains(where: { $0.usesTLS(scope) }) {
         found.append(
           Diagnostic(
-            .error, at: line.location, "\"\(upstream)\" without \"\(StreamProxy.tls) on\"",
-            hint: "write \(StreamProxy.tls) on; and whom to trust, such as proxy_ssl_trusted_certificate"))
+            .error, at: line.location, "\"\(upstream)\" without \"proxy_ssl on\"",
+            hint: "write proxy_ssl on; and whom to trust, such as proxy_ssl_trusted_certificate"))
       }
       if let other = ofClients(scope), other != asked {
         found.append(
