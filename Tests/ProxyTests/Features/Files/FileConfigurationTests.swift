@@ -1,7 +1,7 @@
 import Configuration
 import ConfigurationSupport
 import Foundation
-import Proxy
+@testable import Proxy
 import TestSupport
 import Testing
 
