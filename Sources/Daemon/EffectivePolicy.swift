@@ -1,13 +1,11 @@
 import Negotiation
 import Crypto
 import Enrolment
-import Envelope
 import Identity
 import Observability
 import Proxy
 import SPIFFE
 import TLS
-import UpstreamAuth
 import Upstream
 
 /// Describes a configuration's policy in words: which clients have access, who certifies them, and which upstreams the
