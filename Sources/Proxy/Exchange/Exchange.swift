@@ -517,9 +517,12 @@ final class Exchange {
     streamRef._withUnsafeGuaranteedRef { if case .complete = reason { $0.release() } else { $0.cut(reason) } }
     streamRef.release()
   }
+
   private func log() {
     account.isOver = true
     // The location holds its steps, and the exchange its location: no template changes that.
-    for step in location.logSteps { step.run(self) }
+    borrowing(location) { location in
+      for index in location.logSteps.indices { borrowing(location.logSteps[index]) { $0.run(self) } }
+    }
   }
 }

@@ -8,7 +8,9 @@ final class AccessLogStep: LogStep {
 
   init(_ logs: [LiveAccessLog]) { self.logs = logs }
 
-  override func run(_ exchange: Exchange) { for log in logs { write(log, exchange) } }
+  override func run(_ exchange: Exchange) {
+    for index in logs.indices { borrowing(logs[index]) { write($0, exchange) } }
+  }
 
   private func write(_ log: LiveAccessLog, _ exchange: Exchange) {
     if let condition = log.condition {
