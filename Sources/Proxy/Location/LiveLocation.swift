@@ -1,13 +1,6 @@
-import Bytes
-import Enrolment
-import Envelope
-import HTTP
 import Identity
 import Observability
 import Patterns
-import Signature
-import TLS
-import Upstream
 
 /// One location in one worker: its settings, compiled into the steps of the phases and the content that an exchange runs.
 final class LiveLocation {
