@@ -1,4 +1,3 @@
-import HTTP
 import Observability
 import Upstream
 import Language

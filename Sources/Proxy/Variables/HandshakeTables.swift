@@ -1,7 +1,6 @@
 import Bytes
 import Patterns
 package import TLS
-import Transport
 
 /// The variables of `map`, `geo` and `split_clients` as a handshake computes them, which has no request.
 package struct HandshakeTables: Sendable {
