@@ -33,8 +33,10 @@ package struct DirectiveChecker {
       }
       var checked = directive
       let fits = checkForm(directive, entry)
-      if let block = directive.block, entry.form.opensBlock, !entry.form.isTable {
-        checked.block = check(block, in: DirectiveContexts(ofBlock: entry.name, in: context))
+      if let block = directive.block, entry.form.opensBlock, !entry.form.isTable,
+        let inner = DirectiveTable.context(ofBlock: entry.name, in: context)
+      {
+        checked.block = check(block, in: inner)
       }
       if fits {
         if let swallowed = swallowed(by: directive, in: context) { warn(of: swallowed, directive) }

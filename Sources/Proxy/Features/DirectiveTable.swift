@@ -20,6 +20,16 @@ package enum DirectiveTable {
   private static let refused: [String: [DirectiveEntry]] = Dictionary(
     grouping: plannedDirectives + foreignDirectives, by: \.name)
 
+  /// What lines may stand in.
+  private static let contexts = families.flatMap(\.entries).reduce(into: DirectiveContexts()) {
+    $0.formUnion($1.contexts)
+  }
+
+  /// The context of the lines of a block, whose directive stands in `outer`; nil: the block has no lines of directives.
+  package static func context(ofBlock name: String, in outer: DirectiveContexts) -> DirectiveContexts? {
+    contexts.inside(block: name, in: outer)
+  }
+
   /// The directives whose blocks have lines of their own form.
   static let tables = Set(families.flatMap(\.entries).filter(\.form.isTable).map(\.name))
 

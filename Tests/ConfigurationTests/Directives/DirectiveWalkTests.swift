@@ -72,9 +72,3 @@ import Testing
     }
   }
 }
-
-extension DirectiveContexts {
-  var each: [DirectiveContexts] {
-    (0..<16).map { DirectiveContexts(rawValue: 1 << $0) }.filter { contains($0) }
-  }
-}

@@ -1,3 +1,4 @@
+import Proxy
 import ConfigurationSupport
 import Observability
 import Patterns
@@ -135,7 +136,7 @@ struct DirectiveSample {
     private mutating func add(_ value: Any) {
       guard let name = name(of: value) else { return }
       if let pattern = value as? RegularExpression { return text += pattern.pattern }
-      let mirror = Mirror(reflecting: value)
+      let mirror = Swift.Mirror(reflecting: value)
       guard !mirror.children.isEmpty else {
         text += mirror.displayStyle == .class ? name : String(describing: value)
         return

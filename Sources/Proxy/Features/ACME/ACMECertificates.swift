@@ -1,7 +1,7 @@
 package import ACME
 import Bytes
 import Crypto
-import Language
+package import Language
 import Observability
 import TLS
 
@@ -320,4 +320,8 @@ package struct ACMESettings: BlockPart {
   mutating func add(_ certificate: ACMECertificateSettings) {
     if !certificates.contains(certificate) { certificates.append(certificate) }
   }
+}
+
+extension DirectiveContexts {
+  package static let acmeIssuer = DirectiveContexts(block: "acme_issuer", in: .http)
 }

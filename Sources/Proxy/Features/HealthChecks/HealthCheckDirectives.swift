@@ -1,5 +1,5 @@
 import Upstream
-import Language
+package import Language
 import Observability
 
 /// Active health checks (nginx's commercial edition: ngx_http_upstream_hc_module).
@@ -62,4 +62,9 @@ enum HealthChecks: PassFeature {
       line.location, "\"health_check\" in a location without proxy_pass or grpc_pass",
       hint: "write it beside the proxy_pass that names the upstream group; locations inside don't inherit it")
   }
+}
+
+extension DirectiveContexts {
+  package static let match = DirectiveContexts(block: "match", in: .http)
+  package static let streamMatch = DirectiveContexts(block: "match", in: .stream, named: "match in stream", isOfStream: true)
 }

@@ -1,6 +1,6 @@
 import Bytes
 import HTTP
-import Language
+package import Language
 import Observability
 
 /// limit_except (nginx: ngx_http_core_module): other settings for requests with other methods than the listed ones.
@@ -82,4 +82,8 @@ final class MethodLimit: LocationEntrance {
     let method = isOwn ? Array(exchange.head.bytes.readable[exchange.head.methodRange]) : Array("GET".utf8)
     return methods.contains(method)
   }
+}
+
+extension DirectiveContexts {
+  package static let limitExcept = DirectiveContexts(block: "limit_except", in: .location)
 }

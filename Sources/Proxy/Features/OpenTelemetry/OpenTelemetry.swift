@@ -2,7 +2,7 @@ import ACME
 import Bytes
 package import Crypto
 import HTTP
-import Language
+package import Language
 import Observability
 import Patterns
 
@@ -304,4 +304,8 @@ extension OpenTelemetry {
   static func load(_ http: HTTPSettings, _ loader: inout MaterialLoader, _ parts: inout GenerationParts) {
     if let file = http[Block.self].export?.trustedCertificate { _ = loader.authorities(file, passwordFile: nil) }
   }
+}
+
+extension DirectiveContexts {
+  package static let otelExporter = DirectiveContexts(block: "otel_exporter", in: .http)
 }

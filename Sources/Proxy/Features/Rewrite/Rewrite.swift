@@ -1,4 +1,4 @@
-import Language
+package import Language
 import Observability
 
 /// The rewrite module (nginx: ngx_http_rewrite_module): directives that run in the order of the file, before a location is
@@ -208,4 +208,9 @@ extension [RewriteStep] {
       if case .if(let block) = step { [step] + block.steps.withInner } else { [step] }
     }
   }
+}
+
+extension DirectiveContexts {
+  package static let serverIf = DirectiveContexts(block: "if", in: .server, named: "if in server")
+  package static let locationIf = DirectiveContexts(block: "if", in: .location, named: "if in location")
 }

@@ -1,0 +1,19 @@
+package import Language
+
+/// The blocks of nginx's core, and those of `stream` that are like them. A feature that has a block of its own declares it
+/// beside the directive that opens it.
+extension DirectiveContexts {
+  package static let events = DirectiveContexts(block: "events", in: .main)
+  package static let http = DirectiveContexts(block: "http", in: .main)
+  package static let server = DirectiveContexts(block: "server", in: .http)
+  package static let location = DirectiveContexts(block: "location", in: .server, nests: true)
+  package static let stream = DirectiveContexts(block: "stream", in: .main, isOfStream: true)
+  package static let streamServer = DirectiveContexts(
+    block: "server", in: .stream, named: "server in stream", isOfStream: true)
+  /// http, server and location: the contexts of inherited directives.
+  package static let everyHTTP: DirectiveContexts = [.http, .server, .location]
+  /// stream and its servers: the contexts of inherited directives.
+  package static let everyStream: DirectiveContexts = [.stream, .streamServer]
+  /// The blocks `server` of both.
+  package static let everyServer: DirectiveContexts = [.server, .streamServer]
+}
