@@ -44,8 +44,9 @@ enum StartTLS: PassFeature {
   }
 
   static func readPass(_ draft: inout PassDraft, _ builder: inout SettingsBuilder) {
-    draft.tcp?.opening = ofUpstream(draft.scope)
-    draft.tcp?.passesGreeting = ofClients(draft.scope) == nil
+    let scope = draft.scope
+    draft.tcp?.opening = ofUpstream(scope)
+    draft.tcp?.passesGreeting = ofClients(scope) == nil
   }
 
   static func read(_ block: inout ServerBlock, _ builder: inout SettingsBuilder) {
