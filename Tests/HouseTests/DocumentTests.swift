@@ -105,6 +105,17 @@ import Testing
     for word in Self.foreignTypes.union(Self.foreignWords) { #expect(named.contains(word), "\(word)") }
   }
 
+  @Test func `the table of modules has those of the package, in its order`() throws {
+    let text = try String(contentsOfFile: "\(checkout)/docs/ARCHITECTURE.md", encoding: .utf8)
+    let package = try String(contentsOfFile: "\(checkout)/Package.swift", encoding: .utf8)
+    let rows = package.matches(of: #/^ {2}\(\s*"([A-Z]\w*)",/#.anchorsMatchLineEndings()).map { String($0.output.1) }
+    let table = text.matches(of: #/^\| (?:[1-5] \w+)? ?\| ([A-Z]\w*) \|/#.anchorsMatchLineEndings()).map {
+      String($0.output.1)
+    }
+    #expect(rows.count > 20)
+    #expect(Set(table) == Set(rows), "\(Set(rows).symmetricDifference(table))")
+  }
+
   // MARK: Exceptions
 
   /// Names in ARCHITECTURE and the decisions that are not ours.
