@@ -105,14 +105,16 @@ for row in rows {
   declared.insert(row.module)
 }
 
-let settings: [SwiftSetting] = [
-  .enableUpcomingFeature("InternalImportsByDefault"),
-  .enableUpcomingFeature("MemberImportVisibility"),
-  .enableUpcomingFeature("ExistentialAny"),
-  // A tenth of all user instructions went into checks of class properties that one loop touches. Debug builds, and so
-  // the test suite and its sanitizer runs, keep them: docs/decisions/0005-exclusivity.md.
-  .unsafeFlags(["-enforce-exclusivity=unchecked"], .when(configuration: .release)),
-]
+let settings: [SwiftSetting] =
+  [
+    .enableUpcomingFeature("InternalImportsByDefault"),
+    .enableUpcomingFeature("MemberImportVisibility"),
+    .enableUpcomingFeature("ExistentialAny"),
+    // A tenth of all user instructions went into checks of class properties that one loop touches. Debug builds, and so
+    // the test suite and its sanitizer runs, keep them: docs/decisions/0005-exclusivity.md.
+    .unsafeFlags(["-enforce-exclusivity=unchecked"], .when(configuration: .release)),
+    // Tests/run asks for it. A newer compiler, which warns of more, must not keep anybody from building.
+  ] + (Context.environment["SALLYPORT_STRICT"] != nil ? [.treatAllWarnings(as: .error)] : [])
 
 func named(_ modules: [String]) -> [Target.Dependency] { modules.map { .byName(name: $0) } }
 

@@ -11,6 +11,9 @@ private final class Context: Sendable {
   let nests: Bool
   let isOfStream: Bool
 
+  /// How many blocks are around it.
+  var depth: Int { outer.all.map { $0.depth + 1 }.max() ?? 0 }
+
   init(_ name: String, _ block: String, _ outer: DirectiveContexts, _ nests: Bool, _ isOfStream: Bool) {
     self.name = name
     self.block = block
@@ -24,7 +27,7 @@ private final class Context: Sendable {
 package struct DirectiveContexts: SetAlgebra, Sendable {
   /// Without duplicates, in the order in which they were named: a handful, so that looking through them is quicker than a
   /// set.
-  private var all: [Context] = []
+  fileprivate private(set) var all: [Context] = []
 
   package init() {}
 
@@ -42,7 +45,14 @@ package struct DirectiveContexts: SetAlgebra, Sendable {
   package static let main = DirectiveContexts(block: "", in: [], named: "main")
 
   package var isEmpty: Bool { all.isEmpty }
-  package var names: [String] { all.map(\.name) }
+  /// As messages and the manual name them: those of `stream` last, and outer blocks before inner ones.
+  package var names: [String] {
+    all.enumerated().sorted { one, other in
+      let (left, right) = (one.element, other.element)
+      if left.isOfStream != right.isOfStream { return right.isOfStream }
+      return (left.depth, one.offset) < (right.depth, other.offset)
+    }.map(\.element.name)
+  }
   /// Whether any of them is of `stream`.
   package var isOfStream: Bool { all.contains(where: \.isOfStream) }
   /// Each alone.

@@ -29,6 +29,7 @@ import Testing
       }
       func isAllowed(_ uses: [FileUse]) -> Bool { uses.compactMap { FileNeed($0) }.contains { $0.path == ca } }
       let all = http.fileUses, fewer = all.filter { $0.resolvedPath != ca }
+      print("DEBUG", all.map { ($0.resolvedPath, $0.resolvedPath != ca, $0.resolvedPath == ca) }, ca, fewer.map(\.resolvedPath))
       #expect(all.watched.contains(ca))
       #expect(isAllowed(all))
       #expect(isLoaded(all))

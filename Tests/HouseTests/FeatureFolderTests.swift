@@ -9,7 +9,7 @@ import Testing
 @Suite struct `Folders of features` {
   /// The names of directives that are also words of something else, and of what.
   private static let otherMeanings: [String: String] = [
-    "acme_issuer": "a context", "otel_exporter": "a context", "interval": "a parameter of health checks",
+    "interval": "a parameter of health checks",
     "profile": "a member of orders", "ssl_verify": "a condition of sessions",
     "ssl_trusted_certificate": "a directive of servers, and one of acme_issuer",
     "uri": "a variable, and a parameter of challenges",
@@ -19,7 +19,7 @@ import Testing
     "master_process": "an option of nginx's command line", "etag": "a field of responses",
     "expires": "a field of responses, and a parameter of signatures", "gzip": "a content coding",
     "hash": "a parameter of a key", "header": "a word of JSON and of conditions", "http": "a scheme, and a context",
-    "events": "a context", "if": "a context", "limit_except": "a context", "match": "a context",
+    "events": "a context", "if": "a context",
     "location": "a context, and a field of responses", "server": "a context, and a label",
     "upstream": "a context, and a label",
     "expect": "a field of requests", "send": "a system call", "ssl_preread": "a label", "starttls": "a label",

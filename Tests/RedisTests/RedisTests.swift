@@ -48,9 +48,9 @@ import Testing
       "+" + String(repeating: "a", count: 600),
       "*2\r\n$65000\r\n" + String(repeating: "a", count: 65_000) + "\r\n$65000\r\n"
         + String(repeating: "a", count: 600),
-    ]) func `what is no reply, or too large a one, is refused`(text: String)
+    ].map { LongText($0) }) func `what is no reply, or too large a one, is refused`(reply: LongText)
   {
-    #expect(throws: RedisReader.Malformed.self) { _ = try read(text) }
+    #expect(throws: RedisReader.Malformed.self) { _ = try read(reply.text) }
   }
 }
 

@@ -10,7 +10,7 @@ struct ResponseRewriteSettings: PassPart {
   func compile(_ parts: inout PassParts, _ makers: LiveMakers) {
     if !redirects.isEmpty { parts.responseHooks.append(RedirectRewrites(redirects)) }
     if !cookies.isEmpty { parts.responseHooks.append(CookieRewrite(cookies)) }
-    if let readRate { parts.filters.append(UpstreamRate(readRate)) }
+    if let rate = self.readRate { parts.filters.append(UpstreamRate(rate)) }
   }
 }
 

@@ -10,7 +10,7 @@ import Signature
 /// The folder is the whole feature: the directives here, what they set in `SignatureSettings`, what happens to a request
 /// in `SignatureCheck`, and to one for the upstream in `SignatureSigning`. The value here is that of `verify`; what signs is
 /// part of a `proxy_pass`.
-package struct Signatures: LocationFeature {
+package struct Signatures: LocationFeature, PassFeature {
   package let verification: SignatureSettings
 
   // MARK: Directives
