@@ -72,7 +72,9 @@ package struct FileUse: Sendable, Hashable {
   }
 
   /// A path that is looked at, and whose change makes a new generation.
-  static func watched(_ access: Permission, _ path: String) -> FileUse { FileUse(.path(path), access, .watched, at: nil) }
+  static func watched(_ access: Permission, _ path: String) -> FileUse {
+    FileUse(.path(path), access, .watched, at: nil)
+  }
 
   /// The folder in which the bodies of a location's requests are kept.
   static func bodyFolder(of location: LocationSettings) -> FileUse { .path(.change, location.bodyFolder) }

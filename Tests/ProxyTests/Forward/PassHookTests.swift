@@ -6,8 +6,8 @@ import Testing
 import UpstreamAuth
 
 @Suite struct `What hangs on a pass` {
-  private func pass(_ lines: String) throws -> CompiledPass {
-    let rig = try Rig("server { listen 80; location @up { proxy_pass http://127.0.0.1:9; \(lines) } }")
+  private func pass(_ lines: String, listen: String = "listen 80;") throws -> CompiledPass {
+    let rig = try Rig("server { \(listen) location @up { proxy_pass http://127.0.0.1:9; \(lines) } }")
     return try #require(rig.live.servers[0].locations.named("up")?.content as? CompiledPass)
   }
 
@@ -24,7 +24,10 @@ import UpstreamAuth
       client_identity xfcc; proxy_auth basic; proxy_auth_user_file /nowhere/users; proxy_limit_rate 1k;
       message_envelope on; message_envelope_cipher aes-256-gcm; message_envelope_key /nowhere/key;
       message_envelope_mac none; proxy_cookie_flags a secure;
-      """)
+      """,
+      listen:
+        "listen 443 ssl; ssl_certificate a.pem; ssl_certificate_key a.key; ssl_client_certificate a.pem; ssl_verify_client on;"
+    )
     #expect(pass.settings[IdentityFieldForm.self] == .xfcc && pass.settings[EnvelopeSettings.self] != nil)
     #expect(pass.settings[UpstreamAuthSettings.self]?.schemes == .basic && pass.settings[SignatureSettings.self] == nil)
     #expect(pass.requestHooks.map(\.opensBodies) == [false, true, false])

@@ -66,5 +66,6 @@ enum HealthChecks: PassFeature {
 
 extension DirectiveContexts {
   package static let match = DirectiveContexts(block: "match", in: .http)
-  package static let streamMatch = DirectiveContexts(block: "match", in: .stream, named: "match in stream", isOfStream: true)
+  package static let streamMatch = DirectiveContexts(
+    block: "match", in: .stream, named: "match in stream", isOfStream: true)
 }
