@@ -37,6 +37,8 @@ struct EnvelopeUnit: MaterialUnit {
   typealias Content = EnvelopeKeys.Pair
   let files: EnvelopeSettings.KeyFiles
   let suite: EnvelopeSuite
+  /// What a block with `ssl_reload off` keeps is not what others load anew.
+  let reloads: Bool
 }
 
 extension MaterialLoader {
@@ -54,7 +56,8 @@ extension MaterialLoader {
   ) -> EnvelopeKeys.Pair? {
     let suite = settings.suite
     return unit(
-      EnvelopeUnit(files: files, suite: suite), UnitFiles(.cipherKey, [files.cipher, files.mac].compactMap { $0 }),
+      EnvelopeUnit(files: files, suite: suite, reloads: settings.reloads),
+      UnitFiles(.cipherKey, [files.cipher, files.mac].compactMap { $0 }),
       reloads: settings.reloads
     ) { $0.loadEnvelopePair(files, suite) }
   }

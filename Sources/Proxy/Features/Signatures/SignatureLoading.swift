@@ -17,6 +17,8 @@ struct SigningUnit: MaterialUnit {
   typealias Content = SignatureKey
   let key: SignatureSettings.Key
   let purpose: SignatureKey.Purpose
+  /// What a block with `ssl_reload off` keeps is not what others load anew.
+  let reloads: Bool
 }
 
 extension SignatureMaterial {
@@ -47,7 +49,8 @@ extension MaterialLoader {
     let purpose: SignatureKey.Purpose = settings.mode == .sign ? .sign : .verify
     let keys = settings.keys.compactMap { key in
       unit(
-        SigningUnit(key: key, purpose: purpose), UnitFiles(purpose == .sign ? .signingKey : .verifyingKey, key.file),
+        SigningUnit(key: key, purpose: purpose, reloads: settings.reloads),
+        UnitFiles(purpose == .sign ? .signingKey : .verifyingKey, key.file),
         reloads: settings.reloads
       ) { loader in
         loader.attempt { () throws(MaterialError) in
