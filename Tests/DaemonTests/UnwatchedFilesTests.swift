@@ -60,6 +60,33 @@ import Testing
     }
   }
 
+  @Test(arguments: [("off", true), ("on", false)])
+  func `accounts are kept only where no other block loads them anew`(other: String, isKept: Bool) throws {
+    try withScene { scene in
+      let authority = try TestAuthority()
+      _ = try write(scene, authority)
+      try scene.anchors("ca", authority)
+      let pass = """
+        location / { proxy_pass https://127.0.0.1:2; proxy_ssl_trusted_certificate upca.pem;
+        proxy_auth basic; proxy_auth_user_file users; }
+        """
+      func server(_ name: String, _ reload: String) -> String {
+        """
+        server { listen 1 ssl; server_name \(name); ssl_reload \(reload); ssl_certificate \(name).pem;
+        ssl_certificate_key \(name).key; ssl_client_certificate ca.pem; ssl_verify_client on; \(pass) }
+        """
+      }
+      let http = try scene.settings("events {} http { \(server("off", "off")) \(server("on", other)) }").http
+      try scene.write("users", text: "* a:secret\n")
+      let first = KeyMaterial(loading: http, sharing: SharedState())
+      try scene.write("users", text: "* b:secret\n")
+      let next = KeyMaterial(loading: http, keeping: FormerMaterial(first), sharing: SharedState())
+      let files = [first, next].map { $0.parts[UpstreamUsers.self].files.values.map { ObjectIdentifier($0) } }
+      #expect(files.allSatisfy { $0.count == 1 } && next.stale.isEmpty, "\(first.diagnostics + next.diagnostics)")
+      #expect((files[0] == files[1]) == isKept)
+    }
+  }
+
   @Test func `one that is broken stops no change of another`() throws {
     try withScene { scene in
       let authority = try TestAuthority()
