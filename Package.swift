@@ -139,7 +139,11 @@ var targets: [Target] = [
 ]
 for row in rows {
   targets.append(
-    .target(name: row.module, dependencies: named(row.uses) + row.libraries, swiftSettings: settings))
+    row.module == "Proxy"
+      ? .target(
+        name: row.module, dependencies: named(row.uses) + row.libraries, path: "Sources",
+        sources: ["Traffic", "Forward", "Features"], swiftSettings: settings)
+      : .target(name: row.module, dependencies: named(row.uses) + row.libraries, swiftSettings: settings))
 }
 targets.append(
   .executableTarget(
