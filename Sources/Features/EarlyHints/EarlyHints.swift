@@ -4,25 +4,23 @@ import Language
 
 /// early_hints (nginx: ngx_http_core_module): passes an upstream's 103 on to the client (RFC 8297), where a condition of the
 /// location holds.
-struct EarlyHints: LocationFeature {
+struct EarlyHints: FeatureSettings, LocationFeature {
   /// A 103 is passed on if one of these is neither empty nor `0`.
-  var conditions: [Template]
+  var conditions: [Template] = []
 
   // MARK: Directives
 
   static let chapter = Chapter.http
 
-  static let directives: [DirectiveEntry] = [
-    .value(
-      "early_hints", DirectiveContexts.everyHTTP, .words(1...Int.max, "CONDITION …"), "",
+  static let rows: [Row<EarlyHints>] = [
+    .line(
+      "early_hints", .everyHTTP, .words(1...Int.max, "CONDITION …"), initial: "",
       "Forwards an upstream's 103 (Early Hints) if a condition is neither empty nor `0`.",
-      example: "early_hints $http_sec_fetch_mode;")
+      example: "early_hints $http_sec_fetch_mode;"
+    ) { hints, line, builder in hints.conditions = line.arguments.map { builder.template($0) } }
   ]
 
-  static func read(_ level: Level, _ builder: inout SettingsBuilder) -> EarlyHints? {
-    guard let line = level.scope.value("early_hints") else { return nil }
-    return EarlyHints(conditions: line.arguments.map { builder.template($0) })
-  }
+  var isInEffect: Bool { !conditions.isEmpty }
 
   // MARK: Effect
 

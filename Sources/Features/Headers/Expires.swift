@@ -5,28 +5,29 @@ import Language
 import Observability
 
 /// expires (nginx: ngx_http_headers_module): which Expires and Cache-Control a response gets.
-struct Expires: LocationFeature {
+struct Expires: FeatureSettings, LocationFeature {
   enum Value: Sendable, Hashable {
     case rule(ExpiresRule)
     /// The value has variables, and is read for each response. `modified`: the word stands before it.
     case template(Template, modified: Bool)
   }
 
-  var value: Value
+  /// nil: the response keeps its own fields.
+  var value: Value?
 
   // MARK: Directives
 
   static let chapter = Chapter.fields
 
-  static let directives: [DirectiveEntry] = [
-    .value(
-      "expires", DirectiveContexts.everyHTTP.union(.locationIf),
-      .words(1...2, "[modified] TIME | @TIME | epoch | max | off"), "off",
-      "Replaces Expires and Cache-Control; the value may have variables.", example: "expires 1h;", trust: .none)
+  static let rows: [Row<Expires>] = [
+    .line(
+      "expires", .everyHTTP.union(.locationIf), .words(1...2, "[modified] TIME | @TIME | epoch | max | off"),
+      initial: "off", "Replaces Expires and Cache-Control; the value may have variables.", example: "expires 1h;",
+      trust: .none
+    ) { $0.value = value($1, &$2) }
   ]
 
-  static func read(_ level: Level, _ builder: inout SettingsBuilder) -> Expires? {
-    guard let line = level.scope.value("expires") else { return nil }
+  private static func value(_ line: Directive, _ builder: inout SettingsBuilder) -> Value? {
     let isModified = line.arguments.count > 1
     if isModified, line.text(0) != "modified" {
       builder.error(
@@ -35,7 +36,7 @@ struct Expires: LocationFeature {
     }
     let word = line.arguments.count - 1
     if line.text(word).contains("$") {
-      return Expires(value: .template(builder.template(line, word), modified: isModified))
+      return .template(builder.template(line, word), modified: isModified)
     }
     guard let rule = ExpiresRule(Array(line.text(word).utf8), modified: isModified) else {
       builder.error(
@@ -44,12 +45,16 @@ struct Expires: LocationFeature {
       return nil
     }
     if case .off = rule { return nil }
-    return Expires(value: .rule(rule))
+    return .rule(rule)
   }
+
+  var isInEffect: Bool { value != nil }
 
   // MARK: Effect
 
-  func compile(_ parts: inout LocationParts, _ makers: LiveMakers) { parts.headFilters.append(LiveExpires(value)) }
+  func compile(_ parts: inout LocationParts, _ makers: LiveMakers) {
+    if let value { parts.headFilters.append(LiveExpires(value)) }
+  }
 }
 
 /// One value of `expires`, as nginx reads it (`ngx_http_parse_expires`). Times are in seconds.

@@ -6,7 +6,7 @@ import Observability
 /// limit_rate (nginx: ngx_http_core_module): the speed of one response.
 ///
 /// The folder is the whole feature: the directives and what they set here, and what happens to a response in `ResponsePacer`.
-struct LimitRate: LocationFeature, PassFeature {
+struct LimitRate: FeatureSettings, LocationFeature, PassFeature {
   /// Bytes per second, as a size of nginx; nil or 0: no limit.
   var rate: Template?
   /// Bytes that go at full speed, as a size of nginx.
@@ -19,16 +19,17 @@ struct LimitRate: LocationFeature, PassFeature {
   static let chapter = Chapter.limits
   private static let levels = DirectiveContexts.everyHTTP
 
-  static let directives: [DirectiveEntry] = [
-    .value(
-      "limit_rate", levels, .words(1...1, "SIZE"), "0",
+  static let rows: [Row<LimitRate>] = [
+    .line(
+      "limit_rate", levels, .words(1...1, "SIZE"), initial: "0",
       "Bytes per second of a response, with variables if need be; 0 means no limit. `set $limit_rate` and the upstream's"
         + " X-Accel-Limit-Rate take precedence. It counts the body alone (nginx: the head, too).",
-      example: "limit_rate 512k;"),
-    .value(
-      "limit_rate_after", levels, .words(1...1, "SIZE"), "0",
-      "Bytes of a response that go before `limit_rate` applies.",
-      example: "limit_rate_after 1m;"),
+      example: "limit_rate 512k;"
+    ) { $0.rate = $2.rateSize($1) },
+    .line(
+      "limit_rate_after", levels, .words(1...1, "SIZE"), initial: "0",
+      "Bytes of a response that go before `limit_rate` applies.", example: "limit_rate_after 1m;"
+    ) { $0.free = $2.rateSize($1) },
   ]
 
   static let variable = FeatureVariable("limit_rate", isSettable: true) { exchange, output in
@@ -41,11 +42,10 @@ struct LimitRate: LocationFeature, PassFeature {
     field: .xAccelLimitRate, ignored: .limitRate, obey: { ResponseRate.take($0, $1) })
 
   static func read(_ level: Level, _ builder: inout SettingsBuilder) -> LimitRate? {
-    let rate = builder.rateSize(level.scope.value("limit_rate"))
-    let free = builder.rateSize(level.scope.value("limit_rate_after"))
+    var limit = LimitRate(level.scope, &builder)
     // `set $limit_rate` in any location can lead here by an internal redirect.
-    let slot = builder.variables.slots[variable.name]
-    return rate == nil && slot == nil && free == nil ? nil : LimitRate(rate: rate, free: free, slot: slot)
+    limit.slot = builder.variables.slots[variable.name]
+    return limit.rate == nil && limit.slot == nil && limit.free == nil ? nil : limit
   }
 
   // MARK: Effect

@@ -6,6 +6,8 @@ protocol FeatureSettings: Sendable {
   init()
   /// One row for each directive of the feature, in the order in which they are read and in which the manual has them.
   static var rows: [Row<Self>] { get }
+  /// The lines in effect ask for something. A level where they don't has nothing of the feature.
+  var isInEffect: Bool { get }
 }
 
 extension FeatureSettings {
@@ -17,6 +19,15 @@ extension FeatureSettings {
 
   /// The rows as the table of all directives has them.
   static var directives: [DirectiveEntry] { rows.map(\.entry) }
+
+  var isInEffect: Bool { true }
+}
+
+extension LocationFeature where Self: FeatureSettings {
+  static func read(_ level: Level, _ builder: inout SettingsBuilder) -> Self? {
+    let settings = Self(level.scope, &builder)
+    return settings.isInEffect ? settings : nil
+  }
 }
 
 /// One directive of a feature: its row, and how a value gets into the feature's settings. The manual prints the initial value
