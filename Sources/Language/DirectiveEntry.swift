@@ -219,3 +219,33 @@ package struct DirectiveEntry: Sendable, Hashable {
     }
   }
 }
+
+/// A row of a directive, by which code finds the directive's lines: the name stands in the row alone.
+package protocol DirectiveRow {
+  var entry: DirectiveEntry { get }
+}
+
+extension DirectiveEntry: DirectiveRow {
+  package var entry: DirectiveEntry { self }
+}
+
+extension DirectiveRow {
+  package var name: String { entry.name }
+
+  /// The lines in effect at a level, by how the directive is inherited.
+  package func lines(in scope: Scope) -> [Directive] {
+    switch entry.inheritance {
+    case .value: scope.value(name).map { [$0] } ?? []
+    case .list: scope.list(name)
+    case .none: scope.own(name)
+    }
+  }
+  /// The line in effect at a level, the first of several; nil: there is none.
+  package func line(in scope: Scope) -> Directive? { lines(in: scope).first }
+  /// The line of the level itself, the first of several; nil: there is none.
+  package func ownLine(in scope: Scope) -> Directive? { scope.own(name).first }
+  /// The first word of the line in effect; nil: there is no line.
+  package func text(in scope: Scope) -> String? { line(in: scope)?.text(0) }
+  /// What the line in effect says; nil: there is no line.
+  package func flag(in scope: Scope) -> Bool? { text(in: scope).flatMap { Flag($0) } }
+}

@@ -8,16 +8,16 @@ enum HTTP2: Feature {
   private static let levels = DirectiveContexts.everyHTTP
   private static let heads: DirectiveContexts = [.http, .server]
 
-  static let directives: [DirectiveEntry] = [
-    .value(
-      name, heads, .flag, "off",
+  private static let rows: [Row<HTTP2Settings>] = [
+    .flag(
+      name, heads, \.isOn,
       "Whether clients may speak HTTP/2: by ALPN, or without TLS from the first byte. A request over HTTP/2 for a server"
         + " block without it gets 421.", example: "http2 on;"),
-    .value(
-      "http2_max_concurrent_streams", heads, .number(1...1_000_000), "128",
+    .number(
+      "http2_max_concurrent_streams", heads, 1...1_000_000, \.concurrentStreams,
       "The maximum number of requests in progress on a connection.", example: "http2_max_concurrent_streams 64;"),
-    .value(
-      "http2_body_preread_size", heads, .size, "64k",
+    .size(
+      "http2_body_preread_size", heads, \.bodyPrereadSize,
       "How much of a request body a client may send before the upstream takes it.",
       example: "http2_body_preread_size 128k;"),
     .inert("http2_chunk_size", levels, because: "a frame of a response is as large as the client allows"),
@@ -33,6 +33,7 @@ enum HTTP2: Feature {
     .inert("http2_push_preload", levels, because: "it is obsolete: no browser takes pushed responses"),
     .inert("http2_max_concurrent_pushes", heads, because: "it is obsolete: no browser takes pushed responses"),
   ]
+  static let directives = rows.entries
 
   static let listenParameters = [
     ListenParameter(name) { word, line, builder in
@@ -45,9 +46,7 @@ enum HTTP2: Feature {
 
   static func read(_ block: inout ServerBlock, _ builder: inout SettingsBuilder) {
     guard block.kind == .http else { return }
-    let scope = block.scope
-    block.http2.isOn = scope.flag(name) ?? false || block.listensHTTP2
-    block.http2.concurrentStreams = scope.number("http2_max_concurrent_streams") ?? block.http2.concurrentStreams
-    block.http2.bodyPrereadSize = scope.size("http2_body_preread_size") ?? block.http2.bodyPrereadSize
+    rows.read(block.scope, into: &block.http2, &builder)
+    if block.listensHTTP2 { block.http2.isOn = true }
   }
 }

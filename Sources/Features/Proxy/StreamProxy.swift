@@ -90,7 +90,7 @@ extension StreamProxy {
       tcp.offeredProtocols = line.hasVariables ? line.arguments.map { builder.template($0) } : []
       // As in nginx, "" takes the place of the names outside, and is none.
       let names = line.arguments.filter { !$0.text.isEmpty }
-      draft.offeredProtocols = line.hasVariables ? [] : builder.protocolNames(names, of: line)
+      draft.offeredProtocols = line.hasVariables ? [] : StreamCore.protocolNames(names, of: line, &builder)
     }
     tcp.timeout = scope.milliseconds("proxy_timeout") ?? tcp.timeout
     tcp.bufferSize = draft.buffers.head

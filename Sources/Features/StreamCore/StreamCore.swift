@@ -12,28 +12,34 @@ enum StreamCore: Feature {
   static let chapter = Chapter.stream
   static let kinds: Set<TrafficKind> = [.stream]
 
-  static let directives: [DirectiveEntry] = [
-    .local(
-      "stream", .main, .block(0...0, ""),
-      "The servers that pass connections of any protocol over TCP: databases, mail, directories, remote shells.",
-      example: "stream { server { listen 5433; proxy_pass 127.0.0.1:5432; } }", trust: .told),
-    .local(
-      "server", .stream, .block(0...0, ""), "A server: addresses, who may connect, and where connections go.",
-      repeatable: true, example: "server { listen 127.0.0.1:6380; proxy_pass 127.0.0.1:6379; }", trust: .told),
-    .value(
-      "proxy_protocol_timeout", .everyStream, .milliseconds, "30s",
+  private static let alpn = DirectiveEntry.value(
+    "ssl_alpn", .everyStream, .words(1...Int.max, "PROTOCOL …"), "",
+    "The protocols that ALPN may select (RFC 7301). A client that offers only others is refused; one that offers none is"
+      + " not.", example: "ssl_alpn postgresql;")
+
+  static let directives: [DirectiveEntry] =
+    [
+      .local(
+        "stream", .main, .block(0...0, ""),
+        "The servers that pass connections of any protocol over TCP: databases, mail, directories, remote shells.",
+        example: "stream { server { listen 5433; proxy_pass 127.0.0.1:5432; } }", trust: .told),
+      .local(
+        "server", .stream, .block(0...0, ""), "A server: addresses, who may connect, and where connections go.",
+        repeatable: true, example: "server { listen 127.0.0.1:6380; proxy_pass 127.0.0.1:6379; }", trust: .told),
+    ] + rows.entries
+
+  private static let rows: [Row<StreamServerSettings>] = [
+    .milliseconds(
+      "proxy_protocol_timeout", .everyStream, \.proxyHeaderTimeout,
       "How long sallyport waits for the header of the PROXY protocol (`listen … proxy_protocol`).",
       example: "proxy_protocol_timeout 5s;", trust: .none),
-    .value(
-      "ssl_handshake_timeout", .everyStream, .milliseconds, "60s",
+    .milliseconds(
+      "ssl_handshake_timeout", .everyStream, \.handshakeTimeout,
       "The time limit for the TLS handshake, with the negotiation of `starttls` before it.",
       example: "ssl_handshake_timeout 10s;", trust: .none),
-    .value(
-      "ssl_alpn", .everyStream, .words(1...Int.max, "PROTOCOL …"), "",
-      "The protocols that ALPN may select (RFC 7301). A client that offers only others is refused; one that offers none is"
-        + " not.", example: "ssl_alpn postgresql;"),
-    .value(
-      "connection_max_time", .everyStream, .milliseconds, "0",
+    Row(alpn),
+    .milliseconds(
+      "connection_max_time", .everyStream, \.lifetime,
       "How long a connection may last; 0 means no limit. nginx has no such directive.",
       example: "connection_max_time 12h;", trust: .none),
   ]
@@ -51,28 +57,17 @@ enum StreamCore: Feature {
 
   static func read(_ block: inout ServerBlock, _ builder: inout SettingsBuilder) {
     guard block.kind == .stream else { return }
-    let scope = block.scope
-    var settings = StreamServerSettings()
-    settings.proxyHeaderTimeout = scope.milliseconds("proxy_protocol_timeout") ?? settings.proxyHeaderTimeout
-    settings.handshakeTimeout = scope.milliseconds("ssl_handshake_timeout") ?? settings.handshakeTimeout
-    settings.lifetime = scope.milliseconds("connection_max_time") ?? 0
-    block.stream = settings
-    block.linesOfTLS?.protocols = applicationProtocols(scope, &builder).map { .names($0) } ?? .any
+    block.stream = StreamServerSettings()
+    rows.read(block.scope, into: &block.stream, &builder)
+    block.linesOfTLS?.protocols =
+      alpn.line(in: block.scope).map { .names(protocolNames($0.arguments, of: $0, &builder)) } ?? .any
   }
 
-  /// The names of `ssl_alpn`; nil: ALPN selects nothing.
-  private static func applicationProtocols(_ scope: Scope, _ builder: inout SettingsBuilder) -> [String]? {
-    guard let line = scope.value("ssl_alpn") else { return nil }
-    return builder.protocolNames(line.arguments, of: line)
-  }
-}
-
-extension SettingsBuilder {
   /// The names of an ALPN directive, 1 to 255 bytes each.
-  mutating func protocolNames(_ words: [Word], of line: Directive) -> [String] {
+  static func protocolNames(_ words: [Word], of line: Directive, _ builder: inout SettingsBuilder) -> [String] {
     words.compactMap { word in
       if (1...255).contains(word.text.utf8.count) { return word.text }
-      error(
+      builder.error(
         word.location, "invalid protocol \"\(word.text)\" in \"\(line.name)\" directive",
         hint: "1 to 255 bytes (RFC 7301)"
       )

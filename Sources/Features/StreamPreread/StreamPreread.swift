@@ -8,19 +8,21 @@ enum StreamPreread: Feature {
   static let chapter = Chapter.stream
   static let kinds: Set<TrafficKind> = [.stream]
 
-  static let directives: [DirectiveEntry] = [
-    .value(
-      "ssl_preread", .everyStream, .flag, "off",
+  private static let rows: [Row<StreamServerSettings>] = [
+    .flag(
+      "ssl_preread", .everyStream, \.preread.isOn,
       "Whether to read the ClientHello of a `listen` without ssl for `$ssl_preread_…`, and to select the server block by its"
         + " name. Nothing of it is verified.", example: "ssl_preread on;", trust: .told),
-    .value(
-      "preread_buffer_size", .everyStream, .size, "16k",
+    .size(
+      "preread_buffer_size", .everyStream, \.preread.bufferSize,
+      limits: (1...PrereadSettings.mostBytes, "from 1 to \(PrereadSettings.mostBytes >> 10)k"),
       "The most bytes of a client that are read to find the ClientHello; with more, the connection ends.",
       example: "preread_buffer_size 32k;", trust: .none),
-    .value(
-      "preread_timeout", .everyStream, .milliseconds, "30s", "How long sallyport waits for the ClientHello.",
+    .milliseconds(
+      "preread_timeout", .everyStream, \.preread.timeout, "How long sallyport waits for the ClientHello.",
       example: "preread_timeout 5s;", trust: .none),
   ]
+  static let directives = rows.entries
 
   private static func variable(
     _ name: String, isClientsWish: Bool = false,
@@ -43,21 +45,6 @@ enum StreamPreread: Feature {
   ]
 
   static func read(_ block: inout ServerBlock, _ builder: inout SettingsBuilder) {
-    block.stream?.preread = settings(block.scope, &builder)
-  }
-
-  private static func settings(_ scope: Scope, _ builder: inout SettingsBuilder) -> PrereadSettings {
-    var settings = PrereadSettings()
-    settings.isOn = scope.flag("ssl_preread") ?? false
-    settings.timeout = scope.milliseconds("preread_timeout") ?? settings.timeout
-    guard let line = scope.value("preread_buffer_size"), let size = Quantity.size(line.text(0)) else { return settings }
-    if (1...PrereadSettings.mostBytes).contains(size) {
-      settings.bufferSize = size
-    } else {
-      builder.error(
-        line.place(0), "invalid value \"\(line.text(0))\" in \"preread_buffer_size\" directive",
-        hint: "from 1 to \(PrereadSettings.mostBytes >> 10)k")
-    }
-    return settings
+    rows.read(block.scope, into: &block.stream, &builder)
   }
 }

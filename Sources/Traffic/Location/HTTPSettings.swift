@@ -64,7 +64,7 @@ public struct ClientHeadSettings: Sendable, Hashable {
 }
 
 /// HTTP/2 towards clients (server level).
-public struct HTTP2Settings: Sendable, Hashable {
+public struct HTTP2Settings: RowSettings, Sendable, Hashable {
   /// `http2`: clients may speak HTTP/2.
   public var isOn = false
   /// `http2_max_concurrent_streams`: requests in progress on one connection.

@@ -1,7 +1,7 @@
 public import Negotiation
 
 /// What a server of `stream` does before its content. Times in milliseconds.
-public struct StreamServerSettings: Sendable, Hashable {
+public struct StreamServerSettings: RowSettings, Sendable, Hashable {
   public var proxyHeaderTimeout = 30_000
   public var handshakeTimeout = 60_000
   /// 0: no limit (`connection_max_time`).
