@@ -5,7 +5,7 @@ import Upstream
 /// How a `proxy_pass` chooses the connection for its next attempt: by group, trust, user and origin.
 extension UpstreamHandler {
   /// Begins an attempt where the request has a say in group, trust, user or origin.
-  func connect(_ exchange: Exchange, _ pass: CompiledPass, again: Int?) {
+  package func connect(_ exchange: Exchange, _ pass: CompiledPass, again: Int?) {
     guard let group else { return }
     guard let origin = pass.origin.make(for: exchange) else { return exchange.fail(ErrorResponse(500)) }
     let protocols = pass.protocols(exchange)
@@ -20,7 +20,7 @@ extension UpstreamHandler {
   }
 
   /// The scheme of the target; nil while the handler serves nobody.
-  var scheme: UpstreamScheme? { dynamic?.security.scheme ?? pass?.settings.scheme }
+  package var scheme: UpstreamScheme? { dynamic?.security.scheme ?? pass?.settings.scheme }
 
   /// Computes the target of a `proxy_pass` that each request finds anew.
   func settleTarget(_ exchange: Exchange, _ pass: CompiledPass) throws(DynamicTarget.Refusal) {
@@ -54,7 +54,7 @@ extension CompiledPass {
 }
 
 /// A request body that sallyport makes. It takes the place of the client's, and its length is known.
-enum OwnBody {
+package enum OwnBody {
   case none
   case text([UInt8])
 }

@@ -1,7 +1,7 @@
 import Bytes
 package import Observability
 import Transport
-import Upstream
+package import Upstream
 
 /// The address part of `proxy_pass` or of an upstream's `server`: a host, perhaps with a port, or a socket's path.
 package enum Authority: Hashable {
@@ -69,7 +69,7 @@ package enum Authority: Hashable {
       }
   }
 
-  func upstreamAddress(defaultPort: UInt16) -> UpstreamAddress {
+  package func upstreamAddress(defaultPort: UInt16) -> UpstreamAddress {
     switch self {
     case .unix(let path): return .address(.unix(path: path))
     case .host(let host, let port):
@@ -79,7 +79,7 @@ package enum Authority: Hashable {
   }
 
   /// nginx's `$proxy_host`. It contains the port unless that is the scheme's default port.
-  func proxyHost(defaultPort: UInt16) -> String {
+  package func proxyHost(defaultPort: UInt16) -> String {
     switch self {
     case .unix: return "localhost"
     case .host(let host, let port):
@@ -90,7 +90,7 @@ package enum Authority: Hashable {
   }
 
   /// nginx's `$proxy_port`.
-  func proxyPort(defaultPort: UInt16) -> String {
+  package func proxyPort(defaultPort: UInt16) -> String {
     switch self {
     case .unix: ""
     case .host(_, let port): String(port ?? defaultPort)
@@ -98,7 +98,7 @@ package enum Authority: Hashable {
   }
 
   /// The name for SNI and the name check: the host without its port, and an IPv6 address without brackets.
-  var nameForTLS: String {
+  package var nameForTLS: String {
     switch self {
     case .unix: "localhost"
     case .host(let host, _): host

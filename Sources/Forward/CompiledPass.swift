@@ -1,73 +1,73 @@
 import Bytes
-import HTTP
-import Negotiation
+package import HTTP
+package import Negotiation
 import Observability
-import TLS
+package import TLS
 import Transport
-import Upstream
+package import Upstream
 
 /// An `UpstreamPass` in one worker.
-final class CompiledPass: LiveContent {
-  let settings: UpstreamPass
+package final class CompiledPass: LiveContent {
+  package let settings: UpstreamPass
   /// nil when the target has variables, or the group has `resolve`.
-  let group: UpstreamGroup?
+  package let group: UpstreamGroup?
   /// The group with `resolve` that the target names.
-  let followed: FollowedGroup?
+  package let followed: FollowedGroup?
   /// Of all groups, because a target with variables can name any of them.
-  let balances: [ObjectIdentifier: GroupBalance]
-  let context: UpstreamTLSContext?
+  package let balances: [ObjectIdentifier: GroupBalance]
+  package let context: UpstreamTLSContext?
   let targetTemplate: CompiledTemplate?
   /// How names in the target are resolved; nil: by the system.
-  let names: LiveNames?
+  package let names: LiveNames?
   /// `$proxy_host` and `$proxy_port` of a target without variables.
-  let host: [UInt8]
-  let port: [UInt8]
-  let tlsName: CompiledTemplate
+  package let host: [UInt8]
+  package let port: [UInt8]
+  package let tlsName: CompiledTemplate
   /// nil if `context` has the certificate to present, or presents none.
-  let identity: LiveIdentity?
+  package let identity: LiveIdentity?
   /// nil when the name has variables, or the connection's origin differs per request.
-  let trust: UpstreamTrust?
+  package let trust: UpstreamTrust?
   // Those of `group` and `trust`, where no request has a say in them: uncounted, for each request asks.
   private let settledGroup: Unmanaged<UpstreamGroup>?
   private let settledTrust: Unmanaged<UpstreamTrust>?
-  let attempt: AttemptSettings
+  package let attempt: AttemptSettings
   /// What is said to the upstream before TLS, or before the client's bytes; nil: nothing.
-  let negotiation: UpstreamNegotiation?
+  package let negotiation: UpstreamNegotiation?
   /// `proxy_ssl_alpn` with variables; empty: `context` has the names.
   private let offeredProtocols: [CompiledTemplate]
   /// Bytes of a response that may wait for the client.
   let bufferTotal: Int
-  let setFields: LiveFieldBlock
-  let serverTokens: Bool
-  let method: CompiledTemplate?
+  package let setFields: LiveFieldBlock
+  package let serverTokens: Bool
+  package let method: CompiledTemplate?
   /// Client fields that are not passed on, because they are set here.
-  let replaced: NameSet
+  package let replaced: NameSet
   /// Whether `proxy_set_header` sets Early-Data itself.
   let setsEarlyData: Bool
   /// Whether a set field can make the connection that of its client, or end it.
   private let setsOwnership: Bool
   /// Upstream fields that the client does not get.
-  let hidden: NameSet
+  package let hidden: NameSet
   /// What each request runs; empty for most passes.
-  let requestHooks: [RequestHook]
+  package let requestHooks: [RequestHook]
   private let responseHooks: [ResponseHook]
   /// The fields that `responseHooks` may change.
   let rewrittenFields: FieldNameSet
   /// nil: bodies of responses are the upstream's own.
-  let ownBodies: OwnResponseBodies?
+  package let ownBodies: OwnResponseBodies?
   /// What fields of responses can tell features, and those fields.
   private let instructions: [UpstreamInstruction]
   let instructingFields: FieldNameSet
-  let origin: LiveOrigin
+  package let origin: LiveOrigin
   /// `proxy_set_body`
-  let body: CompiledTemplate?
-  override var digestsBodies: Bool { needsDigests }
+  package let body: CompiledTemplate?
+  package override var digestsBodies: Bool { needsDigests }
   private let needsDigests: Bool
-  override var filters: [ResponseFilter] { ownFilters }
+  package override var filters: [ResponseFilter] { ownFilters }
   private let ownFilters: [ResponseFilter]
 
   /// `tokens`: `server_tokens` of the location.
-  init(_ settings: UpstreamPass, tokens: Bool, makers: LiveMakers) {
+  package init(_ settings: UpstreamPass, tokens: Bool, makers: LiveMakers) {
     self.settings = settings
     self.serverTokens = tokens
     self.names = makers.resolvers.names(settings.target.nameResolution)
@@ -151,12 +151,12 @@ final class CompiledPass: LiveContent {
     self.hidden = hidden
   }
 
-  override func handler(for worker: Worker) -> ContentHandler? {
+  package override func handler(for worker: Worker) -> ContentHandler? {
     settings.tcp == nil ? worker.takeProxyHandler(self) : worker.takeTCPHandler(self)
   }
 
   /// See `ContentHandler.isCompressible`.
-  var isCompressible: Bool { ownBodies == nil && !settings.dialect.callsMethods }
+  package var isCompressible: Bool { ownBodies == nil && !settings.dialect.callsMethods }
 
   /// Whether the request's credentials may make the whole connection that of its client (NTLM, Negotiate). Over HTTP/2
   /// the requests of other clients would share it.
@@ -178,7 +178,7 @@ final class CompiledPass: LiveContent {
   /// Begins an attempt by what was settled at load; false when the request has a say in group, name or certificate.
   // Not inlined: what an object asks of its own parts is not counted.
   @inline(never)
-  func begin(_ attempt: UpstreamAttempt, again: Int?) -> Bool {
+  package func begin(_ attempt: UpstreamAttempt, again: Int?) -> Bool {
     guard let settledGroup, let settledTrust else { return false }
     settledGroup._withUnsafeGuaranteedRef { group in
       settledTrust._withUnsafeGuaranteedRef { attempt.begin(group, $0, self.attempt, again: again) }
@@ -186,17 +186,17 @@ final class CompiledPass: LiveContent {
     return true
   }
 
-  override func storage(for exchange: Exchange) -> RequestBody? {
+  package override func storage(for exchange: Exchange) -> RequestBody? {
     requestHooks.lazy.compactMap { $0.storage(for: exchange) }.first
   }
 
-  override func admits(_ count: Int, in kept: RequestBody, _ exchange: Exchange) -> Bool {
+  package override func admits(_ count: Int, in kept: RequestBody, _ exchange: Exchange) -> Bool {
     requestHooks.allSatisfy { $0.admits(count, in: kept, exchange) }
   }
 
   /// A body that a feature has opened may only go to a location that would have opened it, and a body in clear only to one
   /// that opens none.
-  override func takes(_ body: RequestBody) -> Bool {
+  package override func takes(_ body: RequestBody) -> Bool {
     body.isOpened
       ? requestHooks.contains { $0.takes(opened: body) } : !requestHooks.contains { $0.opensBodies }
   }
@@ -204,7 +204,7 @@ final class CompiledPass: LiveContent {
   // MARK: Responses
 
   /// The value that a feature gives a field of a response; nil: the value stays.
-  func rewritten(_ field: Field, in bytes: UnsafeRawBufferPointer, _ exchange: Exchange) -> [UInt8]? {
+  package func rewritten(_ field: Field, in bytes: UnsafeRawBufferPointer, _ exchange: Exchange) -> [UInt8]? {
     for hook in responseHooks where hook.fields.contains(field.id) {
       if let value = hook.value(of: field, in: bytes, exchange) { return value }
     }
@@ -213,7 +213,7 @@ final class CompiledPass: LiveContent {
 
   /// Does what the fields of a response tell features.
   @inline(__always)
-  func obey(_ response: ResponseHead, _ exchange: Exchange) {
+  package func obey(_ response: ResponseHead, _ exchange: Exchange) {
     if !response.present.intersection(instructingFields).isEmpty { obeyEach(response, exchange) }
   }
 
@@ -225,13 +225,13 @@ final class CompiledPass: LiveContent {
 
 extension CompiledPass {
   /// `proxy_ssl_name` for an exchange, without the port that $proxy_host or $http_host may bring (nginx takes it off too).
-  func nameForTLS(_ exchange: Exchange) -> String { UpstreamPass.nameForTLS(tlsName.bytes(exchange)) }
+  package func nameForTLS(_ exchange: Exchange) -> String { UpstreamPass.nameForTLS(tlsName.bytes(exchange)) }
 }
 
 extension CompiledPass {
   /// What ALPN offers for an exchange; empty: what the TLS context offers. As in nginx, a value that is no name of ALPN is
   /// left out.
-  func protocols(_ exchange: Exchange) -> OfferedProtocols {
+  package func protocols(_ exchange: Exchange) -> OfferedProtocols {
     let names = offeredProtocols.map { $0.bytes(exchange) }
     for name in names where name.count > 255 {
       exchange.log(.info, "a protocol of \(name.count) bytes in \"proxy_ssl_alpn\" isn't offered: 255 are the most")

@@ -1,23 +1,23 @@
 import Bytes
-import DNS
+package import DNS
 import Observability
-import Transport
-import Upstream
+package import Transport
+package import Upstream
 
 /// Groups of `proxy_pass` targets with variables, made as they are asked for.
 ///
 /// An upstream block of that name counts first, then a literal address, then a name. With `resolver`, the DNS servers are
 /// asked, and a group lasts as long as its name's addresses. Otherwise the system is asked, again after `lifetime`.
 /// Bounded: a client that chooses names can't fill the memory. The group that was used least recently makes room.
-final class DynamicGroups {
+package final class DynamicGroups {
   /// How long an answer of the system counts, in milliseconds.
   private let lifetime: UInt64
   private static let limit = 1024
 
-  typealias Found = Result<UpstreamGroup, Refusal>
+  package typealias Found = Result<UpstreamGroup, Refusal>
 
   /// Why there is no group.
-  enum Refusal: Error {
+  package enum Refusal: Error {
     case unknownHost
     /// The host is an IPv6 address with a zone (RFC 6874), such as `fe80::1%eth0`. An address would be used without it, and lead
     /// nowhere, or to another link.
@@ -29,10 +29,10 @@ final class DynamicGroups {
   }
 
   /// An open question to DNS servers, so that who asked can leave.
-  struct Question {
+  package struct Question {
     fileprivate let resolver: DNSResolver
     fileprivate let ticket: DNSResolver.Ticket
-    func withdraw() { resolver.withdraw(ticket) }
+    package func withdraw() { resolver.withdraw(ticket) }
   }
 
   private struct Key: Hashable {
@@ -67,7 +67,7 @@ final class DynamicGroups {
   /// That of every group that is made: for tests without a socket.
   var connector: UpstreamGroup.Connector?
   /// nil if no location shows metrics.
-  var meters: GroupMeters?
+  package var meters: GroupMeters?
   private var entries = LRUTable<Key, Entry>()
   private let isOfStream: Bool
   private let loop: EventLoop
@@ -75,7 +75,7 @@ final class DynamicGroups {
   private let resolver: Resolver
 
   /// `followed`: those of `groups` with `resolve`.
-  init(
+  package init(
     groups: [UpstreamGroup], followed: [FollowedGroup] = [], isOfStream: Bool = false, resolver: Resolver,
     loop: EventLoop, budget: ConnectionBudget, lifetime: UInt64 = 30_000
   ) {
@@ -94,7 +94,7 @@ final class DynamicGroups {
   /// reason why there is none. Letters of either case name the same, as in a `proxy_pass` without variables.
   /// `names`: the `resolver` in effect. Returns the question if one is open there.
   @discardableResult
-  func find(
+  package func find(
     _ authority: String, defaultPort: UInt16, by names: LiveNames? = nil, _ found: @escaping (Found) -> Void
   ) -> Question? {
     if DynamicTarget.isSocket(authority.utf8) {
@@ -124,7 +124,7 @@ final class DynamicGroups {
   func isGroup(_ name: String) -> Bool { named[name.lowercased()] != nil }
 
   /// The upstream group of this name.
-  func group(named name: String) -> UpstreamGroup? {
+  package func group(named name: String) -> UpstreamGroup? {
     let lower = name.lowercased()
     return named[lower].map { followed[lower]?.newest() ?? $0 }
   }
@@ -246,7 +246,7 @@ final class DynamicGroups {
   }
 
   /// $proxy_host and $proxy_port of an authority, as nginx makes them: the default port is left out of the first.
-  static func variables(of authority: String, defaultPort: UInt16?) -> (host: [UInt8], port: [UInt8]) {
+  package static func variables(of authority: String, defaultPort: UInt16?) -> (host: [UInt8], port: [UInt8]) {
     if DynamicTarget.isSocket(authority.utf8) { return (Array("localhost".utf8), []) }
     let said = (try? HostPort(authority, bareIPv6: .isHost))?.port
     let port = (said ?? defaultPort).map { "\($0)" } ?? ""
@@ -254,9 +254,9 @@ final class DynamicGroups {
     return (Array((saysDefault ? String(authority.dropLast(port.count + 1)) : authority).utf8), Array(port.utf8))
   }
 
-  var made: [UpstreamGroup] { entries.all.compactMap(\.value.made?.group) }
+  package var made: [UpstreamGroup] { entries.all.compactMap(\.value.made?.group) }
 
-  func close() {
+  package func close() {
     for group in made { group.close() }
     entries = LRUTable()
   }

@@ -1,19 +1,19 @@
 import DNS
 import Observability
-import Transport
-import Upstream
+package import Transport
+package import Upstream
 
 /// A group with `resolve` in one worker. An exchange keeps the `UpstreamGroup` that it began with, whose servers don't
 /// change; a new list makes a new one.
-final class FollowedGroup {
-  let list: GroupList
-  private(set) var current: UpstreamGroup
+package final class FollowedGroup {
+  package let list: GroupList
+  package private(set) var current: UpstreamGroup
   private let loop: EventLoop
   private let budget: ConnectionBudget
   /// Where each list gets its meters; nil if no location shows metrics.
-  var meters: GroupMeters? { didSet { current.meter = meters?.meter(of: current) } }
+  package var meters: GroupMeters? { didSet { current.meter = meters?.meter(of: current) } }
 
-  init(_ list: GroupList, loop: EventLoop, budget: ConnectionBudget) {
+  package init(_ list: GroupList, loop: EventLoop, budget: ConnectionBudget) {
     self.list = list
     self.loop = loop
     self.budget = budget
@@ -21,7 +21,7 @@ final class FollowedGroup {
   }
 
   /// The group with the servers that DNS has now.
-  func newest() -> UpstreamGroup {
+  package func newest() -> UpstreamGroup {
     guard current.isOutdated, !current.isClosed else { return current }
     let former = current
     former.close()
@@ -32,10 +32,10 @@ final class FollowedGroup {
 }
 
 /// The followers of all names with `resolve` of a generation. One worker of the process has them.
-final class NameFollowers: WorkerPart {
+package final class NameFollowers: WorkerPart {
   private var followers: [NameFollower] = []
 
-  override func serve(_ live: LiveGeneration) {
+  package override func serve(_ live: LiveGeneration) {
     guard worker.loop.index == 0, !worker.isDraining else { return }
     drain()
     let loop = worker.loop
@@ -58,7 +58,7 @@ final class NameFollowers: WorkerPart {
     for follower in followers { follower.start() }
   }
 
-  override func drain() {
+  package override func drain() {
     for follower in followers { follower.stop() }
     followers = []
   }

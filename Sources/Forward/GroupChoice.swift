@@ -1,15 +1,15 @@
 import HTTP
 import Transport
-import Upstream
+package import Upstream
 
 /// What a feature asks of requests to choose a group's server, and tells of the choice. One for each group of a worker.
-class GroupBalance {
+package class GroupBalance {
   /// Fills in what the request brings.
-  func fill(_ selection: inout Selection, for exchange: Exchange) {}
+  package func fill(_ selection: inout Selection, for exchange: Exchange) {}
   /// The response of this server begins: its head is not sent yet.
-  func bind(_ server: [UInt8], _ exchange: Exchange, status: UInt16) {}
+  package func bind(_ server: [UInt8], _ exchange: Exchange, status: UInt16) {}
   /// The response has come whole.
-  func bindAtEnd(_ server: [UInt8], _ exchange: Exchange) {}
+  package func bindAtEnd(_ server: [UInt8], _ exchange: Exchange) {}
 }
 
 /// What features ask of requests to choose servers, for all groups of a generation in one worker.

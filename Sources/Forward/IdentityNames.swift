@@ -1,4 +1,4 @@
-import Identity
+package import Identity
 package import Upstream
 
 /// The names of the fields by which server blocks tell upstreams who their client is: those of `client_identity`, and each
@@ -128,5 +128,5 @@ package struct IdentityNames {
 
 extension UpstreamPass {
   /// How the upstream is told who the client is.
-  var clientIdentity: IdentityFieldForm { self[IdentityFieldForm.self] ?? .off }
+  package var clientIdentity: IdentityFieldForm { self[IdentityFieldForm.self] ?? .off }
 }

@@ -1,8 +1,8 @@
 import Bytes
-import HTTP
+package import HTTP
 
 /// All fields that `proxy_set_header` sets, as one program: constant ones that follow each other are one run of text.
-struct LiveFieldBlock {
+package struct LiveFieldBlock {
   private enum Step {
     /// An index into `constants`.
     case constant(Int)
@@ -37,7 +37,7 @@ struct LiveFieldBlock {
   private var others: [Variable] = []
 
   /// Adds a field. Of these values, the first that isn't empty for a request goes out.
-  mutating func add(_ name: [UInt8], _ values: [Template]) {
+  package mutating func add(_ name: [UInt8], _ values: [Template]) {
     let first = steps.count
     for value in values {
       add(name, value)
@@ -75,7 +75,7 @@ struct LiveFieldBlock {
   }
 
   /// Adds the fields for an exchange.
-  func add(to outgoing: OutgoingRequestHead, for exchange: Exchange) {
+  package func add(to outgoing: OutgoingRequestHead, for exchange: Exchange) {
     var index = 0
     while index < steps.count {
       let step = steps[index]
@@ -123,7 +123,7 @@ struct LiveFieldBlock {
 
 extension UpstreamPass {
   /// A template with what is known of the target put in: most requests carry nothing else than `Host: $proxy_host`.
-  func resolved(_ template: Template) -> Template {
+  package func resolved(_ template: Template) -> Template {
     guard case .group = target.upstream else { return template }
     var parts: [Template.Part] = []
     for part in template.parts {

@@ -1,16 +1,16 @@
-import Crypto
+package import Crypto
 import Observability
-import TLS
+package import TLS
 import Upstream
 
 /// `proxy_ssl_certificate` with variables in one worker.
-struct LiveIdentity {
+package struct LiveIdentity {
   private let certificate: CompiledTemplate
   private let key: CompiledTemplate?
   private let folder: String
   private let cache: PresentedIdentityCache
 
-  init(_ settings: PresentedIdentitySettings) {
+  package init(_ settings: PresentedIdentitySettings) {
     certificate = settings.certificate.compiled
     key = settings.key.map(\.compiled)
     folder = settings.folder
@@ -18,7 +18,7 @@ struct LiveIdentity {
   }
 
   /// The certificate and key that the templates name for this exchange.
-  func source(_ exchange: Exchange) throws(MaterialError) -> CertificateSource {
+  package func source(_ exchange: Exchange) throws(MaterialError) -> CertificateSource {
     CertificateSource(
       certificate: try reference(certificate, exchange, isKey: false),
       key: try key.map { (key) throws(MaterialError) in try reference(key, exchange, isKey: true) })
@@ -26,7 +26,8 @@ struct LiveIdentity {
 
   /// Calls back with the context that presents that certificate beside what `base` says, perhaps at once; or fails the
   /// exchange with 502.
-  func find(for exchange: Exchange, _ base: UpstreamTLSContext, _ found: @escaping (UpstreamTLSContext) -> Void) {
+  package func find(for exchange: Exchange, _ base: UpstreamTLSContext, _ found: @escaping (UpstreamTLSContext) -> Void)
+  {
     // As in nginx, an empty name means that no certificate is presented.
     if certificate.bytes(exchange).isEmpty { return found(base) }
     let source: CertificateSource

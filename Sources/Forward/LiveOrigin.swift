@@ -2,16 +2,16 @@ import Bytes
 import Crypto
 import Observability
 import TLS
-import Transport
+package import Transport
 
 /// How the connections of a `proxy_pass` begin, in one worker.
-struct LiveOrigin {
+package struct LiveOrigin {
   private let settings: OriginSettings
   private let local: CompiledTemplate?
   /// The origin that all requests share; nil if a request has a say in it.
   let settled: ConnectionOrigin?
 
-  init(_ settings: OriginSettings) {
+  package init(_ settings: OriginSettings) {
     self.settings = settings
     local = settings.local.map(\.compiled)
     settled = settings.local == nil && settings.header == nil ? settings.fixed : nil
@@ -22,7 +22,7 @@ struct LiveOrigin {
 
   /// The origin of a connection for this exchange; nil if `proxy_bind` came to a text that is no address. nginx would
   /// connect from another address then, of which the upstream may think more.
-  func make(for exchange: Exchange) -> ConnectionOrigin? {
+  package func make(for exchange: Exchange) -> ConnectionOrigin? {
     if let settled { return settled }
     var origin = settings.fixed
     if let local {

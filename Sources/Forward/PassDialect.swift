@@ -1,36 +1,36 @@
-import Upstream
+package import Upstream
 
 /// What differs between the protocols in which sallyport speaks to upstreams.
 package struct PassDialect: Sendable {
   /// The protocol, as messages name it.
-  let name: String
+  package let name: String
   /// What the names of its directives begin with.
-  let prefix: String
+  package let prefix: String
   /// How a URL spells each scheme before its `://`, without regard to case; the longer spelling first.
-  var schemes: [(spelling: String, scheme: UpstreamScheme)] = [("https", .https), ("http", .http)]
+  package var schemes: [(spelling: String, scheme: UpstreamScheme)] = [("https", .https), ("http", .http)]
   /// The scheme of a URL without one; nil: a URL must have one.
-  var standardScheme: UpstreamScheme?
+  package var standardScheme: UpstreamScheme?
   /// How the line is written whose address must say a port, because the protocol has no default port; nil: it has one.
-  var portForm: String?
+  package var portForm: String?
   /// The version that all requests have; nil: the configuration says it.
-  var version: UpstreamVersion?
+  package var version: UpstreamVersion?
   /// Whether the path is the name of a method, and bodies are streams of messages in both directions. A URL then has no path,
   /// and sallyport neither collects a body nor changes or compresses one.
   package var callsMethods = false
   /// Fields that requests have unless a line sets a field of that name.
-  var standardFields: [(name: String, value: Template)] = []
+  package var standardFields: [(name: String, value: Template)] = []
   /// The `type` of the health checks that only upstreams of this protocol answer; nil: there is none.
-  var checkType: String?
+  package var checkType: String?
 
-  init(name: String, prefix: String) {
+  package init(name: String, prefix: String) {
     self.name = name
     self.prefix = prefix
   }
 
-  var needsPort: Bool { portForm != nil }
+  package var needsPort: Bool { portForm != nil }
 
   /// The scheme that a URL begins with, and how long its spelling is, with `://`. nil: it begins with none of the protocol's.
-  func scheme(of url: some Collection<UInt8>) -> (scheme: UpstreamScheme, count: Int)? {
+  package func scheme(of url: some Collection<UInt8>) -> (scheme: UpstreamScheme, count: Int)? {
     for (spelling, scheme) in schemes {
       let prefix = Array("\(spelling)://".utf8)
       if url.count > prefix.count, url.prefix(prefix.count).map({ $0 >= 0x41 && $0 <= 0x5A ? $0 | 0x20 : $0 }) == prefix

@@ -1,10 +1,10 @@
 import HTTP
-import Language
+package import Language
 import Observability
-import Upstream
+package import Upstream
 
 /// A feature whose line names an upstream for the requests of a location, or for the sessions of a server of `stream`.
-protocol UpstreamFeature: Feature {
+package protocol UpstreamFeature: Feature {
   static var dialect: PassDialect { get }
   /// The line of the level itself that names an upstream; nil: there is none.
   static func line(in scope: Scope) -> Directive?
@@ -17,12 +17,12 @@ protocol UpstreamFeature: Feature {
 }
 
 extension UpstreamFeature {
-  static func view(_ scope: Scope) -> Scope { scope }
-  static func usesTLS(_ scope: Scope) -> Bool { false }
+  package static func view(_ scope: Scope) -> Scope { scope }
+  package static func usesTLS(_ scope: Scope) -> Bool { false }
 }
 
 /// A feature that says something of what goes to an upstream, or comes back.
-protocol PassFeature: Feature {
+package protocol PassFeature: Feature {
   /// Reads what a level says of the way to its upstream.
   static func readPass(_ draft: inout PassDraft, _ builder: inout SettingsBuilder)
   /// Makes what hangs on the pass, once the way to the upstream is known; nil: nothing does.
@@ -36,15 +36,15 @@ protocol PassFeature: Feature {
 }
 
 extension PassFeature {
-  static func readPass(_ draft: inout PassDraft, _ builder: inout SettingsBuilder) {}
-  static func part(of draft: PassDraft, _ builder: inout SettingsBuilder) -> (any PassPart)? { nil }
-  static func openingLine(_ scope: Scope) -> Directive? { nil }
-  static var instruction: UpstreamInstruction? { nil }
-  static func comparePass(_ old: UpstreamPass, _ new: UpstreamPass, _ found: inout TrustChanges) {}
+  package static func readPass(_ draft: inout PassDraft, _ builder: inout SettingsBuilder) {}
+  package static func part(of draft: PassDraft, _ builder: inout SettingsBuilder) -> (any PassPart)? { nil }
+  package static func openingLine(_ scope: Scope) -> Directive? { nil }
+  package static var instruction: UpstreamInstruction? { nil }
+  package static func comparePass(_ old: UpstreamPass, _ new: UpstreamPass, _ found: inout TrustChanges) {}
 }
 
 /// What a feature has at a pass: an immutable value, which all workers share.
-protocol PassPart: Sendable {
+package protocol PassPart: Sendable {
   /// Adds what the requests of the pass run. Called once in each worker.
   func compile(_ parts: inout PassParts, _ makers: LiveMakers)
   /// The files that it names.
@@ -54,9 +54,9 @@ protocol PassPart: Sendable {
 }
 
 extension PassPart {
-  func compile(_ parts: inout PassParts, _ makers: LiveMakers) {}
-  var fileUses: [FileUse] { [] }
-  func policy(_ loaded: GenerationParts) -> [PassPolicyLine] { [] }
+  package func compile(_ parts: inout PassParts, _ makers: LiveMakers) {}
+  package var fileUses: [FileUse] { [] }
+  package func policy(_ loaded: GenerationParts) -> [PassPolicyLine] { [] }
 }
 
 /// A line of the policy about what goes to an upstream.
@@ -65,7 +65,7 @@ package struct PassPolicyLine {
   /// nil: the files that it speaks of could not be loaded.
   package let text: String?
 
-  init(_ label: String, _ text: String?) {
+  package init(_ label: String, _ text: String?) {
     self.label = label
     self.text = text
   }
@@ -82,28 +82,28 @@ extension UpstreamPass {
 }
 
 /// A pass while features read it.
-struct PassDraft {
+package struct PassDraft {
   /// The line that names the upstream.
-  let line: Directive
+  package let line: Directive
   /// Where it stands, in the names of `proxy_pass`'s directives.
-  let level: Level
-  let url: PassedURL
-  let dialect: PassDialect
-  var target: PassTarget
-  var trust = PassTrust()
-  var version: UpstreamVersion
-  var origin = OriginSettings()
-  var timeouts = UpstreamTimeouts()
-  var retry = RetrySettings()
-  var buffers = PassBuffers()
-  var request = PassedRequest()
-  var response = PassedResponse()
+  package let level: Level
+  package let url: PassedURL
+  package let dialect: PassDialect
+  package var target: PassTarget
+  package var trust = PassTrust()
+  package var version: UpstreamVersion
+  package var origin = OriginSettings()
+  package var timeouts = UpstreamTimeouts()
+  package var retry = RetrySettings()
+  package var buffers = PassBuffers()
+  package var request = PassedRequest()
+  package var response = PassedResponse()
   /// nil in `http`.
-  var tcp: TCPPassSettings?
+  package var tcp: TCPPassSettings?
   /// The names that the TLS of all connections offers by ALPN.
-  var offeredProtocols: [String] = []
+  package var offeredProtocols: [String] = []
 
-  init(_ line: Directive, _ level: Level, _ url: PassedURL, _ dialect: PassDialect) {
+  package init(_ line: Directive, _ level: Level, _ url: PassedURL, _ dialect: PassDialect) {
     self.line = line
     self.level = level
     self.url = url
@@ -113,12 +113,12 @@ struct PassDraft {
     tcp = level.isOfStream ? TCPPassSettings() : nil
   }
 
-  var scope: Scope { level.scope }
+  package var scope: Scope { level.scope }
 }
 
 extension SettingsBuilder {
   /// Makes a pass of what all features say at its level. `parts`: what the feature of the line itself has at it.
-  mutating func pass(
+  package mutating func pass(
     _ line: Directive, _ level: Level, _ url: PassedURL, _ dialect: PassDialect, parts: [any PassPart] = []
   ) -> UpstreamPass {
     var draft = PassDraft(line, level, url, dialect)
@@ -134,21 +134,21 @@ extension SettingsBuilder {
 }
 
 extension UpstreamPass: ContentFeature {
-  static let chapter = Chapter.proxy
-  static let directives: [DirectiveEntry] = []
-  static let kinds: Set<TrafficKind> = [.http, .stream]
+  package static let chapter = Chapter.proxy
+  package static let directives: [DirectiveEntry] = []
+  package static let kinds: Set<TrafficKind> = [.http, .stream]
 
   /// The features that name the upstream of the level itself; more than one is an error.
-  static func naming(_ scope: Scope, _ kind: TrafficKind = .http) -> [any UpstreamFeature.Type] {
+  package static func naming(_ scope: Scope, _ kind: TrafficKind = .http) -> [any UpstreamFeature.Type] {
     Features.ofUpstream(kind).filter { $0.line(in: scope) != nil }
   }
 
-  static func line(in scope: Scope) -> Directive? { naming(scope).first?.line(in: scope) }
+  package static func line(in scope: Scope) -> Directive? { naming(scope).first?.line(in: scope) }
 
   /// Whether requests of the level itself go to an upstream.
-  static func forwards(_ scope: Scope) -> Bool { line(in: scope) != nil }
+  package static func forwards(_ scope: Scope) -> Bool { line(in: scope) != nil }
 
-  static func read(_ level: Level, _ builder: inout SettingsBuilder) -> UpstreamPass? {
+  package static func read(_ level: Level, _ builder: inout SettingsBuilder) -> UpstreamPass? {
     let naming = naming(level.scope, level.isOfStream ? .stream : .http)
     if naming.count > 1, let line = naming.last?.line(in: level.scope), let other = Self.line(in: level.scope) {
       builder.error(
@@ -160,11 +160,11 @@ extension UpstreamPass: ContentFeature {
     return nil
   }
 
-  func compile(_ parts: inout LocationParts, _ makers: LiveMakers) {
+  package func compile(_ parts: inout LocationParts, _ makers: LiveMakers) {
     parts.content = CompiledPass(self, tokens: parts.settings.redirects.serverTokens, makers: makers)
   }
 
-  func fileUses(_ location: LocationSettings) -> [FileUse] {
+  package func fileUses(_ location: LocationSettings) -> [FileUse] {
     var uses = (trust.tls?.fileUses ?? []) + [.bodyFolder(of: location)] + parts.flatMap(\.fileUses)
     if let identity = trust.identity {
       uses += [identity.certificate, identity.key].compactMap { path in
@@ -174,5 +174,5 @@ extension UpstreamPass: ContentFeature {
     return uses
   }
 
-  func words(_ http: HTTPSettings) -> String { "forwards to \(destination(http))" }
+  package func words(_ http: HTTPSettings) -> String { "forwards to \(destination(http))" }
 }

@@ -1,23 +1,23 @@
-import Language
+package import Language
 import Observability
 import Upstream
 
 /// The parts of a `proxy_pass` argument.
-struct PassedURL {
+package struct PassedURL {
   /// The address; nil when it contains variables.
-  var authority: Authority?
-  var target: UpstreamTarget
-  var uri: [UInt8]?
+  package var authority: Authority?
+  package var target: UpstreamTarget
+  package var uri: [UInt8]?
   /// The URL as written, with its scheme and without its URI part.
-  var base: String
+  package var base: String
 
   /// nil: each value of the target says it.
-  var scheme: UpstreamScheme? { target.scheme }
+  package var scheme: UpstreamScheme? { target.scheme }
 }
 
 extension SettingsBuilder {
   /// Parses the URL of a line that names an upstream. nil after an error.
-  mutating func passedURL(_ directive: Directive, _ level: Level, _ dialect: PassDialect) -> PassedURL? {
+  package mutating func passedURL(_ directive: Directive, _ level: Level, _ dialect: PassDialect) -> PassedURL? {
     directive.arguments.first.flatMap { passedURL($0, directive, level, dialect) }
   }
 
@@ -76,13 +76,13 @@ extension SettingsBuilder {
   }
 
   /// Refuses a host without a port in a protocol that has no default port.
-  func requirePort(of authority: Authority, _ form: String) throws(Authority.ParseError) {
+  package func requirePort(of authority: Authority, _ form: String) throws(Authority.ParseError) {
     guard case .host(let host, port: nil) = authority, namedGroups[host.lowercased()] == nil else { return }
     throw Authority.ParseError(reason: "no port in upstream", hint: "\(form); or an upstream's name")
   }
 
   /// Finds the `upstream` block of this name, or makes a group of the one address.
-  mutating func target(
+  package mutating func target(
     _ authority: Authority, _ scheme: UpstreamScheme, _ directive: Directive
   ) throws(Authority.ParseError) -> Int? {
     if case .host(let host, let port) = authority, let index = namedGroups[host.lowercased()] {

@@ -1,9 +1,9 @@
 import Bytes
-import HTTP
+package import HTTP
 import Observability
 import TLS
 import Transport
-import Upstream
+package import Upstream
 
 /// `proxy_pass`: sends the request to an upstream, and the upstream's response to the client.
 ///
@@ -11,7 +11,7 @@ import Upstream
 ///                               ▲        │ failure
 ///                               └─ retry ┘
 /// A worker reuses its handlers for later exchanges (`Worker.takeProxyHandler`).
-final class ProxyHandler: UpstreamHandler {
+package final class ProxyHandler: UpstreamHandler {
   /// What features do with the exchange; empty for most.
   @exclusivity(unchecked) private var hooks: [ExchangeHook] = []
   private let sender = RequestBodySender()
@@ -20,7 +20,7 @@ final class ProxyHandler: UpstreamHandler {
   /// Whether the exchange has gone on without this handler, as to an error page.
   @exclusivity(unchecked) private var isCancelled = false
 
-  override func recycle() {
+  package override func recycle() {
     if attempt.isUnderWay { cancel() }
     if !hooks.isEmpty { hooks.removeAll(keepingCapacity: true) }
     isClientGone = false
@@ -30,12 +30,12 @@ final class ProxyHandler: UpstreamHandler {
     borrowing(worker) { $0.giveBack(self) }
   }
 
-  override func cancel() {
+  package override func cancel() {
     isCancelled = true
     attempt.abandon()
   }
 
-  override func connectionUser(_ exchange: Exchange, _ pass: CompiledPass) -> (any AnyObject & Sendable)? {
+  package override func connectionUser(_ exchange: Exchange, _ pass: CompiledPass) -> (any AnyObject & Sendable)? {
     super.connectionUser(exchange, pass) ?? (hooks.isEmpty ? nil : hooks.lazy.compactMap { $0.connectionUser }.first)
       ?? (pass.needsOwnSession(exchange) ? OwnSession() : nil)
   }
@@ -44,13 +44,13 @@ final class ProxyHandler: UpstreamHandler {
 
   private var sendsCredentials: Bool { !hooks.isEmpty && hooks.contains { $0.sendsCredentials } }
   /// Whether the request goes out as HEAD, whatever its method is.
-  var isProbe: Bool { !hooks.isEmpty && hooks.contains { $0.isProbe } }
+  package var isProbe: Bool { !hooks.isEmpty && hooks.contains { $0.isProbe } }
   /// Whether the request goes out without its body.
-  var isBodiless: Bool { !hooks.isEmpty && hooks.contains { $0.isBodiless } }
+  package var isBodiless: Bool { !hooks.isEmpty && hooks.contains { $0.isBodiless } }
 
   // MARK: Begin
 
-  override func start(_ exchange: Exchange) {
+  package override func start(_ exchange: Exchange) {
     serve(exchange)
     _ = serve { start($0, $1) }
   }
@@ -86,16 +86,16 @@ final class ProxyHandler: UpstreamHandler {
 
   // MARK: The request's body
 
-  override func admits(_ count: Int, in kept: RequestBody) -> Bool {
+  package override func admits(_ count: Int, in kept: RequestBody) -> Bool {
     guard !hooks.isEmpty, let exchange else { return true }
     return hooks.allSatisfy { $0.admits(count, in: kept, exchange) }
   }
 
-  override func requestBody(_ bytes: UnsafeRawBufferPointer) {
+  package override func requestBody(_ bytes: UnsafeRawBufferPointer) {
     if let exchange { sender.send(bytes, exchange, attempt.stream) }
   }
 
-  override func requestBodyDidEnd(_ trailers: Trailers?) {
+  package override func requestBodyDidEnd(_ trailers: Trailers?) {
     guard let exchange, let pass else { return }
     switch exchange.body.state {
     case .collected(let kept):
@@ -119,20 +119,20 @@ final class ProxyHandler: UpstreamHandler {
 
   // MARK: Attempts
 
-  func tryNext(_ exchange: Exchange, _ pass: CompiledPass, again: Int? = nil) {
+  package func tryNext(_ exchange: Exchange, _ pass: CompiledPass, again: Int? = nil) {
     if hooks.isEmpty, !pass.needsOwnSession(exchange), pass.begin(attempt, again: again) { return }
     connect(exchange, pass, again: again)
   }
 
   /// Tries the next server, or with `again` the same one over a new connection.
-  func tryNext(again: Int? = nil) { _ = serve { tryNext($0, $1, again: again) } }
+  package func tryNext(again: Int? = nil) { _ = serve { tryNext($0, $1, again: again) } }
 
-  override func attemptDidBegin() {
+  package override func attemptDidBegin() {
     if hooks.isEmpty { return }
     for hook in hooks { hook.attemptDidBegin() }
   }
 
-  override func attemptDidOpen(_ stream: UpstreamStream) { _ = serve { attemptDidOpen(stream, $0, $1) } }
+  package override func attemptDidOpen(_ stream: UpstreamStream) { _ = serve { attemptDidOpen(stream, $0, $1) } }
 
   private func attemptDidOpen(_ stream: UpstreamStream, _ exchange: Exchange, _ pass: CompiledPass) {
     let session = stream.session
@@ -144,7 +144,7 @@ final class ProxyHandler: UpstreamHandler {
   }
 
   /// A hook no longer waits.
-  func sendRequest(_ stream: UpstreamStream) { _ = serve { sendRequest(stream, $0, $1) } }
+  package func sendRequest(_ stream: UpstreamStream) { _ = serve { sendRequest(stream, $0, $1) } }
 
   private func sendRequest(_ stream: UpstreamStream, _ exchange: Exchange, _ pass: CompiledPass) {
     attempt.body = pass.ownBody(exchange)
@@ -235,7 +235,7 @@ final class ProxyHandler: UpstreamHandler {
   }
 
   /// `own`: bytes of the body that a hook sends in place of the upstream's.
-  func sendHead(of response: ResponseHead, _ exchange: Exchange, _ pass: CompiledPass, own: Int? = nil) {
+  package func sendHead(of response: ResponseHead, _ exchange: Exchange, _ pass: CompiledPass, own: Int? = nil) {
     // Fields of `add_header` can contain `$status`.
     exchange.setStatus(Int(ResponseRewrite.status(for: exchange, response)))
     ResponseRewrite.build(exchange.response, of: exchange, response, pass, own: own)
@@ -265,12 +265,12 @@ final class ProxyHandler: UpstreamHandler {
     return false
   }
 
-  func sendBody(_ bytes: UnsafeRawBufferPointer, _ exchange: Exchange) {
+  package func sendBody(_ bytes: UnsafeRawBufferPointer, _ exchange: Exchange) {
     if !isClientGone { exchange.sendBody(bytes) }
   }
 
   /// Leaves a session whose challenge has too large a body to read. The next request goes over another session.
-  func leaveForAnother() {
+  package func leaveForAnother() {
     attempt.abandon()
     mayAskAgain(nil)
   }
@@ -283,8 +283,8 @@ final class ProxyHandler: UpstreamHandler {
     client.watchSending(exchange.location.limits.sendTimeout)
   }
 
-  override func clientDidDrain() { attempt.resume() }
-  override func pauseSource() { attempt.stream?.pause() }
+  package override func clientDidDrain() { attempt.resume() }
+  package override func pauseSource() { attempt.stream?.pause() }
 
   /// Ends the response. `finish` comes last, because the next request can then use the same session at once.
   override func responseDidEnd(_ trailers: Trailers?) { _ = serve { responseDidEnd(trailers, $0, $1) } }
@@ -295,13 +295,13 @@ final class ProxyHandler: UpstreamHandler {
     finish(exchange, pass.settings.response.passesTrailers ? trailers : nil)
   }
 
-  func finish(_ exchange: Exchange, _ trailers: Trailers? = nil) {
+  package func finish(_ exchange: Exchange, _ trailers: Trailers? = nil) {
     isClientGone ? exchange.end(.clientLeft) : exchange.complete(trailers)
   }
 
   // MARK: Failures
 
-  override func attemptDidFail(_ failure: AttemptFailure, onKept: Bool) {
+  package override func attemptDidFail(_ failure: AttemptFailure, onKept: Bool) {
     guard let exchange else { return }
     if case .tunnel = exchange.progress.state { return exchange.end(.upstreamBroke) }
     if !hooks.isEmpty, hooks.contains(where: { $0.isDiscarding }) { return mayAskAgain(nil) }
@@ -362,10 +362,10 @@ final class ProxyHandler: UpstreamHandler {
     }
   }
 
-  override func tunnelBytes(_ bytes: UnsafeRawBufferPointer) { requestBody(bytes) }
+  package override func tunnelBytes(_ bytes: UnsafeRawBufferPointer) { requestBody(bytes) }
 
   /// Sends the client's last bytes to the upstream, then ends the tunnel, as nginx does.
-  override func tunnelClientDidEnd() {
+  package override func tunnelClientDidEnd() {
     isClientGone = true
     attempt.stream?.flush()
     guard attempt.stream?.waitingBytes ?? 0 == 0 else { return }
@@ -378,7 +378,7 @@ final class ProxyHandler: UpstreamHandler {
 
   // MARK: The client
 
-  override var endsWithClient: Bool {
+  package override var endsWithClient: Bool {
     guard let pass, !pass.settings.request.ignoresClientAbort, !isCancelled, !attempt.hasLedElsewhere else {
       return false
     }
@@ -387,7 +387,7 @@ final class ProxyHandler: UpstreamHandler {
   }
 
   /// `proxy_ignore_client_abort`: the handler completes a request that was read in full.
-  override func goesOnWithoutClient() -> Bool {
+  package override func goesOnWithoutClient() -> Bool {
     guard let pass, pass.settings.request.ignoresClientAbort, attempt.stream != nil,
       exchange?.stream?.isBodyRead == true
     else {
@@ -400,11 +400,11 @@ final class ProxyHandler: UpstreamHandler {
 
   // MARK: Variables
 
-  override var isCompressible: Bool { pass?.isCompressible ?? true }
-  override var upstreamHead: ResponseHead? { attempt.shownHead }
-  override var upstreamTrailers: Trailers? { attempt.trailers }
+  package override var isCompressible: Bool { pass?.isCompressible ?? true }
+  package override var upstreamHead: ResponseHead? { attempt.shownHead }
+  package override var upstreamTrailers: Trailers? { attempt.trailers }
 
-  override func hides(_ field: Field, in bytes: UnsafeRawBufferPointer) -> Bool {
+  package override func hides(_ field: Field, in bytes: UnsafeRawBufferPointer) -> Bool {
     pass?.hidden.contains(field, in: bytes) ?? false
   }
 }

@@ -3,11 +3,11 @@ import HTTP
 import Observability
 import Signature
 import Transport
-import Upstream
+package import Upstream
 
 /// Sends a request's body to an upstream, collected first or streamed, from memory or from a file. It sends no faster
 /// than the upstream takes the body.
-final class RequestBodySender {
+package final class RequestBodySender {
   /// The number of body bytes read from the file.
   private var fileOffset: UInt64 = 0
   /// Whether a thread reads the next piece.
@@ -28,7 +28,7 @@ final class RequestBodySender {
 
   /// Decides where the body goes. The result keeps the body until it is complete; with nil, the attempt begins at once.
   /// `isChallenged`: the upstream may send a challenge, and the body then goes out a second time.
-  func plan(_ exchange: Exchange, _ pass: CompiledPass, isChallenged: Bool) -> RequestBody? {
+  package func plan(_ exchange: Exchange, _ pass: CompiledPass, isChallenged: Bool) -> RequestBody? {
     let framing = exchange.head.framing
     if case .none = exchange.body.state, framing == .none { return nil }
     guard let stream = exchange.stream else { return nil }
@@ -62,7 +62,7 @@ final class RequestBodySender {
   }
 
   /// An empty body, in which the exchange can collect that of its request.
-  static func storage(for exchange: Exchange) -> RequestBody {
+  package static func storage(for exchange: Exchange) -> RequestBody {
     let (files, pool) = (exchange.location.settings.bodyFiles, exchange.worker.shared.pool)
     let kept =
       exchange.location.limits.bodyBufferSize.map { RequestBody(allowance: $0, files: files, pool: pool) }
@@ -72,7 +72,7 @@ final class RequestBodySender {
   }
 
   /// Starts to send the body, after the request's head.
-  func begin(_ exchange: Exchange, _ stream: UpstreamStream, _ own: OwnBody?) {
+  package func begin(_ exchange: Exchange, _ stream: UpstreamStream, _ own: OwnBody?) {
     sendsOwnBody = own != nil
     turn &+= 1
     isReading = false
@@ -99,7 +99,7 @@ final class RequestBodySender {
   }
 
   /// Sends bytes of a streamed body or of a tunnel.
-  func send(_ bytes: UnsafeRawBufferPointer, _ exchange: Exchange, _ stream: UpstreamStream?) {
+  package func send(_ bytes: UnsafeRawBufferPointer, _ exchange: Exchange, _ stream: UpstreamStream?) {
     guard let stream else { return }
     if let copy, !copy.append(bytes) { self.copy = nil }
     stream.send(body: bytes)

@@ -23,7 +23,7 @@ public struct SetField: Sendable, Hashable {
   }
 
   /// A later line for the same singleton field: it goes before the earlier ones.
-  mutating func override(with value: Template) {
+  package mutating func override(with value: Template) {
     if value.isEmpty { return }
     values = value.hasLiteral ? [value] : [value] + values
   }

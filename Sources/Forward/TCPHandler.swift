@@ -1,10 +1,10 @@
 import TLS
-import Bytes
+package import Bytes
 import Glibc
 import HTTP
 import Observability
 import Transport
-import Upstream
+package import Upstream
 
 /// `proxy_pass` in `stream`: connects to an upstream, and then passes bytes in both directions until a side ends.
 ///
@@ -13,7 +13,7 @@ import Upstream
 ///                 └─ retry ─┘
 /// Each side is read only while the other one takes what it gets. A worker reuses its handlers, because a session can end
 /// within each of their calls.
-final class TCPHandler: UpstreamHandler {
+package final class TCPHandler: UpstreamHandler {
   /// Why a side isn't read now.
   private struct Hold: OptionSet {
     let rawValue: UInt8
@@ -47,7 +47,7 @@ final class TCPHandler: UpstreamHandler {
 
   override func addressPrefix(_ scheme: UpstreamScheme) -> String { "" }
 
-  override func start(_ exchange: Exchange) {
+  package override func start(_ exchange: Exchange) {
     serve(exchange)
     _ = serve { start($0, $1) }
   }
@@ -68,7 +68,7 @@ final class TCPHandler: UpstreamHandler {
     connect(exchange, pass, again: nil)
   }
 
-  override func attemptDidFail(_ failure: AttemptFailure, onKept: Bool) {
+  package override func attemptDidFail(_ failure: AttemptFailure, onKept: Bool) {
     guard let exchange, let pass else { return }
     attempt.noteStatus(of: failure)
     if case .tls = failure, let last = attempt.records.last { AttemptCount.judged(last, group, worker.counters) }
@@ -84,7 +84,7 @@ final class TCPHandler: UpstreamHandler {
     }
   }
 
-  override func attemptDidOpen(_ stream: UpstreamStream) {
+  package override func attemptDidOpen(_ stream: UpstreamStream) {
     guard let exchange, let client else { return }
     if stream.session.trustOutcome != .none { UpstreamFailureLog.noteHandshake(stream.session, exchange) }
     UpstreamFailureLog.noteAnswer(exchange, group, attempt.lastServer)
@@ -119,7 +119,7 @@ final class TCPHandler: UpstreamHandler {
 
   // MARK: Bytes
 
-  override func tunnelBytes(_ bytes: UnsafeRawBufferPointer) {
+  package override func tunnelBytes(_ bytes: UnsafeRawBufferPointer) {
     guard let upstream else { return }
     if !isBusy { becomeBusy() }
     upload?.take(bytes.count)
@@ -156,7 +156,7 @@ final class TCPHandler: UpstreamHandler {
     worker.busySessions -= 1
   }
 
-  override func clientDidDrain() {
+  package override func clientDidDrain() {
     if upstreamEnd != nil { return finishIfDelivered() }
     release(upstream: .full)
   }
@@ -191,7 +191,7 @@ final class TCPHandler: UpstreamHandler {
 
   // MARK: Rates
 
-  override func clientAllowanceDidEnd() {
+  package override func clientAllowanceDidEnd() {
     guard let upload, let client else { return }
     let now = worker.loop.now
     client.allowance = upload.allowance(now: now)
@@ -225,8 +225,8 @@ final class TCPHandler: UpstreamHandler {
 
   // MARK: Ends
 
-  override func tunnelClientDidEnd() { clientDidEnd(.inOrder) }
-  override func tunnelClientDidBreak() { clientDidEnd(.broken) }
+  package override func tunnelClientDidEnd() { clientDidEnd(.inOrder) }
+  package override func tunnelClientDidBreak() { clientDidEnd(.broken) }
   override func tunnelUpstreamDidEnd(inGoodOrder: Bool) { upstreamDidEnd(inGoodOrder ? .inOrder : .broken) }
 
   private func clientDidEnd(_ end: End) {
@@ -264,7 +264,7 @@ final class TCPHandler: UpstreamHandler {
   }
 
   /// Nothing has come or gone for `proxy_timeout`, or since the deadline was set last.
-  override func deadlineDidPass() {
+  package override func deadlineDidPass() {
     guard let exchange, let client else { return }
     let idle = worker.loop.now &- client.lastActivity
     let limit = UInt64(max(0, settings.timeout))
@@ -286,13 +286,13 @@ final class TCPHandler: UpstreamHandler {
     (upstream as? TCPUpstreamStream)?.end(isBroken ? .reset : .orderly)
   }
 
-  override func cancel() {
+  package override func cancel() {
     uploadDelay.take()?.cancel()
     downloadDelay.take()?.cancel()
     attempt.abandon()
   }
 
-  override func recycle() {
+  package override func recycle() {
     cancel()
     forget()
     (clientHold, upstreamHold) = (Hold(), Hold())
@@ -313,7 +313,7 @@ final class TCPHandler: UpstreamHandler {
   }
 
   /// As nginx's `stream`, which names the upstream without a scheme, and says how much has passed.
-  override func appendParticulars(to text: inout ByteBuffer) {
+  package override func appendParticulars(to text: inout ByteBuffer) {
     // nginx names the group where no server of it is live.
     if let server = attempt.serverName(in: group) ?? (attempt.records.isEmpty ? nil : group?.settings.name) {
       text.append(string: ", upstream: \"\(server)\"")
@@ -321,7 +321,7 @@ final class TCPHandler: UpstreamHandler {
     text.append(string: byteCounts)
   }
 
-  func appendTime(_ moment: KeyPath<AttemptRecord, UInt64?>, to output: inout ByteBuffer) {
+  package func appendTime(_ moment: KeyPath<AttemptRecord, UInt64?>, to output: inout ByteBuffer) {
     attempt.appendTimes(moment, isOver: exchange?.account.isOver ?? true, to: &output)
   }
 }

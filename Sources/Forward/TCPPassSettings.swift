@@ -22,7 +22,7 @@ public struct TCPPassSettings: Sendable {
 
 extension UpstreamPass {
   /// How a connection that no client is behind asks for TLS. A greeting without TLS is left to whoever reads it.
-  var negotiationOfOwnConnections: UpstreamNegotiation? {
+  package var negotiationOfOwnConnections: UpstreamNegotiation? {
     guard let opening = tcp?.opening, opening.goal == .tls else { return nil }
     return UpstreamNegotiation(opening.kind, goal: .tls, name: Sockets.hostName)
   }

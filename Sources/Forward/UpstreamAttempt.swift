@@ -1,24 +1,24 @@
-import Bytes
-import HTTP
+package import Bytes
+package import HTTP
 import Observability
 import TLS
 import Transport
-import Upstream
+package import Upstream
 
 /// The attempts of one exchange: the attempt in progress, the record of each, and what `RetryPolicy` needs to know.
 /// Passes the upstream's events to the handler.
-final class UpstreamAttempt: AttemptObserver {
+package final class UpstreamAttempt: AttemptObserver {
   // Not retained: the worker holds its handlers, and outlives them.
   private unowned(unsafe) let worker: Worker
   // Not retained: the handler owns its attempt, and sets this once.
-  @exclusivity(unchecked) var handler: Unmanaged<UpstreamHandler>?
+  @exclusivity(unchecked) package var handler: Unmanaged<UpstreamHandler>?
   /// The request as it goes to the upstream.
-  let outgoing = OutgoingRequestHead()
+  package let outgoing = OutgoingRequestHead()
   /// The stream of the attempt in progress; nil between two attempts.
-  @exclusivity(unchecked) private(set) var stream: UpstreamStream?
+  @exclusivity(unchecked) package private(set) var stream: UpstreamStream?
   /// Whether the attempt is in progress, so that `abandon` has an effect.
-  @exclusivity(unchecked) private(set) var isUnderWay = false
-  @exclusivity(unchecked) private(set) var records: [AttemptRecord] = []
+  @exclusivity(unchecked) package private(set) var isUnderWay = false
+  @exclusivity(unchecked) package private(set) var records: [AttemptRecord] = []
   /// The servers that the exchange has tried, and what it brings to the choice of the next one.
   @exclusivity(unchecked) private var selection = Selection()
   /// Whether bytes of the request may have reached the server.
@@ -27,7 +27,7 @@ final class UpstreamAttempt: AttemptObserver {
   /// Whether the response led to an internal redirect (`abandonForRedirect`).
   private(set) var hasLedElsewhere = false
   /// Of the last response that came whole.
-  private(set) var trailers: Trailers?
+  package private(set) var trailers: Trailers?
   /// Whether the upstream said of the last attempt that it has not processed the request.
   private var wasRefused = false
   /// Whether the attempt repeats one that the same upstream has refused so.
@@ -37,20 +37,20 @@ final class UpstreamAttempt: AttemptObserver {
   /// `$upstream_ssl_spki` of the last upstream that sallyport refused.
   private var refusedKey = ""
   /// The body of this attempt's request, if it isn't the client's.
-  var body: OwnBody?
+  package var body: OwnBody?
   /// The worker counts the exchange among those that are about to need a connection.
   @exclusivity(unchecked) private var isExpecting = false
   @exclusivity(unchecked) private var placeWait: PlaceWait?
   /// The exchange has waited for a place in vain.
   private var hasWaited = false
 
-  init(_ worker: Worker) {
+  package init(_ worker: Worker) {
     self.worker = worker
     super.init()
   }
 
   /// Clears the object for another exchange.
-  func reset() {
+  package func reset() {
     forgetAnswer()
     outgoing.reset(over: nil)
     if stream != nil { stream = nil }
@@ -71,7 +71,7 @@ final class UpstreamAttempt: AttemptObserver {
     if !refusedKey.isEmpty { refusedKey = "" }
   }
 
-  func expect() {
+  package func expect() {
     isExpecting = true
     worker.exchangeExpectsUpstream()
   }
@@ -87,7 +87,7 @@ final class UpstreamAttempt: AttemptObserver {
 
   /// Gives all attempts together `milliseconds`, which the client chose, so their end says nothing about the server: otherwise
   /// a client with tiny limits could take servers from all others (`max_fails`).
-  func limit(to milliseconds: Int, _ passed: @escaping (Exchange) -> Void) {
+  package func limit(to milliseconds: Int, _ passed: @escaping (Exchange) -> Void) {
     callDeadline = worker.loop.after(milliseconds) { [weak self] in
       guard let self else { return }
       abandon()
@@ -97,7 +97,7 @@ final class UpstreamAttempt: AttemptObserver {
 
   /// Tries the next server, or with `again` the same server over a new connection. The attempt reports the outcome to
   /// the handler, perhaps before this method returns.
-  func begin(_ group: UpstreamGroup, _ trust: UpstreamTrust, _ settings: AttemptSettings, again: Int?) {
+  package func begin(_ group: UpstreamGroup, _ trust: UpstreamTrust, _ settings: AttemptSettings, again: Int?) {
     repeatsRefusal = again != nil && (wasRefused || repeatsRefusal)
     if group.asksRequest, records.isEmpty, let exchange = handler?._withUnsafeGuaranteedRef({ $0.exchange }) {
       GroupChoice.fill(&selection, for: exchange, group)
@@ -161,7 +161,7 @@ final class UpstreamAttempt: AttemptObserver {
   }
 
   /// Gives up the attempt and closes its session.
-  func abandon(isFailure: Bool = false) {
+  package func abandon(isFailure: Bool = false) {
     if placeWait != nil { endPlaceWait() }
     guard let stream else { return }
     isUnderWay = false
@@ -181,7 +181,7 @@ final class UpstreamAttempt: AttemptObserver {
   var shownHead: ResponseHead? { stream == nil && !hasLedElsewhere ? nil : finalHead }
 
   /// Drops the stream, because its session is closed or can't carry the next request.
-  func leave() {
+  package func leave() {
     endRecord()
     if stream != nil { stream = nil }
   }
@@ -189,7 +189,7 @@ final class UpstreamAttempt: AttemptObserver {
   var lastServer: Int? { records.last.flatMap(\.server) }
 
   /// The address of the server that was tried last.
-  func serverName(in group: UpstreamGroup?) -> String? {
+  package func serverName(in group: UpstreamGroup?) -> String? {
     guard let server = lastServer, let group, group.addressTexts.indices.contains(server) else { return nil }
     return String(decoding: group.addressTexts[server], as: UTF8.self)
   }
@@ -202,7 +202,7 @@ final class UpstreamAttempt: AttemptObserver {
   }
 
   /// `$upstream_ssl_spki`.
-  var keyHash: String { stream?.session.peer.keyHash ?? refusedKey }
+  package var keyHash: String { stream?.session.peer.keyHash ?? refusedKey }
 
   // MARK: Records
 
@@ -224,7 +224,7 @@ final class UpstreamAttempt: AttemptObserver {
 
   // MARK: Events of the upstream
 
-  override func attemptDidBegin(_ stream: UpstreamStream) {
+  package override func attemptDidBegin(_ stream: UpstreamStream) {
     self.stream = stream
     endExpectation()
     isUnderWay = true
@@ -233,7 +233,7 @@ final class UpstreamAttempt: AttemptObserver {
     handler?._withUnsafeGuaranteedRef { $0.attemptDidBegin() }
   }
 
-  override func attemptDidOpen(_ stream: UpstreamStream) {
+  package override func attemptDidOpen(_ stream: UpstreamStream) {
     let outcome = stream.session.trustOutcome
     if !records.isEmpty {
       records[records.count - 1].openedAt = now
@@ -246,7 +246,7 @@ final class UpstreamAttempt: AttemptObserver {
     }
   }
 
-  override func attemptHead(_ head: ResponseHead) -> Bool {
+  package override func attemptHead(_ head: ResponseHead) -> Bool {
     if head.isInterim {
       handler?._withUnsafeGuaranteedRef { handler in
         guard let exchange = handler.exchange, let pass = handler.pass else { return }
@@ -265,35 +265,35 @@ final class UpstreamAttempt: AttemptObserver {
     return handler?._withUnsafeGuaranteedRef { $0.responseHead(head) } ?? false
   }
 
-  override func attemptBody(_ bytes: UnsafeRawBufferPointer) {
+  package override func attemptBody(_ bytes: UnsafeRawBufferPointer) {
     if !records.isEmpty { records[records.count - 1].bodyBytes &+= UInt64(bytes.count) }
     handler?._withUnsafeGuaranteedRef { $0.responseBody(bytes) }
   }
 
   /// The client has taken all waiting bytes: reads on.
-  func resume() { stream?.resume() }
+  package func resume() { stream?.resume() }
 
-  override func attemptDidPump() { handler?._withUnsafeGuaranteedRef { $0.responseDidPump() } }
+  package override func attemptDidPump() { handler?._withUnsafeGuaranteedRef { $0.responseDidPump() } }
 
-  override func attemptDidEnd(trailers: Trailers?) {
+  package override func attemptDidEnd(trailers: Trailers?) {
     isUnderWay = false
     endRecord()
     if let trailers { self.trailers = trailers }
     handler?._withUnsafeGuaranteedRef { $0.responseDidEnd(trailers) }
   }
 
-  override func attemptMayAskAgain(_ stream: UpstreamStream?) {
+  package override func attemptMayAskAgain(_ stream: UpstreamStream?) {
     handler?._withUnsafeGuaranteedRef { $0.mayAskAgain(stream) }
   }
-  override func attemptDidDrain() { handler?._withUnsafeGuaranteedRef { $0.upstreamDidDrain() } }
-  override func tunnelBytes(_ bytes: UnsafeRawBufferPointer) {
+  package override func attemptDidDrain() { handler?._withUnsafeGuaranteedRef { $0.upstreamDidDrain() } }
+  package override func tunnelBytes(_ bytes: UnsafeRawBufferPointer) {
     handler?._withUnsafeGuaranteedRef { $0.tunnelFromUpstream(bytes) }
   }
-  override func tunnelDidEnd(inGoodOrder: Bool) {
+  package override func tunnelDidEnd(inGoodOrder: Bool) {
     handler?._withUnsafeGuaranteedRef { $0.tunnelUpstreamDidEnd(inGoodOrder: inGoodOrder) }
   }
 
-  override func tunnelAllowanceDidEnd() { handler?._withUnsafeGuaranteedRef { $0.upstreamAllowanceDidEnd() } }
+  package override func tunnelAllowanceDidEnd() { handler?._withUnsafeGuaranteedRef { $0.upstreamAllowanceDidEnd() } }
 
   /// The connection to an upstream in `stream` is open: the attempt has succeeded, whatever comes later.
   func noteConnected() {
@@ -308,7 +308,7 @@ final class UpstreamAttempt: AttemptObserver {
     note { if $0.headAt == nil { $0.headAt = now } }
   }
 
-  override func attemptDidFail(_ failure: AttemptFailure) {
+  package override func attemptDidFail(_ failure: AttemptFailure) {
     isUnderWay = false
     AttemptCount.failed(stream, failure, records.last)
     endRecord()
@@ -367,7 +367,7 @@ final class UpstreamAttempt: AttemptObserver {
   /// Appends one value for each attempt, separated by commas, as nginx's `$upstream_…`.
   /// `isOver`: the exchange ends, so an attempt in progress does too.
   /// `group`: for $upstream_addr.
-  func append(_ variable: SimpleVariable, _ group: UpstreamGroup?, isOver: Bool, to output: inout ByteBuffer) {
+  package func append(_ variable: SimpleVariable, _ group: UpstreamGroup?, isOver: Bool, to output: inout ByteBuffer) {
     for index in records.indices {
       let record = records[index]
       if index > 0 { output.append(", ") }

@@ -1,41 +1,41 @@
-import Bytes
+package import Bytes
 import Glibc
 import HTTP
 import Observability
 import TLS
 import Transport
-import Upstream
+package import Upstream
 
 /// A content handler that tries servers of an upstream group: what its `UpstreamAttempt` tells. `ProxyHandler` forwards
 /// requests, `TCPHandler` connections.
-class UpstreamHandler: ContentHandler {
+package class UpstreamHandler: ContentHandler {
   // Not retained: the worker holds its handlers, and outlives them.
-  unowned(unsafe) final let worker: Worker
+  package unowned(unsafe) final let worker: Worker
   // Not retained, because every event uses them: the exchange owns its handler, and the location owns the pass. Both
   // are nil between two exchanges.
   @exclusivity(unchecked) final private(set) var exchangeRef: Unmanaged<Exchange>?
   @exclusivity(unchecked) final private var passRef: Unmanaged<CompiledPass>?
-  final let attempt: UpstreamAttempt
+  package final let attempt: UpstreamAttempt
   /// The target of a `proxy_pass` with variables.
   final var dynamic: DynamicTarget?
 
-  init(worker: Worker) {
+  package init(worker: Worker) {
     self.worker = worker
     attempt = UpstreamAttempt(worker)
     super.init()
     attempt.handler = Unmanaged.passUnretained(self)
   }
 
-  final func prepare(_ pass: CompiledPass) { passRef = Unmanaged.passUnretained(pass) }
+  package final func prepare(_ pass: CompiledPass) { passRef = Unmanaged.passUnretained(pass) }
 
-  final func serve(_ exchange: Exchange) { exchangeRef = Unmanaged.passUnretained(exchange) }
+  package final func serve(_ exchange: Exchange) { exchangeRef = Unmanaged.passUnretained(exchange) }
 
-  final var exchange: Exchange? { exchangeRef?.takeUnretainedValue() }
-  final var pass: CompiledPass? { passRef?.takeUnretainedValue() }
+  package final var exchange: Exchange? { exchangeRef?.takeUnretainedValue() }
+  package final var pass: CompiledPass? { passRef?.takeUnretainedValue() }
 
   /// Runs `body` for the exchange in progress, if there is one.
   @inline(__always)
-  final func serve<Value>(_ body: (Exchange, CompiledPass) -> Value) -> Value? {
+  package final func serve<Value>(_ body: (Exchange, CompiledPass) -> Value) -> Value? {
     guard let exchangeRef, let passRef else { return nil }
     return exchangeRef._withUnsafeGuaranteedRef { exchange in
       passRef._withUnsafeGuaranteedRef { pass in body(exchange, pass) }
@@ -43,7 +43,7 @@ class UpstreamHandler: ContentHandler {
   }
 
   /// Clears what concerns the exchange that has ended.
-  final func forget() {
+  package final func forget() {
     exchangeRef = nil
     passRef = nil
     if dynamic != nil { dynamic.take()?.leave() }
@@ -51,10 +51,10 @@ class UpstreamHandler: ContentHandler {
   }
 
   /// The group whose servers the handler tries.
-  final var group: UpstreamGroup? { pass?.group ?? dynamic?.group }
+  package final var group: UpstreamGroup? { pass?.group ?? dynamic?.group }
 
   /// Whom the next connection belongs to; nil: anybody may use it later.
-  func connectionUser(_ exchange: Exchange, _ pass: CompiledPass) -> (any AnyObject & Sendable)? {
+  package func connectionUser(_ exchange: Exchange, _ pass: CompiledPass) -> (any AnyObject & Sendable)? {
     pass.origin.isOfOneClient ? OwnSession() : nil
   }
 
@@ -67,7 +67,7 @@ class UpstreamHandler: ContentHandler {
   ///
   /// A request that a refused upstream has got can't be taken back. So the exchange goes on and the log tells it, unless
   /// `proxy_ssl_revoked_connections` cuts it.
-  final override func judgeUpstream(by fresh: LiveGeneration) -> Int64 {
+  package final override func judgeUpstream(by fresh: LiveGeneration) -> Int64 {
     guard let exchange, let session = attempt.stream?.session, let settings = session.settings, session.isJudged
     else { return .max }
     let context = fresh.generation.upstreamContexts[settings]
@@ -91,8 +91,8 @@ class UpstreamHandler: ContentHandler {
 
   // MARK: What the attempt tells
 
-  func attemptDidBegin() {}
-  func attemptDidOpen(_ stream: UpstreamStream) {}
+  package func attemptDidBegin() {}
+  package func attemptDidOpen(_ stream: UpstreamStream) {}
   /// Returns false to stop reading.
   func responseHead(_ response: ResponseHead) -> Bool { true }
   func responseBody(_ bytes: UnsafeRawBufferPointer) {}
@@ -103,11 +103,11 @@ class UpstreamHandler: ContentHandler {
   func tunnelFromUpstream(_ bytes: UnsafeRawBufferPointer) {}
   func tunnelUpstreamDidEnd(inGoodOrder: Bool) {}
   func upstreamAllowanceDidEnd() {}
-  func attemptDidFail(_ failure: AttemptFailure, onKept: Bool) {}
+  package func attemptDidFail(_ failure: AttemptFailure, onKept: Bool) {}
 
   // MARK: Variables
 
-  override func append(_ variable: SimpleVariable, to output: inout ByteBuffer) {
+  package override func append(_ variable: SimpleVariable, to output: inout ByteBuffer) {
     switch variable {
     case .proxy_host: output.append(dynamic?.host ?? pass?.host ?? [])
     case .proxy_port: output.append(dynamic?.port ?? pass?.port ?? [])
@@ -119,7 +119,7 @@ class UpstreamHandler: ContentHandler {
     }
   }
 
-  override func appendParticulars(to text: inout ByteBuffer) {
+  package override func appendParticulars(to text: inout ByteBuffer) {
     if let scheme, let group { attempt.appendParticulars(addressPrefix(scheme), group, to: &text) }
   }
 }

@@ -70,7 +70,7 @@ public struct PassTarget: Sendable {
   /// How names in a target with variables are resolved; nil: by the system.
   public var nameResolution: NameResolutionSettings?
 
-  init(_ upstream: UpstreamTarget, uri: [UInt8]?) {
+  package init(_ upstream: UpstreamTarget, uri: [UInt8]?) {
     self.upstream = upstream
     self.uri = uri
   }
@@ -112,7 +112,7 @@ public struct PassedRequest: Sendable {
   public var ignoresClientAbort = false
 
   /// Whether a line sets a field of this name, in lower case or not.
-  func sets(_ name: String) -> Bool {
+  package func sets(_ name: String) -> Bool {
     let name = name.lowercased()
     return fields.contains { String(decoding: $0.name, as: UTF8.self).lowercased() == name }
   }
@@ -145,10 +145,10 @@ public final class UpstreamPass: Sendable {
   public let tcp: TCPPassSettings?
   package let dialect: PassDialect
   /// What features have at the pass, in the order of `Features.all`.
-  let parts: [any PassPart]
+  package let parts: [any PassPart]
   public let location: SourceLocation
 
-  init(_ draft: PassDraft, parts: [any PassPart]) {
+  package init(_ draft: PassDraft, parts: [any PassPart]) {
     target = draft.target
     trust = draft.trust
     version = draft.version

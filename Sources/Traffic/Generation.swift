@@ -26,7 +26,7 @@ public final class Generation: Sendable {
   package let hosts: [String: [SocketAddress]]
   /// The servers of each `resolver` line, names resolved.
   package let nameServers: [ResolverSettings: [SocketAddress]]
-  let parts: GenerationParts
+  package let parts: GenerationParts
 
   package init(
     number: Int, http: HTTPSettings, serverContexts: [ServerTLSContext?],

@@ -1,11 +1,11 @@
 package import Crypto
 package import Enrolment
 package import Envelope
-import Observability
+package import Observability
 package import SPIFFE
 package import TLS
 package import Transport
-import Upstream
+package import Upstream
 package import UpstreamAuth
 
 /// State that outlives a generation and that all workers share. The daemon makes one and hands it down.
@@ -24,8 +24,8 @@ package final class SharedState: Sendable {
   /// The challenges of upstream servers.
   package let challenges: ChallengeMemory
   /// What the error log says of faults that repeat.
-  let faults = FaultLog()
-  let clientFaults = ClientFaultLog()
+  package let faults = FaultLog()
+  package let clientFaults = ClientFaultLog()
   let groupZones = GroupZones()
   /// What answers challenges of ACME.
   package let challengeCertificates = ChallengeCertificates()
@@ -35,20 +35,20 @@ package final class SharedState: Sendable {
   package let memory = GenerationMemory()
   /// By what `sallyport health` marks its handshakes.
   package let healthMark = HealthMark()
-  let workers = WorkerDirectory()
-  let parts = SharedParts()
+  package let workers = WorkerDirectory()
+  package let parts = SharedParts()
   /// Whether requests are about something before a server block is chosen for them.
-  let entry = EntryState()
+  package let entry = EntryState()
   /// What goes on being wrong, for `health`, the status page and the metrics.
   package let ongoing = OngoingFaults()
   /// State files of the API that are to be written again.
   package let unwritten: UnwrittenStates
   /// Certificates that the API denies.
-  let denials = ClientDenials()
-  let groupLists = GroupLists()
+  package let denials = ClientDenials()
+  package let groupLists = GroupLists()
   package let replays = ReplayWindows()
   /// The nonces of signed requests.
-  let nonces = ReplayWindow()
+  package let nonces = ReplayWindow()
 
   package init() {
     pool = BlockingPool()

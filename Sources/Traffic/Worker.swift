@@ -1,8 +1,8 @@
-import Bytes
+package import Bytes
 import Glibc
 import HTTP
-import Observability
-import Patterns
+package import Observability
+package import Patterns
 import TLS
 public import Transport
 
@@ -13,47 +13,47 @@ public final class Worker {
   /// The limit of open files leaves this worker fewer connections than `worker_connections`.
   let lacksDescriptors: Bool
   public let metrics: Metrics
-  let traffic: WorkerTraffic
-  let counters: WorkerCounters
+  package let traffic: WorkerTraffic
+  package let counters: WorkerCounters
   private let trace: ExplainTrace?
-  let shared: SharedState
-  private(set) var live: LiveGeneration?
-  private(set) var isDraining = false
-  let clock = ClockText()
-  let ownFields: OwnFields
+  package let shared: SharedState
+  package private(set) var live: LiveGeneration?
+  package private(set) var isDraining = false
+  package let clock = ClockText()
+  package let ownFields: OwnFields
   /// A buffer for text that is built and used within one call.
-  @exclusivity(unchecked) var scratch = ByteBuffer()
-  @exclusivity(unchecked) var randomWords = RandomWords()
+  @exclusivity(unchecked) package var scratch = ByteBuffer()
+  @exclusivity(unchecked) package var randomWords = RandomWords()
   /// The buffer into which an HTTP/2 connection reads. No bytes are left in it between two reads.
-  @exclusivity(unchecked) var input = ByteBuffer()
+  @exclusivity(unchecked) package var input = ByteBuffer()
   let http2Line: HTTP2Line
   /// Request bodies that are kept in memory, 32 MiB in all.
-  let bodies = BodyMemoryBudget(limit: 32 << 20)
+  package let bodies = BodyMemoryBudget(limit: 32 << 20)
   /// Responses that wait in streams of HTTP/2, in a rate or for their compression, and slices of files that are read. Above
   /// 32 MiB, files are read in small slices.
-  let responses = BodyMemoryBudget(limit: 32 << 20)
+  package let responses = BodyMemoryBudget(limit: 32 << 20)
   /// Sessions of `stream` that keep their buffers, 68 KiB each with TLS on both sides.
-  var busySessions = 0
-  static let mostBusySessions = 256
+  package var busySessions = 0
+  package static let mostBusySessions = 256
   /// When clients and upstreams are to be judged again.
   var admissionEnds = AdmissionEnds()
   /// Streams of HTTP/2 that are open.
-  var streams = PeakCount()
-  let patternScratch = RegularExpression.Scratch()
+  package var streams = PeakCount()
+  package let patternScratch = RegularExpression.Scratch()
   private var listeners: WorkerListeners?
-  private(set) lazy var handshakes = HandshakeQueue(self)
+  package private(set) lazy var handshakes = HandshakeQueue(self)
   private var memoryReturn = MemoryReturn()
-  private(set) lazy var placeQueue = PlaceQueue(self)
+  package private(set) lazy var placeQueue = PlaceQueue(self)
   /// Milliseconds that somebody waits for a place under `worker_connections`.
-  var queueTimeout: Int { live?.generation.http.clientLimits.queueTimeout ?? 0 }
-  private(set) var sessions: [ObjectIdentifier: ClientSession] = [:]
+  package var queueTimeout: Int { live?.generation.http.clientLimits.queueTimeout ?? 0 }
+  package private(set) var sessions: [ObjectIdentifier: ClientSession] = [:]
   /// How many of them are of `stream`.
   private(set) var streamSessions = 0
   /// Earlier generations that still have clients.
-  private(set) var leaving: [LiveGeneration] = []
+  package private(set) var leaving: [LiveGeneration] = []
   /// What features keep in this worker.
-  private(set) lazy var parts = WorkerParts(self)
-  var shortage = ConnectionShortage()
+  package private(set) lazy var parts = WorkerParts(self)
+  package var shortage = ConnectionShortage()
   /// Clients whose handshake isn't over.
   private var opening = 0
   /// Exchanges that haven't begun their first attempt at an upstream.
@@ -135,14 +135,14 @@ public final class Worker {
     for part in parts.all { part.cut(of: old) }
   }
 
-  var room: ConnectionRoom {
+  package var room: ConnectionRoom {
     ConnectionRoom(limit: budget.limit, used: budget.used, opening: opening, expecting: expecting)
   }
 
   /// Takes over a new client. Returns false if it was refused, because there is no place.
   ///
   /// `passes`: how many listeners have given the connection on (`pass`).
-  func accepted(_ descriptor: Int32, _ peer: SocketAddress, listener: Int, passes: Int = 0) -> Bool {
+  package func accepted(_ descriptor: Int32, _ peer: SocketAddress, listener: Int, passes: Int = 0) -> Bool {
     traffic.didAccept()
     guard let live, live.listeners.indices.contains(listener), budget.take() else {
       Sockets.refuse(descriptor)
@@ -176,7 +176,7 @@ public final class Worker {
   }
 
   /// Takes over a connection that another listener has opened (`pass`). `client`: how the client came in there.
-  func takeOver(
+  package func takeOver(
     _ transport: ByteStream, _ peer: SocketAddress, listener: Int, passes: Int, _ client: PassedClient?
   ) {
     guard let live, live.listeners.indices.contains(listener), budget.take() else {
@@ -219,10 +219,10 @@ public final class Worker {
     listeners?.roomDidGrow()
   }
 
-  func exchangeExpectsUpstream() { expecting += 1 }
+  package func exchangeExpectsUpstream() { expecting += 1 }
 
   /// The exchange has begun its first attempt, or has ended without one.
-  func expectationDidEnd() {
+  package func expectationDidEnd() {
     expecting -= 1
     listeners?.roomDidGrow()
   }
@@ -239,7 +239,7 @@ public final class Worker {
   }
 
   /// A client's connection, or what else holds a generation, has ended.
-  func didLoseClient() {
+  package func didLoseClient() {
     if !leaving.isEmpty { endLeaving() }
     if isDraining && hasDrained { finishDraining() }
   }
@@ -247,7 +247,7 @@ public final class Worker {
   private var hasDrained: Bool { sessions.isEmpty && !parts.all.contains { $0.isBusy } }
 
   /// Ends connections that can be spared, at the limit of `worker_connections`.
-  func makeRoom() {
+  package func makeRoom() {
     guard shortage.maySearch(now: loop.now) else { return }
     let ended = endLeastWanted()
     shortage.didSearch(now: loop.now, ended: ended)
@@ -255,7 +255,7 @@ public final class Worker {
   }
 
   /// Logs a fault of no request that lasts until an operator repairs it: once, and then in summary.
-  func tellOfRepeated(_ level: LogLevel, _ text: String) {
+  package func tellOfRepeated(_ level: LogLevel, _ text: String) {
     guard let log = live?.generation.errorLog else { return }
     if shared.faults.note(text, about: "", .none, level, log, now: loop.now).writes { log.log(level, text) }
   }
@@ -362,9 +362,9 @@ public final class Worker {
 
   // MARK: Exchanges and proxy handlers are used again: a request allocates neither
 
-  func takeExchange() -> Exchange { exchanges.popLast() ?? Exchange(worker: self) }
+  package func takeExchange() -> Exchange { exchanges.popLast() ?? Exchange(worker: self) }
 
-  func giveBack(_ exchange: Exchange) {
+  package func giveBack(_ exchange: Exchange) {
     exchange.reset()
     // Whoever ends within its own call must outlive it: what is too many goes with the next tick.
     exchanges.append(exchange)
@@ -391,26 +391,26 @@ public final class Worker {
     if shared.pool.run(.memory, for: "", MemoryTrimmer.trim).isTaken { counters.limits.count(.memoryReturned) }
   }
 
-  func takeProxyHandler(_ pass: CompiledPass) -> ProxyHandler {
+  package func takeProxyHandler(_ pass: CompiledPass) -> ProxyHandler {
     let handler = proxyHandlers.popLast() ?? ProxyHandler(worker: self)
     handler.prepare(pass)
     handler.attempt.expect()
     return handler
   }
 
-  func takeTCPHandler(_ pass: CompiledPass) -> TCPHandler {
+  package func takeTCPHandler(_ pass: CompiledPass) -> TCPHandler {
     let handler = tcpHandlers.popLast() ?? TCPHandler(worker: self)
     handler.prepare(pass)
     handler.attempt.expect()
     return handler
   }
 
-  func giveBack(_ handler: TCPHandler) {
+  package func giveBack(_ handler: TCPHandler) {
     tcpHandlers.append(handler)
     placeQueue.connectionDidFree()
   }
 
-  func giveBack(_ handler: ProxyHandler) {
+  package func giveBack(_ handler: ProxyHandler) {
     proxyHandlers.append(handler)
     placeQueue.connectionDidFree()
   }
@@ -445,7 +445,7 @@ final class LogTicker: EventTarget {
 
 extension Sockets {
   /// `so_keepalive` of a listen directive.
-  static func apply(_ keepalive: TCPKeepalive?, to descriptor: Int32) {
+  package static func apply(_ keepalive: TCPKeepalive?, to descriptor: Int32) {
     switch keepalive {
     case nil: break
     case .on: setKeepalive(descriptor, on: true, idle: nil, interval: nil, count: nil)

@@ -64,7 +64,7 @@ package final class ChallengeTokens: SharedPart {
 extension ChallengeTokens: EntryPart {
   /// Responds to a request that is about a challenge, before any server block's own rules. An http-01 challenge comes in
   /// clear.
-  func responds(to exchange: Exchange, _ session: ClientSession) -> Bool {
+  package func responds(to exchange: Exchange, _ session: ClientSession) -> Bool {
     let head = exchange.head
     guard session.tls == nil, head.method == .get || head.method == .head else { return false }
     let bytes = head.bytes.readable

@@ -1,4 +1,4 @@
-import Language
+package import Language
 import Observability
 
 /// allow and deny (nginx: ngx_http_access_module): which addresses clients may have.
@@ -11,13 +11,13 @@ package struct Access: LocationFeature {
 
   // MARK: Directives
 
-  static let chapter = Chapter.http
-  static let kinds: Set<TrafficKind> = [.http, .stream]
+  package static let chapter = Chapter.http
+  package static let kinds: Set<TrafficKind> = [.http, .stream]
   private static let levels = DirectiveContexts.everyHTTP
   private static let allow = "allow"
   private static let deny = "deny"
 
-  static let directives: [DirectiveEntry] = [
+  package static let directives: [DirectiveEntry] = [
     .list(
       allow, levels.union(.limitExcept).union(.everyStream), .words(1...1, "ADDRESS | CIDR | unix: | all"), "",
       "Allows clients with these addresses.", example: "allow 10.0.0.0/8;", trust: .told),
@@ -26,7 +26,7 @@ package struct Access: LocationFeature {
       "Denies clients with these addresses.", example: "deny all;", trust: .told),
   ]
 
-  static func read(_ level: Level, _ builder: inout SettingsBuilder) -> Access? {
+  package static func read(_ level: Level, _ builder: inout SettingsBuilder) -> Access? {
     let rules = level.scope.list(allow, deny).compactMap { line in
       source(line, &builder).map { AccessRule(allows: line.name == allow, source: $0, location: line.location) }
     }
@@ -51,7 +51,7 @@ package struct Access: LocationFeature {
 
   /// Without a `deny`, nobody is kept out. With `satisfy any` and a password, an address that no line names still needs the
   /// password.
-  static func judge(_ level: Level, _ builder: inout SettingsBuilder) {
+  package static func judge(_ level: Level, _ builder: inout SettingsBuilder) {
     let scope = level.scope, lines = scope.list(allow, deny)
     guard let last = lines.last, scope.own(allow).contains(where: { $0.location == last.location }),
       lines.allSatisfy({ $0.name == allow && $0.text(0) != "all" && !$0.text(0).hasSuffix("/0") }), !scope.isInternal
@@ -64,24 +64,26 @@ package struct Access: LocationFeature {
   }
 
   /// Every address is allowed by name, and none denied before it. With `satisfy any` no password is asked for then.
-  static func admitsEverybody(_ scope: Scope) -> Bool {
+  package static func admitsEverybody(_ scope: Scope) -> Bool {
     SatisfyAny.isOn(scope) && scope.list(allow, deny).first { $0.name == deny || $0.text(0) == "all" }?.name == allow
   }
 
   /// Whether the address decides who gets in at a level, not only that nobody or everybody does.
   static func decides(_ scope: Scope) -> Bool { scope.list(allow, deny).contains { $0.text(0) != "all" } }
 
-  static func refuses(_ scope: Scope) -> Bool { !scope.own(deny).isEmpty }
+  package static func refuses(_ scope: Scope) -> Bool { !scope.own(deny).isEmpty }
 
   // MARK: Effect
 
-  func compile(_ parts: inout LocationParts, _ makers: LiveMakers) { parts.steps.access.append(AddressAccess(rules)) }
+  package func compile(_ parts: inout LocationParts, _ makers: LiveMakers) {
+    parts.steps.access.append(AddressAccess(rules))
+  }
 
-  var openingPolicy: [(label: String, text: String)] {
+  package var openingPolicy: [(label: String, text: String)] {
     [("addresses", rules.map(\.asWritten).joined(separator: ", "))]
   }
 
-  static func guardingLine(_ scope: Scope) -> GuardingLine? {
+  package static func guardingLine(_ scope: Scope) -> GuardingLine? {
     let lines = scope.list(allow, deny)
     // What stands behind `allow all` never counts.
     let counting = lines.prefix { $0.text(0) != "all" } + lines.filter { $0.text(0) == "all" }.prefix(1)
@@ -90,19 +92,19 @@ package struct Access: LocationFeature {
     }
   }
 
-  static func fixedResponse(_ scope: Scope) -> FixedResponse? {
+  package static func fixedResponse(_ scope: Scope) -> FixedResponse? {
     guard let first = scope.list(allow, deny).first, first.name == deny, first.text(0) == "all" else { return nil }
     return SatisfyAny.isOn(scope) ? nil : .refusal
   }
 
-  var entryRule: EntryRule? {
+  package var entryRule: EntryRule? {
     EntryRule(
       text: rules.map(\.asWritten).joined(separator: ", "), effect: rules.contains { !$0.allows } ? .judges : .none)
   }
 
-  var guardingDirective: String? { rules.contains { !$0.allows } ? Self.deny : nil }
+  package var guardingDirective: String? { rules.contains { !$0.allows } ? Self.deny : nil }
 
-  static func compare(_ old: Self?, _ new: Self?, _ names: ComparedNames, _ found: inout TrustChanges) {
+  package static func compare(_ old: Self?, _ new: Self?, _ names: ComparedNames, _ found: inout TrustChanges) {
     let (old, new) = (old?.rules ?? [], new?.rules ?? [])
     let before = old.map(\.asWritten), after = new.map(\.asWritten)
     if before == after { return }

@@ -1,6 +1,6 @@
 package import Crypto
 import Enrolment
-import Language
+package import Language
 import Observability
 
 /// auth_basic (nginx: ngx_http_auth_basic_module): who has no password in the file doesn't get in.
@@ -26,14 +26,14 @@ package struct AuthBasic: LocationFeature {
 
   // MARK: Directives
 
-  var asksPasswords: Bool { true }
+  package var asksPasswords: Bool { true }
 
-  static let chapter = Chapter.passwords
+  package static let chapter = Chapter.passwords
   static let name = "auth_basic"
   private static let file = "auth_basic_user_file"
   private static let levels = DirectiveContexts.everyHTTP
 
-  static let directives: [DirectiveEntry] = [
+  package static let directives: [DirectiveEntry] = [
     .value(
       name, levels.union(.limitExcept), .words(1...1, "REALM | off"), "off",
       "Asks clients for a user name and a password.", example: "auth_basic \"Administrators\";", trust: .told),
@@ -46,7 +46,7 @@ package struct AuthBasic: LocationFeature {
   /// Whether a password is asked for at a level.
   static func isOn(_ scope: Scope) -> Bool { scope.value(name).map { $0.text(0) != "off" } ?? false }
 
-  static func read(_ level: Level, _ builder: inout SettingsBuilder) -> AuthBasic? {
+  package static func read(_ level: Level, _ builder: inout SettingsBuilder) -> AuthBasic? {
     let scope = level.scope
     guard isOn(scope), let line = scope.value(name) else { return nil }
     guard let file = scope.value(file) else {
@@ -76,26 +76,26 @@ package struct AuthBasic: LocationFeature {
 
   // MARK: Effect
 
-  func compile(_ parts: inout LocationParts, _ makers: LiveMakers) {
+  package func compile(_ parts: inout LocationParts, _ makers: LiveMakers) {
     if isForContent { return }
     parts.steps.access.append(
       PasswordAccess(self, limits: makers.generation[GuessLimits.self].limits, makers[LiveStores.self].guesses))
   }
 
-  static func guardingLine(_ scope: Scope) -> GuardingLine? {
+  package static func guardingLine(_ scope: Scope) -> GuardingLine? {
     GuardingLine(scope, unlessOff: name, act: "asks for a password")
   }
 
-  var guardingDirective: String? { Self.name }
+  package var guardingDirective: String? { Self.name }
 
-  var entryRule: EntryRule? { isForContent ? nil : EntryRule(text: "auth_basic \(source.asWritten)") }
+  package var entryRule: EntryRule? { isForContent ? nil : EntryRule(text: "auth_basic \(source.asWritten)") }
 
-  var policy: [(label: String, text: String)] {
+  package var policy: [(label: String, text: String)] {
     if isForContent { return [] }
     return [("password", users.map { "of \($0)" } ?? "of the file that the request names")]
   }
 
-  static func compare(_ old: Self?, _ new: Self?, _ names: ComparedNames, _ found: inout TrustChanges) {
+  package static func compare(_ old: Self?, _ new: Self?, _ names: ComparedNames, _ found: inout TrustChanges) {
     found.flag(
       old == nil, new == nil, opens: "no password is asked for any more",
       closes: "a password is asked for (auth_basic)")
@@ -115,7 +115,7 @@ extension AuthBasic.Users {
 }
 
 extension AuthBasic {
-  func fileUses(_ location: LocationSettings) -> [FileUse] {
+  package func fileUses(_ location: LocationSettings) -> [FileUse] {
     switch source {
     case .file(let users): FileUse.requestFiles([users])
     case .named(let path, let folder): [FileUse.folder(before: path, in: folder)].compactMap { $0 }
@@ -125,7 +125,7 @@ extension AuthBasic {
 
 extension AuthBasic {
   /// Reads each file once: requests read it again each time, and a fault must show before the first request.
-  static func load(_ http: HTTPSettings, _ loader: inout MaterialLoader, _ parts: inout GenerationParts) {
+  package static func load(_ http: HTTPSettings, _ loader: inout MaterialLoader, _ parts: inout GenerationParts) {
     http.visitLocations { location in
       guard let users = location[AuthBasic.self]?.users else { return }
       loader.tryUnit(.accounts, users) { loader in

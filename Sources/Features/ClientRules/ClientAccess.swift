@@ -1,6 +1,6 @@
 package import Identity
 import Bytes
-import Language
+package import Language
 import Patterns
 import TLS
 
@@ -15,12 +15,12 @@ package struct ClientAccess: LocationFeature {
 
   // MARK: Directives
 
-  static let chapter = Chapter.tls
-  static let kinds: Set<TrafficKind> = [.http, .stream]
+  package static let chapter = Chapter.tls
+  package static let kinds: Set<TrafficKind> = [.http, .stream]
   private static let allow = ClientRule.Effect.allow.rawValue
   private static let deny = ClientRule.Effect.deny.rawValue
 
-  static let directives: [DirectiveEntry] = [
+  package static let directives: [DirectiveEntry] = [
     .list(
       allow, DirectiveContexts.everyHTTP.union(.limitExcept).union(.everyStream), .words(1...Int.max, "KEY=PATTERN …"),
       "",
@@ -37,7 +37,7 @@ package struct ClientAccess: LocationFeature {
 
   /// `admitted`, or `refused:` with the reason; empty without TLS. Under `ssl_verify_report_only`, a client whose verdict is
   /// a refusal was let in.
-  static let variables = [
+  package static let variables = [
     FeatureVariable("ssl_client_verdict", isOursAlone: true, of: [.http, .stream]) { exchange, output in
       guard borrowing(exchange.facts, { $0.isTLS || $0.relayed != nil }) else { return }
       switch exchange.admission {
@@ -53,11 +53,11 @@ package struct ClientAccess: LocationFeature {
     }
   ]
 
-  static func read(_ level: Level, _ builder: inout SettingsBuilder) -> ClientAccess? {
+  package static func read(_ level: Level, _ builder: inout SettingsBuilder) -> ClientAccess? {
     rules(level.scope, &builder).map { ClientAccess(rules: $0) }
   }
 
-  static func read(_ block: inout ServerBlock, _ builder: inout SettingsBuilder) {
+  package static func read(_ block: inout ServerBlock, _ builder: inout SettingsBuilder) {
     block.linesOfTLS?.rules = rules(block.scope, &builder).map {
       HandshakeRules(fingerprint: $0.fingerprint, needsCertificate: !$0.allow.isEmpty)
     }
@@ -85,7 +85,7 @@ package struct ClientAccess: LocationFeature {
     }
   }
 
-  static func admitsOnlySome(_ scope: Scope) -> Bool { !scope.list(allow).isEmpty }
+  package static func admitsOnlySome(_ scope: Scope) -> Bool { !scope.list(allow).isEmpty }
 
   /// The lines of `allow` in effect at a level, and its own.
   static func allowing(_ scope: Scope) -> (all: [Directive], own: [Directive]) { (scope.list(allow), scope.own(allow)) }
@@ -107,16 +107,16 @@ package struct ClientAccess: LocationFeature {
 
   // MARK: Effect
 
-  func compile(_ parts: inout LocationParts, _ makers: LiveMakers) { parts.clientRules = rules }
+  package func compile(_ parts: inout LocationParts, _ makers: LiveMakers) { parts.clientRules = rules }
 
-  var entryRule: EntryRule? {
+  package var entryRule: EntryRule? {
     let lines = rules.deny.map { "deny \($0.spelling)" } + rules.allow.map { "allow \($0.spelling)" }
     return EntryRule(text: "ssl_client \(lines.joined(separator: ", "))")
   }
 
-  var guardingDirective: String? { rules.allow.isEmpty ? nil : Self.allow }
+  package var guardingDirective: String? { rules.allow.isEmpty ? nil : Self.allow }
 
-  static func compare(_ old: Self?, _ new: Self?, _ names: ComparedNames, _ found: inout TrustChanges) {
+  package static func compare(_ old: Self?, _ new: Self?, _ names: ComparedNames, _ found: inout TrustChanges) {
     let before = Set((old?.rules.allow ?? []).map(\.spelling)), after = Set((new?.rules.allow ?? []).map(\.spelling))
     switch (before.isEmpty, after.isEmpty) {
     case (false, true):

@@ -44,14 +44,14 @@ enum ClientIdentity: PassFeature {
 
 extension IdentityFieldForm: PassPart {
   /// The names are removed also where the pass itself tells nobody, since another server block may tell the same upstream.
-  func compile(_ parts: inout PassParts, _ makers: LiveMakers) {
+  package func compile(_ parts: inout PassParts, _ makers: LiveMakers) {
     for name in makers[LiveIdentityNames.self].names.names(inServer: makers.server, to: parts.pass) {
       parts.replace(name)
     }
     if self != .off { parts.requestHooks.append(IdentityHook(self)) }
   }
 
-  func policy(_ loaded: GenerationParts) -> [PassPolicyLine] {
+  package func policy(_ loaded: GenerationParts) -> [PassPolicyLine] {
     switch self {
     case .off: []
     case .rfc9440: [PassPolicyLine("client fields", "Client-Cert, Client-Cert-Chain (RFC 9440)")]

@@ -6,13 +6,13 @@ import Transport
 import Upstream
 
 extension EnvelopeSettings {
-  var fileUses: [FileUse] { FileUse.material(keyFiles, reloads: reloads) }
+  package var fileUses: [FileUse] { FileUse.material(keyFiles, reloads: reloads) }
 
-  func policy(_ loaded: GenerationParts) -> [PassPolicyLine] {
+  package func policy(_ loaded: GenerationParts) -> [PassPolicyLine] {
     [PassPolicyLine("envelope", loaded[EnvelopeMaterial.self].envelopes[self] == nil ? nil : inWords)]
   }
 
-  func compile(_ parts: inout PassParts, _ makers: LiveMakers) {
+  package func compile(_ parts: inout PassParts, _ makers: LiveMakers) {
     guard let envelope = makers.generation[EnvelopeMaterial.self].envelopes[self] else { return parts.isBroken = true }
     for name in EnvelopeFilter.unsentFields { parts.replace(name) }
     for name in EnvelopeFilter.unsealedFields { parts.hide(name) }

@@ -11,7 +11,7 @@ package struct EnvelopeMaterial: GenerationPart {
 
 extension MessageEnvelopes {
   /// Tries every key, to report all faults at once.
-  static func load(_ http: HTTPSettings, _ loader: inout MaterialLoader, _ parts: inout GenerationParts) {
+  package static func load(_ http: HTTPSettings, _ loader: inout MaterialLoader, _ parts: inout GenerationParts) {
     var keys: [EnvelopeSettings: EnvelopeKeys] = [:]
     http.visitLocations { location in
       guard let settings = location[UpstreamPass.self]?[EnvelopeSettings.self], keys[settings] == nil else { return }

@@ -1,6 +1,6 @@
 import Crypto
 import Envelope
-import Language
+package import Language
 import Observability
 
 /// message_envelope, which nginx does not have: sallyport opens the bodies of requests, and seals those of responses.
@@ -9,11 +9,11 @@ import Observability
 /// `EnvelopeRule`, and what happens to bodies in `EnvelopeFilter`. What they set is part of a `proxy_pass`: a response is
 /// sealed whole, before its head is sent, and no filter of bodies can hold back a head.
 package enum MessageEnvelopes: PassFeature {
-  static let chapter = Chapter.envelopes
+  package static let chapter = Chapter.envelopes
   private static let name = "message_envelope"
   private static let levels = DirectiveContexts.everyHTTP
 
-  static let directives: [DirectiveEntry] = [
+  package static let directives: [DirectiveEntry] = [
     .value(
       name, levels, .flag, "off",
       "Whether request bodies are envelopes. sallyport opens them, and seals the bodies of responses.",
@@ -49,9 +49,9 @@ package enum MessageEnvelopes: PassFeature {
   /// Whether envelopes are on at a level, if it has a `proxy_pass`.
   static func isOn(_ scope: Scope) -> Bool { scope.flag(name) ?? false }
 
-  static func openingLine(_ scope: Scope) -> Directive? { isOn(scope) ? line(scope) : nil }
+  package static func openingLine(_ scope: Scope) -> Directive? { isOn(scope) ? line(scope) : nil }
 
-  static func part(of draft: PassDraft, _ builder: inout SettingsBuilder) -> (any PassPart)? {
+  package static func part(of draft: PassDraft, _ builder: inout SettingsBuilder) -> (any PassPart)? {
     guard draft.dialect.callsMethods else { return read(draft.scope, draft.line, &builder) }
     if let line = openingLine(draft.scope) {
       builder.error(
@@ -100,7 +100,7 @@ package enum MessageEnvelopes: PassFeature {
   }
 
   /// Warns of an envelope in a location without an upstream. A level above may set it for its other locations.
-  static func judge(_ level: Level, _ builder: inout SettingsBuilder) {
+  package static func judge(_ level: Level, _ builder: inout SettingsBuilder) {
     let scope = level.scope
     guard isOn(scope), let line = scope.own(name).first, !UpstreamPass.forwards(scope), scope.ownLocations.isEmpty
     else { return }
@@ -109,7 +109,7 @@ package enum MessageEnvelopes: PassFeature {
       hint: "use it together with proxy_pass")
   }
 
-  static func comparePass(_ old: UpstreamPass, _ new: UpstreamPass, _ found: inout TrustChanges) {
+  package static func comparePass(_ old: UpstreamPass, _ new: UpstreamPass, _ found: inout TrustChanges) {
     let old = old[EnvelopeSettings.self], new = new[EnvelopeSettings.self]
     found.flag(
       old == nil, new == nil, opens: "bodies are no longer in message envelopes",

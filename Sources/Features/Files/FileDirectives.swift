@@ -1,16 +1,16 @@
 import Bytes
-import Language
-import Observability
+package import Language
+package import Observability
 
 private let levels = DirectiveContexts.everyHTTP
 
 /// Small files (nginx: core, index and try_files modules).
 extension FileSettings: LocationFeature {
-  static let chapter = Chapter.files
+  package static let chapter = Chapter.files
 
-  var mayRespond: Bool { true }
+  package var mayRespond: Bool { true }
 
-  static let directives: [DirectiveEntry] = [
+  package static let directives: [DirectiveEntry] = [
     .value(
       "root", levels.union(.locationIf), .words(1...1, "FOLDER"), "none (nginx: html)",
       "The folder of the files; the request's whole path follows. A relative name is relative to the main file's folder."
@@ -75,27 +75,29 @@ extension FileSettings: LocationFeature {
   static let documentRoot = FeatureVariable("document_root") { $0.location.files?.appendRoot($0, to: &$1) }
   static let requestFilename = FeatureVariable("request_filename") { $0.location.files?.appendFile($0, to: &$1) }
 
-  static let variables = [
+  package static let variables = [
     documentRoot, requestFilename,
     FeatureVariable("realpath_root") { $0.location.files?.appendRealRoot($0, to: &$1) },
   ]
 
-  static func read(_ level: Level, _ builder: inout SettingsBuilder) -> FileSettings? { builder.files(level) }
+  package static func read(_ level: Level, _ builder: inout SettingsBuilder) -> FileSettings? { builder.files(level) }
 
-  var namedTargets: [(name: String, act: Wording, place: SourceLocation)] {
+  package var namedTargets: [(name: String, act: Wording, place: SourceLocation)] {
     guard let tryFiles, case .named(let name) = tryFiles.fallback else { return [] }
     return [(name, "`try_files` ends in", tryFiles.location)]
   }
 
-  static func judge(_ level: Level, _ builder: inout SettingsBuilder) { ServedFolderRule.judge(level, &builder) }
+  package static func judge(_ level: Level, _ builder: inout SettingsBuilder) {
+    ServedFolderRule.judge(level, &builder)
+  }
 
-  func compile(_ parts: inout LocationParts, _ makers: LiveMakers) {
+  package func compile(_ parts: inout LocationParts, _ makers: LiveMakers) {
     parts.objects.append(LiveFiles(self, real: makers.generation[RealFolders.self].folders[root.folder]))
     parts.fallback = FileContent()
     if let tryFiles { parts.steps.precontent.append(TryFilesStep(tryFiles)) }
   }
 
-  static func compare(_ old: Self?, _ new: Self?, _ names: ComparedNames, _ found: inout TrustChanges) {
+  package static func compare(_ old: Self?, _ new: Self?, _ names: ComparedNames, _ found: inout TrustChanges) {
     func folder(_ settings: Self?, _ names: [Int: String]) -> Set<String> {
       guard let root = settings?.root else { return [] }
       return [String(decoding: root.folder, as: UTF8.self) + root.rest.text(names)]

@@ -77,13 +77,13 @@ public struct FileSettings: Sendable, Hashable {
 }
 
 extension FileSettings {
-  func fileUses(_ location: LocationSettings) -> [FileUse] {
+  package func fileUses(_ location: LocationSettings) -> [FileUse] {
     [.path(.read, String(decoding: root.folder, as: UTF8.self))]
   }
 }
 
 extension FileSettings {
-  static func load(_ http: HTTPSettings, _ loader: inout MaterialLoader, _ parts: inout GenerationParts) {
+  package static func load(_ http: HTTPSettings, _ loader: inout MaterialLoader, _ parts: inout GenerationParts) {
     parts[RealFolders.self].find(http)
   }
 }

@@ -2,7 +2,7 @@ import Bytes
 import HTTP
 import Language
 import Observability
-import TLS
+package import TLS
 import Transport
 
 /// geo (nginx: ngx_http_geo_module): a variable whose value depends on an address.
@@ -186,19 +186,19 @@ public struct GeoSettings: Sendable {
   }
 
   /// Text that is equal for equal values.
-  func fingerprint(_ names: [Int: String]) -> String {
+  package func fingerprint(_ names: [Int: String]) -> String {
     "geo \(subject?.text(names) ?? "") \(ipv4) \(ipv6) \(values) \(standard ?? -1) \(proxies) \(isRecursive)"
   }
 }
 
 extension GeoSettings: ComputedSettings {
-  var decidingText: Template? { subject }
-  var possibleValues: [Template]? { Self.constants(values) }
+  package var decidingText: Template? { subject }
+  package var possibleValues: [Template]? { Self.constants(values) }
   /// `proxy` lines look at a field of a request.
-  var readsForwardedAddress: Bool { !proxies.isEmpty }
-  func live(isVolatile: Bool, _ makers: LiveMakers) -> LiveVariable { LiveGeo(self, isVolatile: isVolatile) }
+  package var readsForwardedAddress: Bool { !proxies.isEmpty }
+  package func live(isVolatile: Bool, _ makers: LiveMakers) -> LiveVariable { LiveGeo(self, isVolatile: isVolatile) }
 
-  func value(in tables: HandshakeTables, _ known: (HandshakeVariable) -> [UInt8]?) -> [UInt8]? {
+  package func value(in tables: HandshakeTables, _ known: (HandshakeVariable) -> [UInt8]?) -> [UInt8]? {
     let text = if let subject { tables.value(of: subject, known) } else { known(.remote_addr) }
     return text.map { value(of: SocketAddress(literal: String(decoding: $0, as: UTF8.self), port: 0)) }
   }

@@ -1,5 +1,5 @@
 extension HealthCheckSettings {
-  func policy(_ loaded: GenerationParts) -> [PassPolicyLine] { [PassPolicyLine("health", inWords)] }
+  package func policy(_ loaded: GenerationParts) -> [PassPolicyLine] { [PassPolicyLine("health", inWords)] }
 
   private var inWords: String {
     let question =

@@ -2,7 +2,7 @@ import Bytes
 import HTTP
 import Language
 import Observability
-import TLS
+package import TLS
 public import Patterns
 
 /// map (nginx: ngx_http_map_module): a variable whose value depends on a text.
@@ -107,7 +107,7 @@ public struct MapSettings: Sendable {
   }
 
   /// Text that is equal for equal values.
-  func fingerprint(_ names: [Int: String]) -> String {
+  package func fingerprint(_ names: [Int: String]) -> String {
     func text(_ table: [[UInt8]: Template]) -> String {
       table.map { "\(String(decoding: $0, as: UTF8.self))=\($1.text(names))" }.sorted().joined(separator: ";")
     }
@@ -118,11 +118,11 @@ public struct MapSettings: Sendable {
 }
 
 extension MapSettings: ComputedSettings {
-  var decidingText: Template? { subject }
-  var possibleValues: [Template]? { values }
-  func live(isVolatile: Bool, _ makers: LiveMakers) -> LiveVariable { LiveMap(self, isVolatile: isVolatile) }
+  package var decidingText: Template? { subject }
+  package var possibleValues: [Template]? { values }
+  package func live(isVolatile: Bool, _ makers: LiveMakers) -> LiveVariable { LiveMap(self, isVolatile: isVolatile) }
 
-  func value(in tables: HandshakeTables, _ known: (HandshakeVariable) -> [UInt8]?) -> [UInt8]? {
+  package func value(in tables: HandshakeTables, _ known: (HandshakeVariable) -> [UInt8]?) -> [UInt8]? {
     guard var subject = tables.value(of: self.subject, known) else { return nil }
     if takesHostNames, subject.last == 0x2E { subject.removeLast() }
     let names = NameTable(exact: exact, suffixes: suffixes, prefixes: prefixes)

@@ -1,4 +1,4 @@
-import Language
+package import Language
 import Observability
 
 /// mirror (nginx: ngx_http_mirror_module): copies of requests, whose responses are dropped.
@@ -12,12 +12,12 @@ package struct Mirror: LocationFeature {
 
   // MARK: Directives
 
-  static let chapter = Chapter.subrequests
+  package static let chapter = Chapter.subrequests
   private static let name = "mirror"
   private static let body = "mirror_request_body"
   private static let levels = DirectiveContexts.everyHTTP
 
-  static let directives: [DirectiveEntry] = [
+  package static let directives: [DirectiveEntry] = [
     .list(
       name, levels, .words(1...1, "PATH | off"), "off",
       "Sends a copy of each request to the location of this path, with the request's query, and drops the response. Nothing"
@@ -28,9 +28,9 @@ package struct Mirror: LocationFeature {
         + " so write `off` for gRPC streams.", example: "mirror_request_body off;"),
   ]
 
-  static let workerParts: [WorkerPart.Type] = [RunningMirrors.self]
+  package static let workerParts: [WorkerPart.Type] = [RunningMirrors.self]
 
-  static func read(_ level: Level, _ builder: inout SettingsBuilder) -> Mirror? {
+  package static func read(_ level: Level, _ builder: inout SettingsBuilder) -> Mirror? {
     let scope = level.scope
     let lines = scope.list(name)
     if let off = lines.first(where: { $0.text(0) == "off" }) {
@@ -55,13 +55,15 @@ package struct Mirror: LocationFeature {
 
   // MARK: Effect
 
-  func compile(_ parts: inout LocationParts, _ makers: LiveMakers) { parts.steps.precontent.append(MirrorStep(self)) }
+  package func compile(_ parts: inout LocationParts, _ makers: LiveMakers) {
+    parts.steps.precontent.append(MirrorStep(self))
+  }
 
-  static func subrequestPaths(_ scope: Scope) -> [String] {
+  package static func subrequestPaths(_ scope: Scope) -> [String] {
     scope.list(name).map { $0.text(0) }.filter { $0 != "off" }
   }
 
-  static func compare(_ old: Self?, _ new: Self?, _ names: ComparedNames, _ found: inout TrustChanges) {
+  package static func compare(_ old: Self?, _ new: Self?, _ names: ComparedNames, _ found: inout TrustChanges) {
     func paths(_ mirror: Self?) -> Set<String> {
       Set((mirror?.paths ?? []).map { String(decoding: $0, as: UTF8.self) })
     }

@@ -49,13 +49,13 @@ package struct OpenTelemetry: LocationFeature {
 
   // MARK: Directives
 
-  static let chapter = Chapter.http
+  package static let chapter = Chapter.http
   private static let levels = DirectiveContexts.everyHTTP
   private static let exporter: DirectiveContexts = .otelExporter
   private static let trace = "otel_trace"
   private static let contextName = "otel_trace_context"
 
-  static let directives: [DirectiveEntry] = [
+  package static let directives: [DirectiveEntry] = [
     .local(
       "otel_exporter", .http, .block(0...0, ""),
       "The collector of OpenTelemetry that gets the spans of traced requests, by OTLP over HTTP.",
@@ -103,7 +103,7 @@ package struct OpenTelemetry: LocationFeature {
       example: "otel_span_attr client.dn $ssl_client_s_dn;", trust: .none),
   ]
 
-  static let variables = [
+  package static let variables = [
     variable("otel_trace_id") { span, output in output.append(span.trace) },
     variable("otel_span_id") { span, output in output.append(span.own) },
     variable("otel_parent_id") { span, output in output.append(span.parent?.parentID ?? []) },
@@ -118,10 +118,10 @@ package struct OpenTelemetry: LocationFeature {
     }
   }
 
-  static let sharedParts: [any SharedPart.Type] = [SpanExporter.self]
-  static let workerParts: [WorkerPart.Type] = [SpanBuffer.self]
+  package static let sharedParts: [any SharedPart.Type] = [SpanExporter.self]
+  package static let workerParts: [WorkerPart.Type] = [SpanBuffer.self]
 
-  static func begin(_ http: Scope, _ builder: inout SettingsBuilder) {
+  package static func begin(_ http: Scope, _ builder: inout SettingsBuilder) {
     guard let line = http.own("otel_exporter").first else {
       for name in ["otel_service_name", "otel_resource_attr"] {
         guard let line = http.own(name).first else { continue }
@@ -134,7 +134,7 @@ package struct OpenTelemetry: LocationFeature {
     builder[Block.self].export = SpanExport.read(line, http, &builder)
   }
 
-  static func read(_ level: Level, _ builder: inout SettingsBuilder) -> OpenTelemetry? {
+  package static func read(_ level: Level, _ builder: inout SettingsBuilder) -> OpenTelemetry? {
     let scope = level.scope
     let context = scope.text(contextName).flatMap { Context(rawValue: $0.lowercased()) } ?? .ignore
     var decision: Decision?
@@ -183,14 +183,14 @@ package struct OpenTelemetry: LocationFeature {
   }
   private static let stateField = Array("tracestate".utf8)
 
-  static func upstreamFields(_ scope: Scope) -> [(name: String, value: Template)] {
+  package static func upstreamFields(_ scope: Scope) -> [(name: String, value: Template)] {
     guard scope.text(contextName).flatMap({ Context(rawValue: $0.lowercased()) })?.injects == true else { return [] }
     return [("traceparent", parent), ("tracestate", state)].map { ($0, Template([.variable(.feature($1))])) }
   }
 
   // MARK: Effect
 
-  func compile(_ parts: inout LocationParts, _ makers: LiveMakers) {
+  package func compile(_ parts: inout LocationParts, _ makers: LiveMakers) {
     let tracer = LiveOpenTelemetry(self, named: parts.settings.match)
     parts.objects.append(tracer)
     parts.logSteps.append(SpanStep(tracer))
@@ -294,14 +294,14 @@ struct SpanEndpoint: Sendable, Hashable, CustomStringConvertible {
 }
 
 extension OpenTelemetry {
-  static func fileUses(_ http: HTTPSettings) -> [FileUse] {
+  package static func fileUses(_ http: HTTPSettings) -> [FileUse] {
     FileUse.material([http[Block.self].export?.trustedCertificate])
   }
 }
 
 extension OpenTelemetry {
   /// Looks at the CAs, which are read again for each request to the collector.
-  static func load(_ http: HTTPSettings, _ loader: inout MaterialLoader, _ parts: inout GenerationParts) {
+  package static func load(_ http: HTTPSettings, _ loader: inout MaterialLoader, _ parts: inout GenerationParts) {
     if let file = http[Block.self].export?.trustedCertificate { _ = loader.authorities(file, passwordFile: nil) }
   }
 }

@@ -1,7 +1,7 @@
 import Observability
 
 extension OpenTelemetry {
-  static func measure(_ snapshot: MetricsSnapshot, _ page: inout MetricsWriter) {
+  package static func measure(_ snapshot: MetricsSnapshot, _ page: inout MetricsWriter) {
     guard let (_, counts) = snapshot.shared[SpanExporter.self].counts else { return }
     page[.spans].family("sallyport_otel_spans_total", .counter, "Spans, by what became of them.")
     for (result, count) in [("sent", counts.sent), ("dropped", counts.dropped)] {
@@ -12,7 +12,7 @@ extension OpenTelemetry {
     page[.spans].sample("sallyport_otel_failures", [:], UInt64(counts.failures))
   }
 
-  static func problems(_ shared: SharedState, _ generation: Generation, at now: Int64) -> [StatusProblem] {
+  package static func problems(_ shared: SharedState, _ generation: Generation, at now: Int64) -> [StatusProblem] {
     guard let (endpoint, counts) = shared[SpanExporter.self].counts, counts.failures > 0 else { return [] }
     return [
       StatusProblem(

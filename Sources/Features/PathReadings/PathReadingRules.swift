@@ -1,5 +1,5 @@
 package import HTTP
-import Language
+package import Language
 import Observability
 
 /// path_readings, which nginx does not have: a request is admitted only if every reading of its path is.
@@ -16,7 +16,7 @@ package struct PathReadingRules: LocationFeature {
 
   // MARK: Directives
 
-  static let chapter = Chapter.http
+  package static let chapter = Chapter.http
   private static let name = "path_readings"
   /// In the order of the manual.
   private static let words: [(word: String, reading: PathReadings)] = [
@@ -24,7 +24,7 @@ package struct PathReadingRules: LocationFeature {
     ("slashes", .slashes), ("literal", .literal),
   ]
 
-  static let directives: [DirectiveEntry] = [
+  package static let directives: [DirectiveEntry] = [
     .value(
       name, .everyHTTP, .words(1...words.count, "off | READING …"), words.map(\.word).joined(separator: " "),
       "How upstreams may read a path otherwise: without `;` and what follows it in a segment (`parameters`), with"
@@ -35,7 +35,7 @@ package struct PathReadingRules: LocationFeature {
       example: "path_readings parameters decode;", trust: .told)
   ]
 
-  static func read(_ level: Level, _ builder: inout SettingsBuilder) -> PathReadingRules? {
+  package static func read(_ level: Level, _ builder: inout SettingsBuilder) -> PathReadingRules? {
     guard let line = level.scope.value(name) else { return PathReadingRules(readings: .all) }
     if line.arguments.count == 1, line.text(0) == "off" { return PathReadingRules(readings: []) }
     var readings: PathReadings = []
@@ -53,7 +53,7 @@ package struct PathReadingRules: LocationFeature {
 
   /// Warns of `merge_slashes off` beside a location whose rules a request for `//PATH` escapes, because `path_readings` does
   /// not look up paths with fewer slashes.
-  static func judge(_ block: ServerBlock, _ builder: inout SettingsBuilder) {
+  package static func judge(_ block: ServerBlock, _ builder: inout SettingsBuilder) {
     let root = block.root, other = root.locations.first { $0.match.prefixText == "/" } ?? root
     guard block.kind == .http, let line = block.scope.unmergedSlashes,
       other[PathReadingRules.self].map({ !$0.readings.contains(.slashes) }) ?? true
@@ -72,9 +72,9 @@ package struct PathReadingRules: LocationFeature {
 
   // MARK: Effect
 
-  static let serverParts: [any ServerPart.Type] = [WatchedPaths.self]
+  package static let serverParts: [any ServerPart.Type] = [WatchedPaths.self]
 
-  func compile(_ parts: inout LocationParts, _ makers: LiveMakers) {
+  package func compile(_ parts: inout LocationParts, _ makers: LiveMakers) {
     guard let watched = makers.generation.http.servers[makers.server][WatchedPaths.self], !readings.isEmpty else {
       return
     }
@@ -82,7 +82,7 @@ package struct PathReadingRules: LocationFeature {
   }
 
   /// Between which locations other readings of a path count.
-  static func serverPolicy(_ root: LocationSettings) -> [(label: String, text: String)] {
+  package static func serverPolicy(_ root: LocationSettings) -> [(label: String, text: String)] {
     func names(_ locations: [LocationSettings]) -> String {
       locations.map(\.match.asWritten).joined(separator: ", ")
     }
@@ -100,7 +100,7 @@ package struct PathReadingRules: LocationFeature {
     return names.isEmpty ? "off" : names.joined(separator: " ")
   }
 
-  static func compare(_ old: Self?, _ new: Self?, _ names: ComparedNames, _ found: inout TrustChanges) {
+  package static func compare(_ old: Self?, _ new: Self?, _ names: ComparedNames, _ found: inout TrustChanges) {
     func words(_ rules: Self?) -> Set<String> {
       Set(Self.words.filter { (rules?.readings ?? .all).contains($0.reading) }.map(\.word))
     }

@@ -2,7 +2,7 @@ package import Identity
 import Bytes
 import Crypto
 import HTTP
-import Language
+package import Language
 import Observability
 import TLS
 
@@ -26,12 +26,12 @@ package struct RealClientCert: LocationFeature {
 
   // MARK: Directives
 
-  static let chapter = Chapter.tls
+  package static let chapter = Chapter.tls
   private static let levels: DirectiveContexts = [.http, .server]
   static let from = "real_client_cert_from"
   static let header = "real_client_cert_header"
 
-  static let directives: [DirectiveEntry] = [
+  package static let directives: [DirectiveEntry] = [
     .list(
       from, levels, .words(1...Int.max, "ADDRESS | CIDR | unix: | KEY=PATTERN …"), "",
       "Fronts that end TLS, whose word about a client's certificate is taken: by the address of the connection, or by conditions as in ssl_client_allow that the front's own certificate matches. What such a front sends in real_client_cert_header is judged as the client's certificate. In requests of others, that field is removed.",
@@ -43,7 +43,7 @@ package struct RealClientCert: LocationFeature {
   ]
 
   /// The subject of the front's own certificate, if that has verified.
-  static let variables = [
+  package static let variables = [
     FeatureVariable("ssl_front_s_dn", isOursAlone: true) { exchange, output in
       guard let relayed = exchange.facts.relayed, relayed.source != .stranger,
         let chain = exchange.session.facts.verifiedChain
@@ -52,7 +52,7 @@ package struct RealClientCert: LocationFeature {
     }
   ]
 
-  static func read(_ level: Level, _ builder: inout SettingsBuilder) -> RealClientCert? {
+  package static func read(_ level: Level, _ builder: inout SettingsBuilder) -> RealClientCert? {
     // The lines of a server are read once, and its locations have nothing of them.
     guard case .server = level else { return nil }
     return read(level.scope, &builder)
@@ -80,17 +80,17 @@ package struct RealClientCert: LocationFeature {
       addresses: addresses, selectors: ClientRules(allow: rules, deny: []), field: field)
   }
 
-  static func read(_ block: inout ServerBlock, _ builder: inout SettingsBuilder) {
+  package static func read(_ block: inout ServerBlock, _ builder: inout SettingsBuilder) {
     guard !block.isTLS, block.takesRelayedClients else { return }
     block.relayedPolicy = block.linesOfTLS.map { policy(of: $0) }
   }
 
-  static func judge(_ block: ServerBlock, _ builder: inout SettingsBuilder) {
+  package static func judge(_ block: ServerBlock, _ builder: inout SettingsBuilder) {
     guard block.kind == .http else { return }
     builder.diagnostics += RealClientCertRule.allCases.compactMap { $0.diagnostic(block.root[Self.self], block) }
   }
 
-  var relaysClients: Bool { true }
+  package var relaysClients: Bool { true }
 
   private static func address(_ word: Word, _ builder: inout SettingsBuilder) -> Address? {
     if word.text == "unix:" { return Address(source: .unix, location: word.location) }
@@ -135,7 +135,7 @@ package struct RealClientCert: LocationFeature {
   }
 
   /// The names of the fields, which clients' requests never bring to an upstream.
-  var removedFields: [[UInt8]] { [field.name, field.chainName].compactMap { $0.map { Array($0.utf8) } } }
+  package var removedFields: [[UInt8]] { [field.name, field.chainName].compactMap { $0.map { Array($0.utf8) } } }
 
   /// Whose word is taken, as `check` says it.
   private var believed: [String] {
@@ -163,7 +163,7 @@ package struct RealClientCert: LocationFeature {
     return policy
   }
 
-  func clientPolicy(of server: ServerSettings) -> [(label: String, text: String)] {
+  package func clientPolicy(of server: ServerSettings) -> [(label: String, text: String)] {
     let lines = [
       ("fronts", "\(believed.joined(separator: ", ")) (\(Self.from))"),
       ("", "they send the client's certificate in \(field.name) (\(field.format.rawValue)), judged as above;"),
@@ -175,11 +175,11 @@ package struct RealClientCert: LocationFeature {
   // MARK: Effect
 
   /// Counts before any phase: `LiveServer.relayedClientStep`.
-  func compile(_ parts: inout LocationParts, _ makers: LiveMakers) {
+  package func compile(_ parts: inout LocationParts, _ makers: LiveMakers) {
     if parts.isOfServer { parts.server.relayedClientStep = CertificateSearch(self, makers.trace) }
   }
 
-  static func compare(_ old: Self?, _ new: Self?, _ names: ComparedNames, _ found: inout TrustChanges) {
+  package static func compare(_ old: Self?, _ new: Self?, _ names: ComparedNames, _ found: inout TrustChanges) {
     found.set(Set(old?.believed ?? []), Set(new?.believed ?? [])) {
       "\($0) may say which certificate a client has (real_client_cert_from)"
     } removed: {

@@ -1,4 +1,4 @@
-import Language
+package import Language
 import Observability
 
 /// set_real_ip_from (nginx: ngx_http_realip_module): whose word about a client's address is taken.
@@ -18,20 +18,20 @@ package struct RealIP: LocationFeature {
 
   /// The addresses whose word is taken.
   var trusted: [AccessRule.Source] = []
-  var hosts: [HostUse] = []
+  package var hosts: [HostUse] = []
   var source: Source
   /// Whether a trusted address in the list lets the next one to its left count.
   var isRecursive: Bool
 
   // MARK: Directives
 
-  static let chapter = Chapter.realIP
-  static let kinds: Set<TrafficKind> = [.http, .stream]
+  package static let chapter = Chapter.realIP
+  package static let kinds: Set<TrafficKind> = [.http, .stream]
   static let from = "set_real_ip_from"
   private static let header = "real_ip_header"
   private static let recursive = "real_ip_recursive"
 
-  static let directives: [DirectiveEntry] = [
+  package static let directives: [DirectiveEntry] = [
     .list(
       from, .everyHTTP.union(.everyStream), .words(1...1, "ADDRESS | CIDR | unix: | NAME"), "",
       "Peers whose word about the client's address is taken. A name is resolved at start and reload.",
@@ -47,7 +47,7 @@ package struct RealIP: LocationFeature {
   ]
 
   /// Each of the directives is inherited on its own, as in nginx.
-  static func read(_ level: Level, _ builder: inout SettingsBuilder) -> RealIP? {
+  package static func read(_ level: Level, _ builder: inout SettingsBuilder) -> RealIP? {
     let lines = level.scope.list(from)
     guard !lines.isEmpty else { return nil }
     // As in nginx, connections of `stream` have no other word than the PROXY header.
@@ -74,7 +74,7 @@ package struct RealIP: LocationFeature {
     return settings
   }
 
-  static func judge(_ level: Level, _ builder: inout SettingsBuilder) {
+  package static func judge(_ level: Level, _ builder: inout SettingsBuilder) {
     guard Access.decides(level.scope), let line = level.scope.list(from).first(where: { $0.text(0).hasSuffix("/0") })
     else { return }
     builder.warning(
@@ -103,17 +103,17 @@ package struct RealIP: LocationFeature {
   // MARK: Effect
 
   /// Before TLS, whose word of the PROXY header is taken.
-  var openingPolicy: [(label: String, text: String)] {
+  package var openingPolicy: [(label: String, text: String)] {
     [("client address", "that of the PROXY header, from \(believed.joined(separator: ", ")) (set_real_ip_from)")]
   }
 
   /// The server block's own counts before any phase: `LiveServer.addressStep`.
-  func compile(_ parts: inout LocationParts, _ makers: LiveMakers) {
+  package func compile(_ parts: inout LocationParts, _ makers: LiveMakers) {
     let search = ClientSearch(self, resolved: makers.generation.hosts)
     if parts.isOfServer { parts.server.addressStep = search } else { parts.steps.preaccess.append(RealIPStep(search)) }
   }
 
-  static func compare(_ old: Self?, _ new: Self?, _ names: ComparedNames, _ found: inout TrustChanges) {
+  package static func compare(_ old: Self?, _ new: Self?, _ names: ComparedNames, _ found: inout TrustChanges) {
     found.set(Set(old?.believed ?? []), Set(new?.believed ?? [])) {
       "\($0) may say which address a client has (set_real_ip_from)"
     } removed: {

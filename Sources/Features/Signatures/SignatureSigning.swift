@@ -4,7 +4,7 @@ import Observability
 import Signature
 
 extension SignatureSettings {
-  func compile(_ parts: inout PassParts, _ makers: LiveMakers) {
+  package func compile(_ parts: inout PassParts, _ makers: LiveMakers) {
     parts.digestsBodies = true
     guard let signer = makers.generation[SignatureMaterial.self].signers[self] else { return parts.isBroken = true }
     for name in SignatureSigning.signatureFields { parts.replace(name) }

@@ -1,6 +1,6 @@
 import Bytes
 import Crypto
-import Language
+package import Language
 import Observability
 import Signature
 
@@ -15,11 +15,11 @@ package struct Signatures: LocationFeature, PassFeature {
 
   // MARK: Directives
 
-  static let chapter = Chapter.signatures
+  package static let chapter = Chapter.signatures
   static let name = "message_signature"
   private static let levels = DirectiveContexts.everyHTTP
 
-  static let directives: [DirectiveEntry] = [
+  package static let directives: [DirectiveEntry] = [
     .value(
       name, levels, .oneOf(["off", "verify", "sign"]), "off",
       "`verify`: a request without a valid signature gets 401. `sign`: sallyport signs the requests for the upstream.",
@@ -55,7 +55,7 @@ package struct Signatures: LocationFeature, PassFeature {
     if let record = record(of: exchange) { output.append(record.keyID) }
   }
 
-  static let variables = [
+  package static let variables = [
     keyID,
     FeatureVariable("message_signature_verdict", isOursAlone: true) { exchange, output in
       if let record = record(of: exchange) { output.append(string: record.verdict) }
@@ -75,12 +75,12 @@ package struct Signatures: LocationFeature, PassFeature {
     }
   }
 
-  static func read(_ level: Level, _ builder: inout SettingsBuilder) -> Signatures? {
+  package static func read(_ level: Level, _ builder: inout SettingsBuilder) -> Signatures? {
     if let diagnostic = SignatureRule.hasNoEffect(level.scope) { builder.diagnostics.append(diagnostic) }
     return builder.signature(level.scope, .verify).map { Signatures(verification: $0) }
   }
 
-  static func part(of draft: PassDraft, _ builder: inout SettingsBuilder) -> (any PassPart)? {
+  package static func part(of draft: PassDraft, _ builder: inout SettingsBuilder) -> (any PassPart)? {
     let signing = builder.signature(draft.scope, .sign)
     if let settings = signing ?? builder.signature(draft.scope, .verify) {
       builder.diagnostics += SignatureRule.besidePass(draft, settings)
@@ -91,7 +91,7 @@ package struct Signatures: LocationFeature, PassFeature {
   // MARK: Effect
 
   // First in its phase: no mirror gets a request that is refused, and no file's absence shows in the response.
-  func compile(_ parts: inout LocationParts, _ makers: LiveMakers) {
+  package func compile(_ parts: inout LocationParts, _ makers: LiveMakers) {
     let signatures = makers.generation[SignatureMaterial.self]
     parts.steps.precontent.append(
       SignatureCheck(
@@ -99,16 +99,16 @@ package struct Signatures: LocationFeature, PassFeature {
         store: verification.nonceStore.flatMap { use in makers[LiveStores.self][use].map { ($0, use.failing) } }))
   }
 
-  static func guardingLine(_ scope: Scope) -> GuardingLine? {
+  package static func guardingLine(_ scope: Scope) -> GuardingLine? {
     guard mode(scope) == .verify, let line = scope.value(name) else { return nil }
     return GuardingLine(line, act: "is judged", remedy: "message_signature off;")
   }
 
-  var guardingDirective: String? { Self.name }
+  package var guardingDirective: String? { Self.name }
 
-  var entryRule: EntryRule? { EntryRule(text: "message_signature \(verification)", effect: .refusesOthers) }
+  package var entryRule: EntryRule? { EntryRule(text: "message_signature \(verification)", effect: .refusesOthers) }
 
-  static func compare(_ old: Self?, _ new: Self?, _ names: ComparedNames, _ found: inout TrustChanges) {
+  package static func compare(_ old: Self?, _ new: Self?, _ names: ComparedNames, _ found: inout TrustChanges) {
     guard let old = old?.verification, let new = new?.verification else {
       return found.flag(
         old == nil, new == nil, opens: "requests need no signature any more (message_signature)",
@@ -136,7 +136,7 @@ package struct Signatures: LocationFeature, PassFeature {
   }
 
   /// What a `proxy_pass` signs.
-  static func comparePass(_ old: UpstreamPass, _ new: UpstreamPass, _ found: inout TrustChanges) {
+  package static func comparePass(_ old: UpstreamPass, _ new: UpstreamPass, _ found: inout TrustChanges) {
     switch (old[SignatureSettings.self], new[SignatureSettings.self]) {
     case (.some, nil): found.opens("requests go to the upstream without a signature")
     case (nil, .some): found.closes("requests go to the upstream with a signature (message_signature sign)")
@@ -148,9 +148,11 @@ package struct Signatures: LocationFeature, PassFeature {
 }
 
 extension Signatures {
-  func fileUses(_ location: LocationSettings) -> [FileUse] { verification.fileUses + [.bodyFolder(of: location)] }
+  package func fileUses(_ location: LocationSettings) -> [FileUse] {
+    verification.fileUses + [.bodyFolder(of: location)]
+  }
 }
 
 extension SignatureSettings {
-  var fileUses: [FileUse] { FileUse.material(keys.map(\.file), reloads: reloads) }
+  package var fileUses: [FileUse] { FileUse.material(keys.map(\.file), reloads: reloads) }
 }

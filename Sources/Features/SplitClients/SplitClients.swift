@@ -1,6 +1,6 @@
 import Language
 import Observability
-import TLS
+package import TLS
 
 /// split_clients (nginx: ngx_http_split_clients_module): a variable whose value depends on the hash of a text.
 enum SplitClients: Feature {
@@ -87,15 +87,15 @@ public struct SplitSettings: Sendable {
   }
 
   /// Text that is equal for equal values.
-  func fingerprint(_ names: [Int: String]) -> String { "split \(subject.text(names)) \(parts)" }
+  package func fingerprint(_ names: [Int: String]) -> String { "split \(subject.text(names)) \(parts)" }
 }
 
 extension SplitSettings: ComputedSettings {
-  var decidingText: Template? { subject }
-  var possibleValues: [Template]? { Self.constants(parts.map(\.value)) }
-  func live(isVolatile: Bool, _ makers: LiveMakers) -> LiveVariable { LiveSplit(self, isVolatile: isVolatile) }
+  package var decidingText: Template? { subject }
+  package var possibleValues: [Template]? { Self.constants(parts.map(\.value)) }
+  package func live(isVolatile: Bool, _ makers: LiveMakers) -> LiveVariable { LiveSplit(self, isVolatile: isVolatile) }
 
-  func value(in tables: HandshakeTables, _ known: (HandshakeVariable) -> [UInt8]?) -> [UInt8]? {
+  package func value(in tables: HandshakeTables, _ known: (HandshakeVariable) -> [UInt8]?) -> [UInt8]? {
     tables.value(of: subject, known).map { value(of: $0) }
   }
 }

@@ -7,7 +7,7 @@ import Upstream
 /// they can be, so that a disk that was full for a moment costs no change.
 package final class UnwrittenStates: Sendable {
   /// Writes what counts at that time. Returns why it could not. Blocks.
-  typealias Write = @Sendable () -> String?
+  package typealias Write = @Sendable () -> String?
 
   private struct Entry: Sendable {
     let write: Write

@@ -1,7 +1,7 @@
-import Crypto
+package import Crypto
 import TLS
 import Observability
-import Language
+package import Language
 
 extension SettingsBuilder {
   /// The limits of what all clients together may take.
@@ -12,7 +12,7 @@ extension SettingsBuilder {
     return limits
   }
 
-  func expiryNotice(_ http: Scope) -> ExpiryNotice {
+  package func expiryNotice(_ http: Scope) -> ExpiryNotice {
     http.seconds("ssl_expiry_warning").map { .before(seconds: Int64(clamping: $0)) } ?? .standard
   }
 

@@ -1,10 +1,10 @@
-import Language
+package import Language
 
 /// Limits of what all clients together may take. nginx has none of them.
-enum ClientLimits: Feature {
-  static let chapter = Chapter.limits
+package enum ClientLimits: Feature {
+  package static let chapter = Chapter.limits
 
-  static let directives: [DirectiveEntry] = [
+  package static let directives: [DirectiveEntry] = [
     .local(
       "client_queue_timeout", .http, .milliseconds, "5s",
       "How long new clients wait in the kernel's queue (`listen … backlog=`) while `worker_connections` are used up and no"

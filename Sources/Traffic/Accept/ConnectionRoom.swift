@@ -2,14 +2,14 @@
 ///
 /// A client whose request goes to an upstream takes two places. If clients took all of them, no request could go on: so a
 /// client gets a place only where one is left for each client that is about to need a connection to an upstream.
-struct ConnectionRoom {
-  let limit: Int
+package struct ConnectionRoom {
+  package let limit: Int
   /// Places that are taken, by clients and by connections to upstreams.
-  let used: Int
+  package let used: Int
   /// Clients whose handshake isn't over.
-  let opening: Int
+  package let opening: Int
   /// Exchanges that haven't begun their first attempt at an upstream.
-  let expecting: Int
+  package let expecting: Int
 
   enum Vacancy {
     case free

@@ -5,7 +5,7 @@ import Upstream
 /// What a worker remembers of its searches for connections to end, at the limit of `worker_connections`.
 ///
 /// Pure: the caller brings the time (milliseconds of one monotonic clock).
-struct ConnectionShortage {
+package struct ConnectionShortage {
   /// The time of the last search without a result. A search goes through all connections, so there is at most one such
   /// search in a millisecond.
   private var foundNothingAt: UInt64?
@@ -15,7 +15,7 @@ struct ConnectionShortage {
   mutating func didSearch(now: UInt64, ended: Int) { foundNothingAt = ended == 0 ? now : nil }
 
   /// What happens to connections because there are too few.
-  enum Measure: String {
+  package enum Measure: String {
     case reuse = ", reusing connections"
     case wait = ", new clients wait"
     case attempt = ", requests wait for a connection to an upstream"
@@ -77,7 +77,7 @@ extension Worker {
     return ended
   }
 
-  func tellShortage(_ measure: ConnectionShortage.Measure) {
+  package func tellShortage(_ measure: ConnectionShortage.Measure) {
     let level = if case .refuse = measure { LogLevel.alert } else { LogLevel.warn }
     let (limit, effect) = (budget.limit, measure.rawValue)
     guard lacksDescriptors else {

@@ -3,7 +3,7 @@ import TLS
 import Transport
 
 /// Gives the clients of one worker their turns for TLS handshakes, by `HandshakeTurns`.
-final class HandshakeQueue {
+package final class HandshakeQueue {
   private unowned let worker: Worker
   private var turns = HandshakeTurns(total: 1, perAddress: 1)
   /// The clients whose handshake is under way, and those that wait.
@@ -18,7 +18,7 @@ final class HandshakeQueue {
   /// Microseconds of handshakes between two looks at the events of connections: these go before handshakes.
   private static let budget: UInt64 = 3000
 
-  init(_ worker: Worker) { self.worker = worker }
+  package init(_ worker: Worker) { self.worker = worker }
 
   /// Gets the loop's turn after a batch of events.
   private final class Turn: EventTarget {
@@ -59,7 +59,7 @@ final class HandshakeQueue {
   }
 
   /// The total is never more than half of `worker_connections`, which clients in their handshake may not exceed either.
-  func apply(_ limits: HandshakeLimits) {
+  package func apply(_ limits: HandshakeLimits) {
     let total = max(1, min(limits.total, worker.budget.limit / 2))
     let perAddress = limits.perAddress ?? max(1, total / 2)
     resume(turns.limit(total: total, perAddress: perAddress, now: worker.loop.now))
@@ -87,7 +87,7 @@ final class HandshakeQueue {
   }
 
   /// The handshake is over, or the client is gone before.
-  func end(_ session: ClientSession) {
+  package func end(_ session: ClientSession) {
     guard clients.removeValue(forKey: session.facts.number) != nil else { return }
     resume(turns.end(session.facts.number, now: worker.loop.now))
   }

@@ -33,16 +33,16 @@ struct MemoryReturn {
 }
 
 /// How many there are of something, and the most that there were at a time.
-struct PeakCount {
-  private(set) var count = 0
+package struct PeakCount {
+  package private(set) var count = 0
   private var most = 0
 
-  mutating func add(_ number: Int) {
+  package mutating func add(_ number: Int) {
     count += number
     most = max(most, count)
   }
 
-  mutating func remove(_ number: Int) { count = max(0, count - number) }
+  package mutating func remove(_ number: Int) { count = max(0, count - number) }
 
   /// How many there were at most since the last call.
   mutating func takeMost() -> Int {
@@ -67,7 +67,7 @@ enum MemoryTrimmer {
 package final class GenerationMemory: Sendable {
   private let isDue = Atomic<Bool>(false)
 
-  init() {}
+  package init() {}
 
   /// A generation has been let go, or has not come to serve.
   package func generationEnded() { isDue.store(true, ordering: .relaxed) }

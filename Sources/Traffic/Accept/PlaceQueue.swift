@@ -1,27 +1,27 @@
 import Observability
-import Transport
+package import Transport
 
 /// The attempts of one worker that wait for a place under `worker_connections`, in the order in which they came.
 ///
 /// They go before new clients, which are accepted only when a place is left for each exchange here (`ConnectionRoom`).
-final class PlaceQueue: EventTarget {
+package final class PlaceQueue: EventTarget {
   private unowned let worker: Worker
   private var waiting: [PlaceWait] = []
   /// Milliseconds between two looks whether a connection may be ended by now.
   private static let pause = 50
 
-  init(_ worker: Worker) {
+  package init(_ worker: Worker) {
     self.worker = worker
     super.init(loop: worker.loop)
   }
 
-  func add(_ wait: PlaceWait) {
+  package func add(_ wait: PlaceWait) {
     if waiting.isEmpty { setDeadline(in: Self.pause) }
     waiting.append(wait)
     worker.counters.limits.count(.attemptWaited)
   }
 
-  func remove(_ wait: PlaceWait) {
+  package func remove(_ wait: PlaceWait) {
     waiting.removeAll { $0 === wait }
     if waiting.isEmpty { setDeadline(in: nil) }
   }
@@ -33,24 +33,26 @@ final class PlaceQueue: EventTarget {
     loop.again(first)
   }
 
-  override func deadlinePassed() {
+  package override func deadlinePassed() {
     guard !waiting.isEmpty else { return }
     if worker.budget.used >= worker.budget.limit { worker.makeRoom() }
     for wait in waiting.prefix(max(0, worker.budget.limit - worker.budget.used)) { loop.again(wait) }
     setDeadline(in: Self.pause)
   }
 
-  func stop() { loop.forgetDeadline(of: self) }
+  package func stop() { loop.forgetDeadline(of: self) }
 }
 
 /// One attempt that waits for a place: until there is one, or for `client_queue_timeout`.
-final class PlaceWait: EventTarget {
+package final class PlaceWait: EventTarget {
   private weak var attempt: UpstreamAttempt?
   private let queue: PlaceQueue
   private let resume: (UpstreamAttempt) -> Void
 
   /// `patience`: milliseconds.
-  init(_ attempt: UpstreamAttempt, _ queue: PlaceQueue, patience: Int, resume: @escaping (UpstreamAttempt) -> Void) {
+  package init(
+    _ attempt: UpstreamAttempt, _ queue: PlaceQueue, patience: Int, resume: @escaping (UpstreamAttempt) -> Void
+  ) {
     self.attempt = attempt
     self.queue = queue
     self.resume = resume
@@ -59,16 +61,16 @@ final class PlaceWait: EventTarget {
     setDeadline(in: patience)
   }
 
-  override func again() {
+  package override func again() {
     guard !isStopped, let attempt else { return }
     resume(attempt)
   }
 
-  override func deadlinePassed() { attempt?.placeDidNotCome() }
+  package override func deadlinePassed() { attempt?.placeDidNotCome() }
 
   private var isStopped = false
 
-  func stop() {
+  package func stop() {
     guard !isStopped else { return }
     isStopped = true
     queue.remove(self)

@@ -12,7 +12,7 @@ public enum HandshakeKind: String, CaseIterable, Sendable {
 /// What one worker counts. Only its own loop writes, and `Metrics` adds up the counts of all workers.
 public final class WorkerCounters: Sendable {
   /// That of the worker's loop.
-  let index: Int
+  package let index: Int
   public let clients = Counter<ClientOutcome>()
   public let handshakeCauses = Counter<HandshakeCause>()
   public let certificateFaults = Counter<CertificateFault>()
@@ -31,14 +31,14 @@ public final class WorkerCounters: Sendable {
   public let upstreamKeyExchanges = Counter<KeyExchange>()
   /// What clients of HTTP/2 did too much of.
   package let http2 = Counter<HTTP2Limit>()
-  let limits = Counter<LimitEvent>()
-  let lag = LoopLag()
+  package let limits = Counter<LimitEvent>()
+  package let lag = LoopLag()
   /// Of the generation that serves. The lock is for reload and for readers: requests use the meters that their server
   /// blocks and groups hold.
   private let meters = Mutex(MeterTable())
   private let formerMeters = Mutex(MeterTable())
 
-  init(index: Int) { self.index = index }
+  package init(index: Int) { self.index = index }
 
   func handshakeDidComplete(_ tls: TLSStream) {
     clients.count(ClientOutcome(tls.clientVerdict))
@@ -47,7 +47,7 @@ public final class WorkerCounters: Sendable {
     if let fault = tls.refusedCertificate { certificateFaults.count(fault) }
   }
 
-  func withMeters<Value>(_ body: (inout MeterTable) -> Value) -> Value where Value: Sendable {
+  package func withMeters<Value>(_ body: (inout MeterTable) -> Value) -> Value where Value: Sendable {
     meters.withLock { table in body(&table) }
   }
 
@@ -59,11 +59,11 @@ public final class WorkerCounters: Sendable {
 
 /// How late a worker's loop is: the timer of each second measures it. A loop that is late has too much to do, or
 /// something blocks it.
-final class LoopLag: Sendable {
+package final class LoopLag: Sendable {
   private static let sum = TimeBuckets.count, thisMinute = sum + 1, lastMinute = sum + 2, ticks = sum + 3
   private let row = CountRow(LoopLag.sum + 4)
 
-  func note(_ time: UInt64) {
+  package func note(_ time: UInt64) {
     row.add(at: TimeBuckets.place(of: time))
     row.add(time, at: Self.sum)
     if row.value(at: Self.ticks) % 60 == 59 {
@@ -74,7 +74,7 @@ final class LoopLag: Sendable {
     if time > row.value(at: Self.thisMinute) { row.set(time, at: Self.thisMinute) }
   }
 
-  var times: TimeHistogram {
+  package var times: TimeHistogram {
     var times = TimeHistogram()
     for place in 0..<TimeBuckets.count { times.buckets[place] = row.value(at: place) }
     times.sum = row.value(at: Self.sum)
@@ -82,5 +82,5 @@ final class LoopLag: Sendable {
   }
 
   /// The worst of the last one to two minutes, in milliseconds.
-  var worst: UInt64 { max(row.value(at: Self.thisMinute), row.value(at: Self.lastMinute)) }
+  package var worst: UInt64 { max(row.value(at: Self.thisMinute), row.value(at: Self.lastMinute)) }
 }

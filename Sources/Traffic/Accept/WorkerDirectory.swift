@@ -1,8 +1,8 @@
 import Synchronization
-import Transport
+package import Transport
 
 /// The workers of the process: what one of them is asked about all clients, each answers on its own loop.
-final class WorkerDirectory: Sendable {
+package final class WorkerDirectory: Sendable {
   private struct Entry: Sendable {
     let loop: EventLoop
     let worker: LoopBox<WeakWorker>
@@ -15,13 +15,13 @@ final class WorkerDirectory: Sendable {
 
   private let entries = Mutex<[Entry]>([])
 
-  func add(_ worker: Worker) {
+  package func add(_ worker: Worker) {
     let entry = Entry(loop: worker.loop, worker: LoopBox(WeakWorker(worker)))
     entries.withLock { $0.append(entry) }
   }
 
   /// Asks every worker, and gives the answers to `then` on this loop, later.
-  func ask<Value: Sendable>(
+  package func ask<Value: Sendable>(
     from loop: EventLoop, _ question: @escaping @Sendable (Worker) -> Value, then: @escaping ([Value]) -> Void
   ) {
     let all = entries.withLock { $0 }

@@ -2,7 +2,7 @@ import Transport
 
 extension Worker {
   /// Called once a second. `dueAt`: when the loop was to make the call.
-  func sample(dueAt: UInt64) {
+  package func sample(dueAt: UInt64) {
     counters.lag.note(loop.now > dueAt ? loop.now - dueAt : 0)
     live?.sampleGroups()
     countSessions()

@@ -5,7 +5,7 @@ import Synchronization
 ///
 /// Only the worker's own loop writes, so a count is a load and a store, and no worker waits for another's cache line.
 /// Any loop reads.
-final class WorkerTraffic: Sendable {
+package final class WorkerTraffic: Sendable {
   private let accepted = Atomic<UInt64>(0)
   private let handled = Atomic<UInt64>(0)
   private let closed = Atomic<UInt64>(0)
@@ -60,34 +60,34 @@ final class WorkerTraffic: Sendable {
 }
 
 /// The counts of all workers together.
-struct TrafficTotals: Equatable {
-  var accepted: UInt64 = 0
+package struct TrafficTotals: Equatable {
+  package var accepted: UInt64 = 0
   /// Less than `accepted` if `worker_connections` was reached.
-  var handled: UInt64 = 0
-  var requests: UInt64 = 0
-  var active: UInt64 = 0
+  package var handled: UInt64 = 0
+  package var requests: UInt64 = 0
+  package var active: UInt64 = 0
   /// Connections whose head is incomplete.
-  var reading: UInt64 = 0
+  package var reading: UInt64 = 0
   /// Exchanges in progress. One connection of HTTP/2 can have many.
-  var writing: UInt64 = 0
+  package var writing: UInt64 = 0
   /// Open connections by `ClientState.rawValue`.
-  var states = Array(repeating: UInt64(0), count: ClientState.allCases.count)
+  package var states = Array(repeating: UInt64(0), count: ClientState.allCases.count)
   /// Connections without a request, as nginx's documentation first defined it: the active ones that neither read nor
   /// write. Those of `stream` wait for no request.
-  var waiting: UInt64 {
+  package var waiting: UInt64 {
     let busy = reading &+ writing &+ states[ClientState.stream.rawValue]
     return active > busy ? active - busy : 0
   }
 
   /// nginx's page, byte for byte.
-  var page: String {
+  package var page: String {
     "Active connections: \(active) \nserver accepts handled requests\n \(accepted) \(handled) \(requests) \n"
       + "Reading: \(reading) Writing: \(writing) Waiting: \(waiting) \n"
   }
 }
 
 /// The counts of every worker of the process.
-final class TrafficCounts: Sendable {
+package final class TrafficCounts: Sendable {
   private let workers = Mutex<[WorkerTraffic]>([])
 
   /// Makes the counts of a new worker.
@@ -97,7 +97,7 @@ final class TrafficCounts: Sendable {
     return traffic
   }
 
-  var totals: TrafficTotals {
+  package var totals: TrafficTotals {
     workers.withLock { $0 }.reduce(into: TrafficTotals()) { totals, worker in worker.add(to: &totals) }
   }
 }

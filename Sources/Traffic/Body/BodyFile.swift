@@ -1,5 +1,5 @@
-import Bytes
-import Crypto
+package import Bytes
+package import Crypto
 import Glibc
 import Synchronization
 import Transport
@@ -8,7 +8,7 @@ import Transport
 ///
 /// A disk can be slow, also where a large file without a name is closed. So only a thread of the pool calls these methods
 /// (`BlockingWork.bodies`) and releases the last reference. `append` is never called twice at a time; reads may be.
-final class BodyFile: Sendable {
+package final class BodyFile: Sendable {
   private struct Opened {
     var descriptor: Int32 = -1
     /// `$request_body_file`; empty for a file without a name.
@@ -18,7 +18,7 @@ final class BodyFile: Sendable {
   private let opened = Mutex(Opened())
   private let settings: BodyFileSettings?
 
-  init(_ settings: BodyFileSettings?) { self.settings = settings }
+  package init(_ settings: BodyFileSettings?) { self.settings = settings }
 
   deinit {
     opened.withLock { opened in
@@ -27,7 +27,7 @@ final class BodyFile: Sendable {
     }
   }
 
-  var path: [UInt8] { opened.withLock { $0.path } }
+  package var path: [UInt8] { opened.withLock { $0.path } }
   private var descriptor: Int32 { opened.withLock { $0.descriptor } }
 
   private static func removeName(_ opened: inout Opened) {
@@ -36,11 +36,11 @@ final class BodyFile: Sendable {
     opened.path = []
   }
 
-  enum StorageError: Error, CustomStringConvertible {
+  package enum StorageError: Error, CustomStringConvertible {
     case open(Int32, folder: String)
     case write(Int32)
 
-    var description: String {
+    package var description: String {
       switch self {
       case .open(let code, let folder):
         "a temporary file for a request body can't be made in \(folder) (\(code): \(String(cString: strerror(code))))"
@@ -53,7 +53,7 @@ final class BodyFile: Sendable {
   // MARK: Writing
 
   /// Appends bytes, and opens the file before the first of them.
-  func append(_ bytes: UnsafeRawBufferPointer) throws(StorageError) {
+  package func append(_ bytes: UnsafeRawBufferPointer) throws(StorageError) {
     var file = descriptor
     if file < 0 { file = try open() }
     var done = 0
@@ -114,7 +114,7 @@ final class BodyFile: Sendable {
   // MARK: Reading
 
   /// Returns nil when the file can't be read, and 0 at its end.
-  func read(at offset: UInt64, into target: UnsafeMutableRawBufferPointer) -> Int? {
+  package func read(at offset: UInt64, into target: UnsafeMutableRawBufferPointer) -> Int? {
     let file = descriptor
     while true {
       let count = pread(file, target.baseAddress, target.count, off_t(clamping: offset))
@@ -124,7 +124,7 @@ final class BodyFile: Sendable {
   }
 
   /// At most `count` bytes; none at the file's end, or when it can't be read.
-  func piece(at offset: UInt64, _ count: Int) -> BodyPiece {
+  package func piece(at offset: UInt64, _ count: Int) -> BodyPiece {
     let piece = BodyPiece(ByteBuffer(capacity: count))
     piece.bytes.didWrite(read(at: offset, into: piece.bytes.writable) ?? 0)
     return piece
@@ -134,25 +134,25 @@ final class BodyFile: Sendable {
 /// A hash of a whole file, made in several jobs, so that other bodies get their turns, and so that it ends with its
 /// exchange.
 // @unchecked: the loop has it between two jobs, and a thread of the pool within one.
-final class BodyFileHash: @unchecked Sendable {
-  enum Progress {
+package final class BodyFileHash: @unchecked Sendable {
+  package enum Progress {
     case more
     /// nil: the file can't be read, or this OpenSSL lacks the function.
     case ended([UInt8]?)
   }
 
-  let algorithm: AuthenticationDigest
+  package let algorithm: AuthenticationDigest
   private let digest: RunningDigest
   private var offset: UInt64 = 0
   /// Bytes that one job reads.
   private static let turn: UInt64 = 4 << 20
 
-  init(_ algorithm: AuthenticationDigest) {
+  package init(_ algorithm: AuthenticationDigest) {
     self.algorithm = algorithm
     digest = RunningDigest(algorithm)
   }
 
-  func goOn(_ file: BodyFile) -> Progress {
+  package func goOn(_ file: BodyFile) -> Progress {
     let end = offset &+ Self.turn
     let buffer = ByteBuffer(capacity: 65_536)
     while offset < end {
@@ -167,9 +167,9 @@ final class BodyFileHash: @unchecked Sendable {
 
 /// Bytes of a body on their way to or from a file. One side at a time has them: the loop, or a thread of the pool.
 // @unchecked: the loop gives it up when it starts the job, and takes it back when the job is over.
-final class BodyPiece: @unchecked Sendable {
-  var bytes: ByteBuffer
-  init(_ bytes: consuming ByteBuffer) { self.bytes = bytes }
+package final class BodyPiece: @unchecked Sendable {
+  package var bytes: ByteBuffer
+  package init(_ bytes: consuming ByteBuffer) { self.bytes = bytes }
 }
 
 /// The folder for request bodies that are too large for memory.

@@ -1,12 +1,12 @@
-import Language
+package import Language
 public import Observability
 
 /// Bodies of requests (nginx: ngx_http_core_module): how large they may be, how slowly they may come, and where they wait.
-enum ClientBody: Feature {
-  static let chapter = Chapter.http
+package enum ClientBody: Feature {
+  package static let chapter = Chapter.http
   private static let levels = DirectiveContexts.everyHTTP
 
-  static let directives: [DirectiveEntry] = [
+  package static let directives: [DirectiveEntry] = [
     .value(
       "client_body_timeout", levels, .milliseconds, "60s", "The time limit between two reads of a body.",
       example: "client_body_timeout 30s;", trust: .none),
@@ -37,14 +37,14 @@ enum ClientBody: Feature {
   ]
 
   /// The largest size of a body; 0: no limit.
-  static func sizeLimit(_ scope: Scope) -> Int { scope.size("client_max_body_size") ?? 1 << 20 }
+  package static func sizeLimit(_ scope: Scope) -> Int { scope.size("client_max_body_size") ?? 1 << 20 }
 
   /// The line that has each body go to a file with a name; nil: none does.
-  static func filingLine(_ scope: Scope) -> Directive? {
+  package static func filingLine(_ scope: Scope) -> Directive? {
     scope.value("client_body_in_file_only").flatMap { $0.text(0).lowercased() == "off" ? nil : $0 }
   }
 
-  static func read(_ scope: Scope, into limits: inout LocationLimits) {
+  package static func read(_ scope: Scope, into limits: inout LocationLimits) {
     limits.maxBodySize = scope.size("client_max_body_size").map { UInt64(clamping: $0) } ?? limits.maxBodySize
     limits.bodyBufferSize = scope.size("client_body_buffer_size")
     limits.bodyTimeout = scope.milliseconds("client_body_timeout") ?? limits.bodyTimeout
@@ -77,7 +77,7 @@ public struct BodyFolderSettings: Sendable, Hashable {
   public let path: String
   @NotCompared public private(set) var location: SourceLocation
 
-  init(path: String, location: SourceLocation) {
+  package init(path: String, location: SourceLocation) {
     self.path = path
     self.location = location
   }
@@ -85,7 +85,7 @@ public struct BodyFolderSettings: Sendable, Hashable {
 
 extension SettingsBuilder {
   /// `client_body_in_file_only` and `client_body_temp_path`; nil without both.
-  mutating func bodyFiles(_ scope: Scope) -> BodyFileSettings? {
+  package mutating func bodyFiles(_ scope: Scope) -> BodyFileSettings? {
     var files = BodyFileSettings()
     switch scope.text("client_body_in_file_only")?.lowercased() {
     case "on": files.use = .kept

@@ -1,20 +1,20 @@
-import Bytes
-import Crypto
-import Signature
+package import Bytes
+package import Crypto
+package import Signature
 import Synchronization
-import Transport
+package import Transport
 
 /// A collected request body, for `proxy_request_buffering on` and for sending the body again.
 ///
 /// The body is in memory up to its allowance, then in a file that disappears with it. Only a thread of the pool writes to
 /// the file, so what it hasn't written yet is in memory: a piece that is being written, as much that waits, and what one
 /// read of the client brings. While the worker's bodies take more than the gauge's limit, the allowance is nginx's.
-final class RequestBody {
-  private(set) var count: UInt64 = 0
+package final class RequestBody {
+  package private(set) var count: UInt64 = 0
   /// The body; of a body in a file, the bytes that no thread writes yet.
-  private(set) var memory = ByteBuffer()
+  package private(set) var memory = ByteBuffer()
   /// Where the body is, if not in memory.
-  private(set) var file: BodyFile?
+  package private(set) var file: BodyFile?
   /// The bytes that a thread writes now; nil: none does.
   private var writing: Int?
   private let allowance: Int
@@ -24,14 +24,14 @@ final class RequestBody {
   /// Closes the file, which can take long. nil: whoever has the last reference does.
   private let pool: BlockingPool?
   /// `$request_body_file`; empty for a body that is in no file with a name.
-  private(set) var path: [UInt8] = []
+  package private(set) var path: [UInt8] = []
   /// Whether the client has sent all of it.
-  private(set) var hasEnded = false
+  package private(set) var hasEnded = false
   /// Since when the client waits for the disk, in milliseconds of the loop's clock.
   private var pausedAt: UInt64?
   /// What has opened the body; nil for a body that came in clear.
-  let opener: RequestHook?
-  var isOpened: Bool { opener != nil }
+  package let opener: RequestHook?
+  package var isOpened: Bool { opener != nil }
   /// When sallyport began to read the body, in milliseconds of the loop's clock. The time that the disk took is left out.
   var begunAt: UInt64 = 0
   /// Set while the body is collected before the content handler starts.
@@ -48,7 +48,9 @@ final class RequestBody {
 
   /// `allowance`: bytes that may stay in memory. Without a gauge, other bodies don't reduce it. `files`: where the body
   /// goes otherwise, or in any case.
-  init(allowance: Int, gauge: BodyMemoryBudget? = nil, files: BodyFileSettings? = nil, pool: BlockingPool? = nil) {
+  package init(
+    allowance: Int, gauge: BodyMemoryBudget? = nil, files: BodyFileSettings? = nil, pool: BlockingPool? = nil
+  ) {
     self.allowance = allowance
     self.gauge = gauge
     self.files = files
@@ -60,7 +62,7 @@ final class RequestBody {
   }
 
   /// Makes an empty body for an envelope, which stays in memory. The caller asks the gauge before it adds bytes.
-  init(envelopeIn gauge: BodyMemoryBudget) {
+  package init(envelopeIn gauge: BodyMemoryBudget) {
     allowance = .max
     self.gauge = gauge
     staysInMemory = true
@@ -70,7 +72,7 @@ final class RequestBody {
   }
 
   /// Makes the body that was in the client's.
-  init(opened plain: consuming ByteBuffer, by opener: RequestHook, gauge: BodyMemoryBudget) {
+  package init(opened plain: consuming ByteBuffer, by opener: RequestHook, gauge: BodyMemoryBudget) {
     allowance = 0
     self.gauge = gauge
     staysInMemory = true
@@ -87,16 +89,16 @@ final class RequestBody {
     gauge?.giveBack(memory.count &+ (writing ?? 0))
     guard let pool, file != nil else { return }
     // Handed over, so that the thread has the last reference.
-    let last = Mutex(file.take())
+    package let last = Mutex(file.take())
     _ = pool.run(.bodies, for: "") { last.withLock { $0 = nil } }
   }
 
-  var isInFile: Bool { file != nil }
+  package var isInFile: Bool { file != nil }
   /// Whether it has ended, and all of it is in its place.
   var isComplete: Bool { hasEnded && (file == nil || (memory.isEmpty && writing == nil && isFileMade)) }
   private var isFileMade = false
 
-  func append(_ bytes: UnsafeRawBufferPointer) {
+  package func append(_ bytes: UnsafeRawBufferPointer) {
     if file == nil, !staysInMemory, memory.count + bytes.count > gauge?.bound(allowance) ?? allowance {
       file = BodyFile(files)
     }
@@ -106,7 +108,7 @@ final class RequestBody {
     gauge?.take(bytes.count)
   }
 
-  func end() { hasEnded = true }
+  package func end() { hasEnded = true }
 
   // MARK: The file
 
@@ -121,7 +123,7 @@ final class RequestBody {
   }
 
   /// A thread has appended the last piece.
-  func didWrite() {
+  package func didWrite() {
     gauge?.giveBack(writing ?? 0)
     writing = nil
     isFileMade = true
@@ -144,11 +146,11 @@ final class RequestBody {
   }
 
   /// Whether a thread must make this hash before `hash` has it.
-  func lacksHash(_ algorithm: AuthenticationDigest) -> Bool { file != nil && fileHashes[algorithm] == nil }
-  func note(_ hash: [UInt8]?, _ algorithm: AuthenticationDigest) { fileHashes[algorithm] = .some(hash) }
+  package func lacksHash(_ algorithm: AuthenticationDigest) -> Bool { file != nil && fileHashes[algorithm] == nil }
+  package func note(_ hash: [UInt8]?, _ algorithm: AuthenticationDigest) { fileHashes[algorithm] = .some(hash) }
 
   /// The hash of the complete body; nil when there is none.
-  func hash(_ algorithm: AuthenticationDigest) -> [UInt8]? {
+  package func hash(_ algorithm: AuthenticationDigest) -> [UInt8]? {
     guard file == nil else { return fileHashes[algorithm] ?? nil }
     let digest = RunningDigest(algorithm)
     digest.update(memory.readable)
@@ -157,14 +159,14 @@ final class RequestBody {
 }
 
 /// Waits for a body that a step collects before the content handler starts.
-class BodyWaiter {
+package class BodyWaiter {
   /// Whether `count` more bytes may be collected; false if the exchange has responded.
-  func admits(_ count: Int, in kept: RequestBody, _ exchange: Exchange) -> Bool { true }
-  func bodyDidEnd(_ kept: RequestBody, _ exchange: Exchange) {}
+  package func admits(_ count: Int, in kept: RequestBody, _ exchange: Exchange) -> Bool { true }
+  package func bodyDidEnd(_ kept: RequestBody, _ exchange: Exchange) {}
 }
 
 extension RequestBody {
-  func await(_ waiter: BodyWaiter) { self.waiter = waiter }
+  package func await(_ waiter: BodyWaiter) { self.waiter = waiter }
 
   func takeWaiter() -> BodyWaiter? {
     defer { waiter = nil }
@@ -172,16 +174,16 @@ extension RequestBody {
   }
 
   /// Hashes the bytes that come from now on.
-  func beginDigests(_ algorithms: [ContentDigest.Algorithm]) { digests = BodyDigests(algorithms) }
+  package func beginDigests(_ algorithms: [ContentDigest.Algorithm]) { digests = BodyDigests(algorithms) }
 
   /// Whether the complete body has these digests. A body in a file must have been hashed as it came.
-  func matches(_ digest: ContentDigest) -> Bool {
+  package func matches(_ digest: ContentDigest) -> Bool {
     if let digests { return digest.matches(digests) }
     return !isInFile && digest.matches(memory.readable)
   }
 
   /// The digest of the complete body; nil for a body in a file that was not hashed as it came.
-  func sha256() -> [UInt8]? {
+  package func sha256() -> [UInt8]? {
     if let known = digests?.digest(.sha256) { return known }
     return isInFile ? nil : Digest.of(memory.readable)
   }

@@ -1,11 +1,11 @@
 import Crypto
 import Observability
-import TLS
+package import TLS
 import Transport
 
 /// Whether a connection's client may make requests. The session settles this once, after the handshake, by the server
 /// block that the handshake chose. For each request, `ClientSession.admits` checks the block that Host selects.
-enum Admission {
+package enum Admission {
   /// The session doesn't know the client yet, and admits no request.
   case undecided
   case granted
@@ -16,7 +16,7 @@ enum Admission {
   case inClear
 
   /// `tls`: nil on a listener without TLS, which admits every client.
-  init(_ tls: TLSStream?) {
+  package init(_ tls: TLSStream?) {
     guard let tls else {
       self = .granted
       return
@@ -33,7 +33,7 @@ enum Admission {
   }
 
   /// What a server block says to a client that it has judged.
-  init(of verdict: ClientVerdict, by context: ServerTLSContext) {
+  package init(of verdict: ClientVerdict, by context: ServerTLSContext) {
     self.init(context, verdict)
     if context.settings.rejection == .reportOnly, case .refused(_, let reason) = self {
       self = .reported(reason: reason)
@@ -57,12 +57,12 @@ enum Admission {
 
 extension Exchange {
   /// Whether the client may make requests: that of the connection, or the one that a front has sent the request for.
-  var admission: Admission { facts.relayed.map { $0.admission } ?? session.admission }
+  package var admission: Admission { facts.relayed.map { $0.admission } ?? session.admission }
 }
 
 extension ClientSession {
   /// Logs and counts a request that was let in although its client would be refused.
-  func report(_ exchange: Exchange) {
+  package func report(_ exchange: Exchange) {
     guard case .reported(let reason) = exchange.admission else { return }
     worker.counters.reports.count(.certificate)
     exchange.log(.notice, "report only: \(reason)\(exchange.facts.loggedClient)")
@@ -71,13 +71,13 @@ extension ClientSession {
   /// The server block whose pages and logs a refusal has, for a request to another one: that which has judged the client,
   /// as in nginx. `error_page` of the other one leads to locations that are for clients whom it has admitted. No block has
   /// judged a client in clear: its `error_page 497` is for clients whom nobody has admitted.
-  func judge(of exchange: Exchange, at server: LiveServer) -> LiveServer {
+  package func judge(of exchange: Exchange, at server: LiveServer) -> LiveServer {
     if case .inClear = admission { return server }
     return exchange.isRelayed && !isRelayedAdmitted(exchange) ? server : firstServer
   }
 
   /// Returns the response to an exchange that `server` did not admit, and logs and counts the refusal.
-  func refusal(of exchange: Exchange, at server: LiveServer) -> ErrorResponse {
+  package func refusal(of exchange: Exchange, at server: LiveServer) -> ErrorResponse {
     let refusals = worker.counters.refusals
     let log = worker.shared.clientFaults
     switch exchange.admission {

@@ -1,5 +1,5 @@
 import Bytes
-import Crypto
+package import Crypto
 import Glibc
 import Observability
 import Synchronization
@@ -15,7 +15,7 @@ package enum ClientName: Sendable, Equatable {
   case subject(String)
 
   /// nil: no fingerprint.
-  init?(fingerprint text: String) {
+  package init?(fingerprint text: String) {
     let digits = text.hasPrefix("cert:") ? String(text.dropFirst("cert:".count)) : text
     guard digits.utf8.count <= 128, let octets = try? Hex.decode(digits), octets.count == 32 || octets.count == 20
     else {
@@ -25,7 +25,7 @@ package enum ClientName: Sendable, Equatable {
   }
 
   /// For the log.
-  var words: String {
+  package var words: String {
     switch self {
     case .fingerprint(let octets): Hex.encode(octets)
     case .serial(let serial): "with serial \(LogEscape.text(Array(serial.utf8)))"
@@ -33,7 +33,7 @@ package enum ClientName: Sendable, Equatable {
     }
   }
 
-  func names(_ certificate: Certificate) -> Bool {
+  package func names(_ certificate: Certificate) -> Bool {
     switch self {
     case .fingerprint(let octets):
       octets.count == 32 ? certificate.sha256 == octets : certificate.sha1Fingerprint == Hex.encode(octets)
@@ -46,10 +46,10 @@ package enum ClientName: Sendable, Equatable {
 /// The certificates that the API denies for a time: no handshake with one of them is admitted by any server, whatever its
 /// rules say. A reload keeps them, a process that takes this one's place gets them, and a restart finds them in the state
 /// directory, if there is one.
-final class ClientDenials: Sendable {
-  static let limit = 4096
+package final class ClientDenials: Sendable {
+  package static let limit = 4096
   /// Seconds.
-  static let longest = 30 * 86_400
+  package static let longest = 30 * 86_400
 
   /// By fingerprint: when they end, in milliseconds of the monotonic clock.
   private let ends = Mutex<[[UInt8]: UInt64]>([:])
@@ -61,11 +61,11 @@ final class ClientDenials: Sendable {
   /// One write at a time, each with what counts when it begins.
   private let writing = Mutex<Void>(())
 
-  var state: DenialState? { kept.withLock { $0 } }
-  func keep(in state: DenialState) { kept.withLock { $0 = state } }
+  package var state: DenialState? { kept.withLock { $0 } }
+  package func keep(in state: DenialState) { kept.withLock { $0 = state } }
 
   /// Writes them to the state directory. Blocks.
-  func write() throws(DenialState.Fault) {
+  package func write() throws(DenialState.Fault) {
     guard let state else { return }
     let fault = writing.withLock { _ -> DenialState.Fault? in
       let wall = UInt64(clamping: Int64(time(nil)))
@@ -77,14 +77,14 @@ final class ClientDenials: Sendable {
   }
 
   /// Each with what is left of it, in so many milliseconds.
-  func left(unit: UInt64, now: UInt64 = MonotonicClock.milliseconds) -> [DenialState.Entry] {
+  package func left(unit: UInt64, now: UInt64 = MonotonicClock.milliseconds) -> [DenialState.Entry] {
     ends.withLock { $0 }.filter { $0.value > now }
       .map { DenialState.Entry(fingerprint: $0.key, end: ($0.value - now + unit - 1) / unit) }
       .sorted { $0.fingerprint.lexicographicallyPrecedes($1.fingerprint) }
   }
 
   /// Returns false if there are too many.
-  func deny(_ fingerprint: [UInt8], seconds: Int, now: UInt64 = MonotonicClock.milliseconds) -> Bool {
+  package func deny(_ fingerprint: [UInt8], seconds: Int, now: UInt64 = MonotonicClock.milliseconds) -> Bool {
     ends.withLock { ends in
       ends = ends.filter { $0.value > now }
       guard ends.count < Self.limit || ends[fingerprint] != nil else { return false }
@@ -95,7 +95,7 @@ final class ClientDenials: Sendable {
   }
 
   /// Returns false if it was not denied.
-  func allow(_ fingerprint: [UInt8]) -> Bool {
+  package func allow(_ fingerprint: [UInt8]) -> Bool {
     ends.withLock { ends in
       defer { areAny.store(!ends.isEmpty, ordering: .releasing) }
       return ends.removeValue(forKey: fingerprint) != nil
@@ -103,7 +103,7 @@ final class ClientDenials: Sendable {
   }
 
   /// Seconds for which the certificate is denied; nil: it isn't.
-  func rest(_ certificate: Certificate?, now: UInt64 = MonotonicClock.milliseconds) -> UInt64? {
+  package func rest(_ certificate: Certificate?, now: UInt64 = MonotonicClock.milliseconds) -> UInt64? {
     guard areAny.load(ordering: .acquiring), let certificate else { return nil }
     let names = [certificate.sha256, (try? Hex.decode(certificate.sha1Fingerprint)) ?? []]
     let end = ends.withLock { ends in names.compactMap { ends[$0] }.max() }
@@ -112,7 +112,7 @@ final class ClientDenials: Sendable {
   }
 
   /// Fingerprints as hexadecimal digits, with the seconds that are left, in order.
-  func all(now: UInt64 = MonotonicClock.milliseconds) -> [(fingerprint: String, seconds: UInt64)] {
+  package func all(now: UInt64 = MonotonicClock.milliseconds) -> [(fingerprint: String, seconds: UInt64)] {
     ends.withLock { $0 }.filter { $0.value > now }
       .map { (Hex.encode($0.key), ($0.value - now + 999) / 1000) }.sorted { $0.fingerprint < $1.fingerprint }
   }

@@ -1,17 +1,17 @@
 import Crypto
-import Observability
-import TLS
-import Transport
+package import Observability
+package import TLS
+package import Transport
 
 /// Folds the lines about clients whose handshakes fail and about refused clients, over all workers.
 ///
 /// Any host can cause such lines as fast as the network allows. The first lines of a series are written, and then one
 /// line for each window with the numbers by cause. At `debug`, each event has its line. The words of the causes are the
 /// labels of the metrics.
-final class ClientFaultLog: Sendable {
-  let handshakes = CrowdLog<HandshakeCause>(.handshakes)
-  let refusals = CrowdLog<ClientRefusal>(.refusals)
-  let limits = CrowdLog<LimitEvent>(.handshakes)
+package final class ClientFaultLog: Sendable {
+  package let handshakes = CrowdLog<HandshakeCause>(.handshakes)
+  package let refusals = CrowdLog<ClientRefusal>(.refusals)
+  package let limits = CrowdLog<LimitEvent>(.handshakes)
 
   /// Logs who was refused a request, and why. Of many refusals, the log gets some lines and then their number.
   @inline(never)
@@ -23,7 +23,7 @@ final class ClientFaultLog: Sendable {
   }
 
   /// Writes the summaries that are due; at the end of the process all.
-  func tick(_ log: ErrorLog, now: UInt64, isLast: Bool) {
+  package func tick(_ log: ErrorLog, now: UInt64, isLast: Bool) {
     if let summary = handshakes.due(now: now, isLast: isLast) {
       // A client's fault is for `info`, a flood of them for the operator.
       log.log(summary.isFlood ? .notice : .info, "more handshakes of clients failed: \(summary.words)")
@@ -54,7 +54,7 @@ extension ClientSession {
 
 extension Worker {
   /// Counts that a client met a limit. Returns whether the caller writes a line about it.
-  func note(_ event: LimitEvent, of client: SocketAddress) -> Bool {
+  package func note(_ event: LimitEvent, of client: SocketAddress) -> Bool {
     counters.limits.count(event)
     return shared.clientFaults.limits.note(event, of: client.host, now: loop.now)
   }

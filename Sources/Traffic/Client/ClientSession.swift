@@ -1,35 +1,35 @@
 import Bytes
 import HTTP
-import Observability
-import TLS
-import Transport
+package import Observability
+package import TLS
+package import Transport
 
 /// One client's connection: the transport until the handshake is over, the facts and the admission of the client, and
 /// then the HTTP connection.
 ///
 /// A session belongs to one generation. After a reload the worker moves idle sessions to the new one (`move`).
-final class ClientSession: StreamOwner {
-  let worker: Worker
-  private(set) var live: LiveGeneration
-  private(set) var servers: VirtualServers
-  let transport: ByteStream
-  let facts: ConnectionFacts
-  private(set) var admission = Admission.undecided
+package final class ClientSession: StreamOwner {
+  package let worker: Worker
+  package private(set) var live: LiveGeneration
+  package private(set) var servers: VirtualServers
+  package let transport: ByteStream
+  package let facts: ConnectionFacts
+  package private(set) var admission = Admission.undecided
   /// The server block before a Host is known: that of the SNI, or the default.
-  private(set) var firstServer: LiveServer
+  package private(set) var firstServer: LiveServer
   /// The server block of the Host that this client used last.
   var hostChoice = HostChoice()
   /// Requests that the client has made.
-  var requests = 0
+  package var requests = 0
   /// nil until the handshake is over, and again once the session is closed.
-  private(set) var connection: ClientConnection?
+  package private(set) var connection: ClientConnection?
   /// The connection of a session of `stream`, from its begin to its end; nil for HTTP.
-  private(set) var tcp: TCPConnection?
-  private(set) var isClosed = false
+  package private(set) var tcp: TCPConnection?
+  package private(set) var isClosed = false
   /// What the metrics count the session as.
-  private(set) var state = ClientState.handshake
+  package private(set) var state = ClientState.handshake
   /// Streams of HTTP/2 that are tunnels.
-  var tunnels = 0
+  package var tunnels = 0
   private var isOpening = true
   /// nil unless the requests in progress have a grace after their client was refused.
   private var grace: OneShotTimer?
@@ -38,15 +38,15 @@ final class ClientSession: StreamOwner {
   /// When the first judgement ends on which an exchange in progress rests beside that of the connection's client: of a
   /// client whom a front has sent, and of upstreams. It may be that of an exchange which is over.
   private var exchangesEnd = Int64.max
-  let tls: TLSStream?
+  package let tls: TLSStream?
 
   /// `tls`: the transport again if it has TLS, otherwise nil.
   /// How many listeners have given the connection on (`pass`), 0 if a client connected to this one.
-  let passes: Int
+  package let passes: Int
   /// nil unless the transport has TLS that another listener has ended.
   private let passed: PassedClient?
 
-  init(
+  package init(
     worker: Worker, live: LiveGeneration, servers: VirtualServers, transport: ByteStream, tls: TLSStream?,
     peer: SocketAddress, number: UInt64, passes: Int = 0, passed: PassedClient? = nil
   ) {
@@ -64,10 +64,10 @@ final class ClientSession: StreamOwner {
   }
 
   /// Milliseconds since the connection was accepted.
-  var age: UInt64 { transport.loop.now &- facts.openedAt }
+  package var age: UInt64 { transport.loop.now &- facts.openedAt }
 
   /// Whether the handshake isn't over, so that a request may be a replay (RFC 8470 §3).
-  var isEarly: Bool { tls?.isEarly ?? false }
+  package var isEarly: Bool { tls?.isEarly ?? false }
 
   /// Whether the session ends with the exchange in progress.
   var isLeaving: Bool { worker.isDraining || isAskedToLeave || live !== worker.live }
@@ -78,7 +78,7 @@ final class ClientSession: StreamOwner {
   /// The connection ends with what it has in progress, while the worker serves others.
   private var isAskedToLeave = false
 
-  func begin() {
+  package func begin() {
     if servers.settings.kind == .stream {
       let tcp = TCPConnection(self)
       self.tcp = tcp
@@ -92,16 +92,16 @@ final class ClientSession: StreamOwner {
   // MARK: The end of an admission
 
   /// From when on somebody whom the session rests on is to be judged again, in seconds since 1970; `.max`: never.
-  var judgementEnd: Int64 { min((tls ?? passed?.tls)?.judgementEnd ?? .max, exchangesEnd) }
+  package var judgementEnd: Int64 { min((tls ?? passed?.tls)?.judgementEnd ?? .max, exchangesEnd) }
 
   /// How the client came in, for a listener to which the connection is passed on.
-  var passedClient: PassedClient? {
+  package var passedClient: PassedClient? {
     tls.map { PassedClient(tls: $0, listener: servers) } ?? passed
   }
 
   /// An exchange rests on a judgement that ends then.
   @inline(__always)
-  func note(end: Int64) {
+  package func note(end: Int64) {
     guard end < exchangesEnd else { return }
     exchangesEnd = end
     worker.admissionEnds.note(end)
@@ -167,7 +167,7 @@ final class ClientSession: StreamOwner {
   }
 
   /// Goes the way of a session for `sallyport check --explain`. Returns the stream, which knows how it has ended.
-  func rehearse(hello: () -> PrereadFacts, handshake: () -> SessionResult?) -> TCPStream {
+  package func rehearse(hello: () -> PrereadFacts, handshake: () -> SessionResult?) -> TCPStream {
     let tcp = TCPConnection(self)
     self.tcp = tcp
     tcp.rehearse(hello: hello, handshake: handshake)
@@ -180,9 +180,9 @@ final class ClientSession: StreamOwner {
   }
 
   /// The ClientHello of a connection without TLS here has selected this server block.
-  func choose(_ server: LiveServer) { firstServer = server }
+  package func choose(_ server: LiveServer) { firstServer = server }
 
-  func didOpen(_ connection: TCPConnection) {
+  package func didOpen(_ connection: TCPConnection) {
     endOpening()
     become(.stream)
     self.connection = connection
@@ -190,22 +190,22 @@ final class ClientSession: StreamOwner {
   }
 
   /// Whether another generation serves by now.
-  var isOutdated: Bool { worker.live !== live }
+  package var isOutdated: Bool { worker.live !== live }
 
   /// The generation that serves judges the client.
   func reviewNow() { if let fresh = worker.live { review(by: fresh, on: .reload) } }
 
   // MARK: Transport events, until the handshake is over
 
-  override func streamHeaderIsReadable() { readProxyHeader() }
+  package override func streamHeaderIsReadable() { readProxyHeader() }
 
-  override func streamMayBegin() -> Bool { worker.handshakes.mayBegin(self) }
-  override func streamMayAdvance() -> Bool { worker.handshakes.mayAdvance(self) }
+  package override func streamMayBegin() -> Bool { worker.handshakes.mayBegin(self) }
+  package override func streamMayAdvance() -> Bool { worker.handshakes.mayAdvance(self) }
 
   /// The client's turn for its handshake has come.
-  override func streamAgain() { transport.resumeOpening() }
+  package override func streamAgain() { transport.resumeOpening() }
 
-  override func streamDidOpen() {
+  package override func streamDidOpen() {
     if let tls, tls.isInClear { return serveInClear() }
     if let tls, tls.answersChallenge {
       // RFC 8737 §3: nothing is served over such a connection.
@@ -228,7 +228,7 @@ final class ClientSession: StreamOwner {
   }
 
   /// The protocols of clients. TLS settles which one by ALPN, and plain clients show it by their first bytes.
-  enum Speech { case http1, http2 }
+  package enum Speech { case http1, http2 }
 
   private func endOpening() {
     guard isOpening else { return }
@@ -238,7 +238,9 @@ final class ClientSession: StreamOwner {
   }
 
   /// Serves the client from now on. `input`: bytes that were read to see which protocol it speaks.
-  func serve(_ speech: Speech, after input: UnsafeRawBufferPointer = UnsafeRawBufferPointer(start: nil, count: 0)) {
+  package func serve(
+    _ speech: Speech, after input: UnsafeRawBufferPointer = UnsafeRawBufferPointer(start: nil, count: 0)
+  ) {
     switch speech {
     case .http1:
       endOpening()
@@ -269,18 +271,18 @@ final class ClientSession: StreamOwner {
 
   /// Counts the session as in this state from now on; nil: the connection is closed, and the session closes too.
   @inline(__always)
-  func become(_ next: ClientState?) {
+  package func become(_ next: ClientState?) {
     guard let next, next != state, !isClosed else { return }
     worker.traffic.didChange(state, to: next)
     state = next
   }
 
-  override func streamDidFail(_ failure: StreamFailure) {
+  package override func streamDidFail(_ failure: StreamFailure) {
     handshakeDidFail(failure, tls)
     close()
   }
 
-  override func streamDeadlinePassed() {
+  package override func streamDeadlinePassed() {
     if transport.awaitsHeader { tellOfProxyHeader(.info, .timeout, Self.timedOut) } else { handshakeDidFail(nil, tls) }
     close()
   }
@@ -289,7 +291,7 @@ final class ClientSession: StreamOwner {
 
   /// Whether the request may go to this server block, which must also have `http2` for a request over HTTP/2: its
   /// connection may have begun at another block.
-  func admits(_ exchange: Exchange, at server: LiveServer) -> Bool {
+  package func admits(_ exchange: Exchange, at server: LiveServer) -> Bool {
     (exchange.isRelayed ? isRelayedAdmitted(exchange) : admits(at: server))
       && (exchange.head.version != .http2 || server.settings.http2.isOn)
   }
@@ -304,7 +306,7 @@ final class ClientSession: StreamOwner {
   }
 
   /// Whether the session admits the client, and this server block has the client policy of the handshake's block.
-  func admits(at server: LiveServer) -> Bool {
+  package func admits(at server: LiveServer) -> Bool {
     switch admission {
     case .granted, .reported: break
     case .undecided, .refused, .inClear: return false
@@ -315,7 +317,7 @@ final class ClientSession: StreamOwner {
   }
 
   /// Writes a line about the connection, which belongs to no request.
-  func log(_ level: LogLevel, _ reason: @autoclosure () -> String) {
+  package func log(_ level: LogLevel, _ reason: @autoclosure () -> String) {
     let log = firstServer.root.errorLog
     guard log.takes(level) else { return }
     log.log(
@@ -334,7 +336,7 @@ final class ClientSession: StreamOwner {
 
   /// Moves the session to a new generation, which verifies the client again, or ends the session. A session with an
   /// exchange in progress stays, and ends with that exchange; the new generation judges its client too.
-  func move(to fresh: LiveGeneration) {
+  package func move(to fresh: LiveGeneration) {
     guard !isClosed, isPassedOnStill(by: fresh, .reload) else { return }
     // It is judged at the end of its handshake, and ends with the session of the old generation's server block.
     if let tcp, tcp.isOpening { return }
@@ -384,7 +386,7 @@ final class ClientSession: StreamOwner {
 
   // MARK: Revocation during a request
 
-  var exchanges: [Exchange] { connection?.exchanges ?? [] }
+  package var exchanges: [Exchange] { connection?.exchanges ?? [] }
 
   /// Whether a server block takes the peer's word, by its address, about whom it sends requests for.
   private var isFront: Bool { servers.hasFront(self) }
@@ -466,7 +468,7 @@ final class ClientSession: StreamOwner {
   }
 
   /// The worker drains: ends an idle connection. A client that has sent part of a request can complete it.
-  func drain() { connection?.drain() }
+  package func drain() { connection?.drain() }
 
   /// As `drain`, while the worker serves on. Returns false if the handshake isn't over: the client leaves after it.
   func askToLeave() -> Bool {
@@ -503,18 +505,18 @@ final class ClientSession: StreamOwner {
   var idleSince: UInt64 { connection?.idleSince ?? worker.handshakes.turnCame(for: self) ?? facts.openedAt }
 
   /// Ends the session at once, even during an exchange.
-  func cut() {
+  package func cut() {
     if let connection { connection.cut() } else if let tcp { tcp.cut() } else { close() }
   }
 
-  func close(_ closing: ByteStream.Closing = .orderly) {
+  package func close(_ closing: ByteStream.Closing = .orderly) {
     guard leave() else { return }
     transport.close(closing)
     worker.didClose(self)
   }
 
   /// Ends the session, whose transport goes to a session of another listener.
-  func leaveTransport() {
+  package func leaveTransport() {
     guard leave() else { return }
     transport.owner = nil
     worker.didClose(self)

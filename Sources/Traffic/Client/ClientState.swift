@@ -1,6 +1,6 @@
 /// What an open connection of a client does, for `sallyport_client_connections`. Each connection is in one state, so
 /// the sum of the states is the number of open connections.
-enum ClientState: Int, CaseIterable {
+package enum ClientState: Int, CaseIterable {
   /// The TLS handshake or the PROXY header is under way or waits for its turn, or the client's first bytes are awaited
   /// where they tell the protocol.
   case handshake
@@ -15,7 +15,7 @@ enum ClientState: Int, CaseIterable {
   /// The connection takes no more requests: its last bytes go out, and late ones of the client are thrown away.
   case draining
 
-  var label: String {
+  package var label: String {
     switch self {
     case .handshake: "handshake"
     case .idle: "idle"

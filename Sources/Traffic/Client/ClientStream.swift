@@ -1,5 +1,5 @@
-import HTTP
-import Transport
+package import HTTP
+package import Transport
 
 /// One request and its response on a client's connection. An exchange reaches its client only through this class. An
 /// HTTP/1 connection has one stream, an HTTP/2 connection has many, and tests have a stream in memory.
@@ -12,12 +12,12 @@ import Transport
 /// - Only `resumeBody` delivers events before it returns, so the caller must do nothing after it.
 /// - Bytes of an event are valid during the call.
 /// - The deadline is the stream's own (`EventTarget.setDeadline`), for as long as the exchange has the stream.
-class ClientStream: EventTarget {
-  final let session: ClientSession
+package class ClientStream: EventTarget {
+  package final let session: ClientSession
   // Retained and released by hand, because every event reads this reference.
   @exclusivity(unchecked) private final var exchangeRef: Unmanaged<Exchange>?
   /// The exchange that gets the stream's events; nil between two exchanges.
-  final var exchange: Exchange? {
+  package final var exchange: Exchange? {
     get { exchangeRef?.takeUnretainedValue() }
     set {
       exchangeRef?.release()
@@ -34,7 +34,7 @@ class ClientStream: EventTarget {
   deinit { exchangeRef?.release() }
 
   /// Whose stream it is.
-  enum Role {
+  package enum Role {
     case client
     /// The whole connection of a client in `stream`: no request and no response.
     case session
@@ -43,32 +43,32 @@ class ClientStream: EventTarget {
     /// A question whether a location admits the client (`ReadingProbe`).
     case reading
   }
-  final let role: Role
+  package final let role: Role
   /// Whether `sallyport health` asked, and no client: it leaves no line in an access log.
   var isHealthQuestion: Bool { false }
   /// Whether the stream is no client's.
-  final var isSubrequest: Bool { role == .subrequest || role == .reading }
+  package final var isSubrequest: Bool { role == .subrequest || role == .reading }
 
-  init(_ session: ClientSession) {
+  package init(_ session: ClientSession) {
     self.session = session
     role = .client
     super.init(loop: session.transport.loop)
   }
 
-  init(_ session: ClientSession, role: Role) {
+  package init(_ session: ClientSession, role: Role) {
     self.session = session
     self.role = role
     super.init(loop: session.transport.loop)
   }
 
   /// The generation whose slots the exchange's variables have.
-  var live: LiveGeneration { session.live }
+  package var live: LiveGeneration { session.live }
   /// The exchange of a subrequest ends. Its values can still be read. Returns whether the access log gets a line.
-  func subrequestWillEnd(_ exchange: Exchange, _ reason: EndReason) -> Bool { true }
+  package func subrequestWillEnd(_ exchange: Exchange, _ reason: EndReason) -> Bool { true }
 
   /// The phases have admitted the client: those of a `ReadingProbe`, whose content never begins, or those of a session,
   /// whose content begins when its connection is open.
-  func didAdmit() {}
+  package func didAdmit() {}
 
   /// How the session of `stream` has ended; nil before, and for requests.
   final var sessionResult: SessionResult?
@@ -80,53 +80,53 @@ class ClientStream: EventTarget {
   final var isPipelined = false
 
   /// Whether the client's handshake isn't over, so that the request may be a replay (RFC 8470 §3).
-  final var isEarly: Bool { session.isEarly }
+  package final var isEarly: Bool { session.isEarly }
 
   // MARK: The request
 
   /// Whether the stream has read the whole request.
-  var isBodyRead: Bool { true }
+  package var isBodyRead: Bool { true }
   /// Whether the client has ended its side of the connection. It may still read a response.
   var hasClientEnded: Bool { false }
   /// Whether the client reads no response: the connection is closed, or it is one of HTTP/2 whose client has ended it.
-  var hasClientLeft: Bool { false }
+  package var hasClientLeft: Bool { false }
   /// Delivers bytes of the body from now on, perhaps before this returns.
-  func resumeBody() {}
-  func pauseBody() {}
+  package func resumeBody() {}
+  package func pauseBody() {}
   /// Discards the bytes of the body that have arrived; a small body ends with them. No event of the body comes after
   /// this.
-  func discardBody() {}
+  package func discardBody() {}
 
   // MARK: The response
 
   /// Bytes of the response that the client has not taken yet.
-  var waitingBytes: Int { 0 }
+  package var waitingBytes: Int { 0 }
   /// The number of response bytes passed to the transport on this connection: nginx's `$bytes_sent`. It includes heads
   /// and excludes TLS overhead.
-  var sentBytes: UInt64 { 0 }
+  package var sentBytes: UInt64 { 0 }
   /// Whether the framing of the response allows trailers.
-  var takesTrailers: Bool { false }
+  package var takesTrailers: Bool { false }
   /// Sends an interim response without fields, where the client's version knows them (RFC 9110 §15.2).
-  func sendInterim(_ status: UInt16) {}
+  package func sendInterim(_ status: UInt16) {}
   /// Sends an interim response with fields, where the client's version knows them.
-  func sendInterim(head: OutgoingResponseHead) {}
-  func send(head: OutgoingResponseHead) {}
-  func send(body bytes: UnsafeRawBufferPointer) {}
+  package func sendInterim(head: OutgoingResponseHead) {}
+  package func send(head: OutgoingResponseHead) {}
+  package func send(body bytes: UnsafeRawBufferPointer) {}
   /// Ends the response.
-  func end(_ trailers: Trailers?) {}
+  package func end(_ trailers: Trailers?) {}
   /// Forwards bytes unchanged in both directions, after a 101.
-  func becomeTunnel() {}
+  package func becomeTunnel() {}
   /// Makes the connection close after this response.
-  func closeAfterResponse() {}
+  package func closeAfterResponse() {}
   /// Starts a deadline: the client must take some of the waiting bytes in every `timeout` milliseconds.
-  func watchSending(_ timeout: Int) {}
+  package func watchSending(_ timeout: Int) {}
 
   // MARK: Ends
 
   /// Keeps an object of an exchange that ends, for as long as bytes of its response wait in the stream.
-  func hold(_ object: AnyObject) {}
+  package func hold(_ object: AnyObject) {}
   /// Ends the exchange's use of the stream: the client may send its next request. The exchange gets no more events.
-  func release() {}
+  package func release() {}
   /// Abandons an incomplete response. The stream ends so that the client can't take the part for a complete response.
-  func cut(_ reason: EndReason) {}
+  package func cut(_ reason: EndReason) {}
 }

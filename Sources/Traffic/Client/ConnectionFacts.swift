@@ -1,13 +1,13 @@
-import Bytes
-import Crypto
+package import Bytes
+package import Crypto
 import Glibc
-import HTTP
-import Identity
+package import HTTP
+package import Identity
 import Observability
-import Patterns
-import TLS
-import Transport
-import UpstreamAuth
+package import Patterns
+package import TLS
+package import Transport
+package import UpstreamAuth
 
 /// A value within `ConnectionFacts`, and whether no log has to escape it.
 private struct KeptValue {
@@ -27,16 +27,16 @@ private struct KeptRuns: ~Copyable {
 /// What stays the same for the life of a connection: the peer's address, the TLS session and the client's identity.
 ///
 /// The first use of a value makes and keeps it, so that later requests copy bytes and don't call OpenSSL.
-final class ConnectionFacts {
-  let number: UInt64
-  let peer: SocketAddress
-  let openedAt: UInt64
+package final class ConnectionFacts {
+  package let number: UInt64
+  package let peer: SocketAddress
+  package let openedAt: UInt64
   /// What `listen … proxy_protocol` has read; nil without it, and if the header names no client (LOCAL, UNKNOWN).
-  var proxyHeader: ProxyHeader?
+  package var proxyHeader: ProxyHeader?
   /// The transport again if it has TLS, otherwise nil.
-  private(set) var tls: TLSStream?
+  package private(set) var tls: TLSStream?
   /// Whom a trusted front has sent the request for; nil: the connection's peer is the client.
-  let relayed: RelayedClient?
+  package let relayed: RelayedClient?
   /// From when on the client whom a front has sent is to be judged again, in seconds since 1970; `.max`: never.
   var relayedEnd = Int64.max
   private var authorization = AuthorizationCache()
@@ -47,7 +47,7 @@ final class ConnectionFacts {
   private var lines = KeptRuns()
 
   /// `tls`: the transport again if it has TLS, otherwise nil.
-  init(number: UInt64, peer: SocketAddress, transport: ByteStream, tls: TLSStream?) {
+  package init(number: UInt64, peer: SocketAddress, transport: ByteStream, tls: TLSStream?) {
     self.number = number
     self.peer = peer
     self.transport = transport
@@ -58,7 +58,7 @@ final class ConnectionFacts {
 
   /// The facts of one request of a connection that carries the requests of many clients. What they say of the client, they
   /// say of `relayed`, and not of the connection's peer.
-  init(of connection: ConnectionFacts, for relayed: RelayedClient) {
+  package init(of connection: ConnectionFacts, for relayed: RelayedClient) {
     number = connection.number
     peer = connection.peer
     openedAt = connection.openedAt
@@ -71,13 +71,13 @@ final class ConnectionFacts {
   }
 
   /// The local address; nil after the connection is closed. Each call asks the kernel, because few templates need it.
-  var local: SocketAddress? {
+  package var local: SocketAddress? {
     rehearsedLocal ?? (transport.isClosed ? nil : Sockets.localAddress(of: transport.descriptor))
   }
   /// The address of the listener that `sallyport check --explain` assumes.
   var rehearsedLocal: SocketAddress?
 
-  var isTLS: Bool { tls != nil }
+  package var isTLS: Bool { tls != nil }
 
   /// A value of `$tcpinfo_…`, which the kernel tells anew at each use; nil without TCP, and after the connection is closed.
   func transportValue(_ variable: SimpleVariable) -> UInt32? {
@@ -92,7 +92,7 @@ final class ConnectionFacts {
   }
 
   /// What was judged of the client; nil: nothing, on a connection without TLS.
-  var clientVerdict: ClientVerdict? { relayed.map { $0.verdict } ?? tls?.clientVerdict }
+  package var clientVerdict: ClientVerdict? { relayed.map { $0.verdict } ?? tls?.clientVerdict }
 
   /// The certificate that the client showed, verified or not, for the error log; empty without one.
   var loggedClient: String { clientVerdict?.certificate?.loggedIdentity ?? "" }
@@ -103,12 +103,12 @@ final class ConnectionFacts {
   var admittedBy: ObjectIdentifier? { authorization.admittedBy }
 
   /// The verdict of access rules on the client.
-  func judge(by rules: ClientRules, scratch: RegularExpression.Scratch) -> ClientRules.Decision {
+  package func judge(by rules: ClientRules, scratch: RegularExpression.Scratch) -> ClientRules.Decision {
     authorization.judge(by: rules, client, scratch: scratch)
   }
 
   /// Finds the client's user in this file.
-  func choose(from file: UserFile, scratch: RegularExpression.Scratch) -> UserFile.Choice {
+  package func choose(from file: UserFile, scratch: RegularExpression.Scratch) -> UserFile.Choice {
     authorization.choose(from: file, client, scratch: scratch)
   }
 
@@ -119,13 +119,13 @@ final class ConnectionFacts {
   }
 
   /// The client's chain; nil unless it was verified. A client for which only a pin vouches has none.
-  var verifiedChain: VerifiedChain? { if case .verified(let chain)? = clientVerdict { chain } else { nil } }
+  package var verifiedChain: VerifiedChain? { if case .verified(let chain)? = clientVerdict { chain } else { nil } }
 
   /// Whether the client's certificate counts, by a chain or by a pin.
-  var isVerified: Bool { clientVerdict?.isVerified ?? false }
+  package var isVerified: Bool { clientVerdict?.isVerified ?? false }
 
   /// The fields of `client_identity`. Of a client behind a front, none says which server it spoke to: that was the front.
-  func identityFields(_ form: IdentityFieldForm) -> FieldBlock {
+  package func identityFields(_ form: IdentityFieldForm) -> FieldBlock {
     let server = relayed == nil ? tls?.serverContext?.identifyingCertificates : nil
     return authorization.fields(form, verifiedChain, server: server ?? [])
   }
@@ -137,7 +137,7 @@ final class ConnectionFacts {
   }
 
   /// Clears all values after the client was verified again.
-  func forget() {
+  package func forget() {
     authorization = AuthorizationCache()
     values.release()
     kept = []
@@ -158,10 +158,10 @@ final class ConnectionFacts {
   private static let places = Dictionary(cached.enumerated().map { ($1, $0) }, uniquingKeysWith: { first, _ in first })
 
   /// The slot that caches a variable's value; nil for a variable that differs per request. Used when loading.
-  static func place(of variable: SimpleVariable) -> Int? { places[variable] }
+  package static func place(of variable: SimpleVariable) -> Int? { places[variable] }
 
   /// Returns whether no log has to escape the value.
-  func append(_ variable: SimpleVariable, place: Int, to output: inout ByteBuffer) -> Bool {
+  package func append(_ variable: SimpleVariable, place: Int, to output: inout ByteBuffer) -> Bool {
     if kept.isEmpty { kept = Array(repeating: nil, count: Self.cached.count) }
     if let value = kept[place] {
       output.append(values.readable[value.range])
@@ -175,7 +175,7 @@ final class ConnectionFacts {
   }
 
   /// Appends a run of the access log's line. It is escaped at its first use only, unless lines of another log come between.
-  func append(run: Int, of line: LogLine, to output: inout ByteBuffer) {
+  package func append(run: Int, of line: LogLine, to output: inout ByteBuffer) {
     if lines.line !== line {
       lines.line = line
       lines.text.removeAll()
@@ -251,7 +251,7 @@ final class ConnectionFacts {
   }
 
   /// Whether the client has shown a certificate, verified or not.
-  var hasClientCertificate: Bool { clientVerdict?.certificate != nil }
+  package var hasClientCertificate: Bool { clientVerdict?.certificate != nil }
 
   /// Formats the verdict as nginx does: NONE, SUCCESS or FAILED:reason; empty without TLS.
   private var verifyText: String {
@@ -270,7 +270,7 @@ final class ConnectionFacts {
   /// pinned key can write any name into a certificate.
   ///
   /// nil: the client has shown none, or none that counts for it.
-  func shownCertificate(for variable: CertificateVariable) -> Certificate? {
+  package func shownCertificate(for variable: CertificateVariable) -> Certificate? {
     switch clientVerdict {
     case nil, .absent: nil
     case .verified(let chain): chain.leaf
@@ -280,12 +280,12 @@ final class ConnectionFacts {
   }
 
   /// Whether `ssl_verify_report_only` applies to the client.
-  var reportsOnly: Bool { relayed?.reportsOnly ?? (tls?.serverContext?.settings.rejection == .reportOnly) }
+  package var reportsOnly: Bool { relayed?.reportsOnly ?? (tls?.serverContext?.settings.rejection == .reportOnly) }
 }
 
 extension SocketAddress {
   /// 4 or 16 bytes in network order; `unix:` for a unix socket.
-  var binary: [UInt8] {
+  package var binary: [UInt8] {
     switch self {
     case .ipv4(let address, _): withUnsafeBytes(of: address.bigEndian) { Array($0) }
     case .ipv6(let high, let low, _):

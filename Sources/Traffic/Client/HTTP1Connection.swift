@@ -390,7 +390,7 @@ final class HTTP1Connection: ClientConnection {
 
 extension HTTP1Connection {
   /// nil once the connection is closed.
-  static func state(_ phase: Phase, isReading: Bool) -> ClientState? {
+  package static func state(_ phase: Phase, isReading: Bool) -> ClientState? {
     switch phase {
     case .idle: isReading ? .active : .idle
     case .rejoining: .idle

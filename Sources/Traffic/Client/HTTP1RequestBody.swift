@@ -4,7 +4,7 @@ import HTTP
 /// The body of the request in progress: decoded, handed to the exchange, paused, and discarded.
 extension HTTP1Connection {
   /// Returns true if the exchange still takes bytes of the body.
-  func takeBody(_ exchange: Exchange) -> Bool {
+  package func takeBody(_ exchange: Exchange) -> Bool {
     switch decoder.next(input.readable) {
     case .needsMore(let consumed):
       input.consume(consumed)
@@ -32,17 +32,17 @@ extension HTTP1Connection {
     }
   }
 
-  var isBodyRead: Bool { decoder.isEnded }
+  package var isBodyRead: Bool { decoder.isEnded }
 
-  func pauseBody() { isBodyPaused = true }
+  package func pauseBody() { isBodyPaused = true }
 
-  func resumeBody() {
+  package func resumeBody() {
     guard isBodyPaused, phase == .exchanging || phase == .tunnelling else { return }
     isBodyPaused = false
     pump()
   }
 
-  func discardBody() {
+  package func discardBody() {
     isBodyPaused = true
     while !decoder.isEnded {
       switch decoder.next(input.readable) {

@@ -433,7 +433,7 @@ extension HTTP2Connection {
   }
 
   /// `active`: exchanges in progress; `tunnels`: how many of them are tunnels. nil once the connection is closed.
-  static func state(_ phase: Phase, active: Int, tunnels: Int) -> ClientState? {
+  package static func state(_ phase: Phase, active: Int, tunnels: Int) -> ClientState? {
     switch phase {
     case .closed: nil
     case .serving where active == 0: .idle

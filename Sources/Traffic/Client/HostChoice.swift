@@ -10,7 +10,7 @@ struct HostChoice {
 
 extension ClientSession {
   /// The server block for a Host; nil if a regular expression reached its limit. Fills the exchange's captures.
-  func server(for exchange: Exchange) -> LiveServer? {
+  package func server(for exchange: Exchange) -> LiveServer? {
     if servers.hasOnlyOne { return servers.fallback }
     let host = exchange.head.bytes.readable[exchange.head.host]
     if let lastServer = hostChoice.lastServer, host.equals(hostChoice.lastHost) { return lastServer }

@@ -14,7 +14,7 @@ extension Certificate {
 
 extension String {
   /// The text, cut to `limit` octets.
-  func cut(to limit: Int) -> String {
+  package func cut(to limit: Int) -> String {
     utf8.count <= limit ? self : String(decoding: utf8.prefix(limit), as: UTF8.self) + "…"
   }
 }

@@ -59,7 +59,7 @@ struct OpenStreams {
 }
 
 extension HTTP2Announcement {
-  init(_ server: LiveServer) {
+  package init(_ server: LiveServer) {
     self.init()
     concurrentStreams = UInt32(clamping: server.settings.http2.concurrentStreams)
     streamWindow = Int32(clamping: server.settings.http2.bodyPrereadSize)

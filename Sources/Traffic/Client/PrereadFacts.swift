@@ -1,13 +1,13 @@
 import Negotiation
 
 /// What the first bytes of a client say; all empty where they begin no TLS.
-struct PrereadFacts {
+package struct PrereadFacts {
   /// Lower case, without a trailing dot.
-  var serverName: [UInt8] = []
-  var protocols: [[UInt8]] = []
-  var version = ""
+  package var serverName: [UInt8] = []
+  package var protocols: [[UInt8]] = []
+  package var version = ""
 
-  enum Reading {
+  package enum Reading {
     case incomplete
     /// The client has ended its side.
     case ended
@@ -17,7 +17,7 @@ struct PrereadFacts {
   }
 
   /// `isFull`: no further bytes would fit. `hasEnded`: none will come.
-  static func read(_ bytes: UnsafeRawBufferPointer, isFull: Bool, hasEnded: Bool) -> Reading {
+  package static func read(_ bytes: UnsafeRawBufferPointer, isFull: Bool, hasEnded: Bool) -> Reading {
     switch ClientHelloReader.read(bytes) {
     case .incomplete: isFull ? .full : hasEnded ? .ended : .incomplete
     case .notTLS: .known(PrereadFacts())

@@ -1,11 +1,11 @@
-import Crypto
-import TLS
+package import Crypto
+package import TLS
 
 /// The client of one request that came over a connection of others: a front's, or one without TLS
 /// (`real_client_cert_from`). The request's server block has judged the client, and no handshake has.
-struct RelayedClient {
+package struct RelayedClient {
   /// Who sent the request.
-  enum Source {
+  package enum Source {
     /// A front whose address the configuration lists.
     case frontByAddress
     /// A front whose own certificate matches a selector of the configuration.
@@ -14,20 +14,20 @@ struct RelayedClient {
     case stranger
   }
 
-  let source: Source
-  let verdict: ClientVerdict
-  let admission: Admission
+  package let source: Source
+  package let verdict: ClientVerdict
+  package let admission: Admission
   /// Whether the front has sent a field that could not be read. The client is then none that has no certificate.
-  let isUnreadable: Bool
+  package let isUnreadable: Bool
   /// `ssl_verify_report_only` of the server block.
-  let reportsOnly: Bool
+  package let reportsOnly: Bool
   /// Those by which another configuration can judge the client: leaf first. Empty: the client has none.
-  let certificates: [Certificate]
+  package let certificates: [Certificate]
   /// From when on a request in progress is to be judged again, in seconds since 1970; `.max`: never.
-  let judgementEnd: Int64
+  package let judgementEnd: Int64
 
   /// A client that was judged by `context`.
-  init(
+  package init(
     from source: Source, _ verdict: ClientVerdict, showing certificates: [Certificate] = [],
     by context: ServerTLSContext, until end: Int64 = .max
   ) {
@@ -41,7 +41,7 @@ struct RelayedClient {
   }
 
   /// A client whose field can't be read, which no `ssl_verify_report_only` lets in.
-  init(from source: Source, unreadable reason: String) {
+  package init(from source: Source, unreadable reason: String) {
     self.source = source
     verdict = .absent
     certificates = []

@@ -2,9 +2,9 @@
 /// It is that of the response's location. A connection may keep it longer than the generation lives that made it.
 ///
 /// Both versions of HTTP decide by it alone whether the connection takes another request.
-final class ResponsePolicy: Sendable {
+package final class ResponsePolicy: Sendable {
   /// Milliseconds in which the client must take some of the waiting bytes (`send_timeout`).
-  let sendTimeout: Int
+  package let sendTimeout: Int
   /// Milliseconds that the connection waits for the next request; 0: it takes none.
   let keepaliveTimeout: Int
   /// Seconds announced in Keep-Alive; nil announces none.
@@ -20,7 +20,7 @@ final class ResponsePolicy: Sendable {
   /// Whether a body of unknown length goes to HTTP/1.1 clients in chunks (`chunked_transfer_encoding`).
   let chunksBodies: Bool
 
-  init(_ limits: LocationLimits) {
+  package init(_ limits: LocationLimits) {
     sendTimeout = limits.sendTimeout
     keepaliveTimeout = limits.keepaliveTimeout
     keepaliveAnnounced = limits.keepaliveAnnounced
@@ -33,7 +33,7 @@ final class ResponsePolicy: Sendable {
   }
 
   /// nginx's defaults, for a connection that has sent no response.
-  static let initial = ResponsePolicy(LocationLimits())
+  package static let initial = ResponsePolicy(LocationLimits())
 
   /// Whether a connection that has had so many requests, and is so many milliseconds old, takes no more of them
   /// (`keepalive_requests`, `keepalive_time`).

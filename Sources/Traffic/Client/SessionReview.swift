@@ -3,7 +3,7 @@ import Glibc
 import HTTP
 import Identity
 import Patterns
-import TLS
+package import TLS
 import Transport
 
 /// Why a client is judged again while a request of it is in progress.
@@ -16,9 +16,9 @@ enum ReviewOccasion {
 
 /// How a client came in whose connection a listener of `stream` with TLS has passed to another listener (`pass`). The
 /// listener that serves it knows of no TLS, and that of `stream` of no request: what was verified there still has its end.
-struct PassedClient {
-  let tls: TLSStream
-  let listener: VirtualServers
+package struct PassedClient {
+  package let tls: TLSStream
+  package let listener: VirtualServers
 }
 
 /// What the configuration that was loaded last decides on a client whose requests are in progress. A tunnel, an event
@@ -230,7 +230,7 @@ extension VirtualServers {
   /// decides with the lists and rules of now. `since`: the generation of the client's session. A listener that led to
   /// another block of the name in that generation is not this one's successor. A client whose handshake had no name is
   /// that of the default block of an address that covers this one, or that this one covered.
-  func judge(of tls: TLSStream?, since live: LiveGeneration, in fresh: LiveGeneration) -> VirtualServers {
+  package func judge(of tls: TLSStream?, since live: LiveGeneration, in fresh: LiveGeneration) -> VirtualServers {
     if let successor = successor(in: fresh) { return successor }
     guard let tls, let context = tls.serverContext, context.settings.verification != .off else { return self }
     return fresh.listeners.first { other in

@@ -1,15 +1,15 @@
 import Bytes
 import Negotiation
 import Observability
-import TLS
-import Transport
+package import TLS
+package import Transport
 
 /// A client's connection in `stream`, from its first byte to its last. Its session is one exchange, without a request.
 ///
 ///     PROXY header ─► rules on the address ─► ssl_preread ─► TLS, and the rules on the client ─► content ─► end
 ///
 /// The bytes before TLS are looked at in the socket, and what isn't sallyport's own stays there for the content.
-final class TCPConnection: ClientConnection {
+package final class TCPConnection: ClientConnection {
   private enum Stage {
     case proxyHeader, rules, negotiation, preread, handshake, open, closed
   }
@@ -18,19 +18,19 @@ final class TCPConnection: ClientConnection {
   private unowned let session: ClientSession
   private let transport: ByteStream
   private var stage = Stage.proxyHeader
-  private(set) lazy var stream = TCPStream(self, session)
+  package private(set) lazy var stream = TCPStream(self, session)
   /// An edge has told of bytes that nobody has read.
   private var sawInput = false
   /// The rules have let the client in, and the connection has not gone on yet.
   private var hasPassed = false
-  private(set) var preread = PrereadFacts()
+  package private(set) var preread = PrereadFacts()
   private var negotiation: ClientNegotiation?
   /// The client of PostgreSQL began with TLS at once, so that ALPN must have selected its protocol.
   private var demandsALPN = false
   private var lifetime: OneShotTimer?
   private var leavesTransport = false
 
-  init(_ session: ClientSession) {
+  package init(_ session: ClientSession) {
     self.session = session
     transport = session.transport
     super.init()
@@ -44,11 +44,11 @@ final class TCPConnection: ClientConnection {
 
   override var isIdle: Bool { false }
   override var hasNoRequest: Bool { false }
-  override var exchanges: [Exchange] { stream.exchange.map { [$0] } ?? [] }
+  package override var exchanges: [Exchange] { stream.exchange.map { [$0] } ?? [] }
 
   // MARK: Before the protocol of the client
 
-  func begin() {
+  package func begin() {
     tellConnected()
     transport.awaitsHeader = true
     guard session.servers.settings.expectsProxyHeader else { return beginSession() }
@@ -56,7 +56,7 @@ final class TCPConnection: ClientConnection {
     transport.begin()
   }
 
-  override func streamHeaderIsReadable() {
+  package override func streamHeaderIsReadable() {
     sawInput = true
     switch stage {
     case .proxyHeader: readProxyHeader()
@@ -231,10 +231,10 @@ final class TCPConnection: ClientConnection {
 
   // MARK: TLS
 
-  override func streamMayBegin() -> Bool { worker.handshakes.mayBegin(session) }
-  override func streamMayAdvance() -> Bool { worker.handshakes.mayAdvance(session) }
+  package override func streamMayBegin() -> Bool { worker.handshakes.mayBegin(session) }
+  package override func streamMayAdvance() -> Bool { worker.handshakes.mayAdvance(session) }
 
-  override func streamDidOpen() {
+  package override func streamDidOpen() {
     guard stage == .handshake else { return }
     transport.setDeadline(in: nil)
     session.admitOpened()
@@ -288,7 +288,7 @@ final class TCPConnection: ClientConnection {
     return found
   }
 
-  override func streamAgain() {
+  package override func streamAgain() {
     switch stage {
     case .open: stream.pump()
     case .negotiation: negotiate()
@@ -296,13 +296,13 @@ final class TCPConnection: ClientConnection {
     }
   }
 
-  override func streamDidFail(_ failure: StreamFailure) {
+  package override func streamDidFail(_ failure: StreamFailure) {
     guard stage != .open else { return stream.inputDidEnd(inGoodOrder: false) }
     session.handshakeDidFail(failure, session.tls)
     end(SessionResult(handshake: session.tls?.cause(of: failure)), nil)
   }
 
-  override func streamDeadlinePassed() {
+  package override func streamDeadlinePassed() {
     switch stage {
     case .proxyHeader:
       session.tellOfProxyHeader(.info, .timeout, ClientSession.timedOut)
@@ -319,9 +319,9 @@ final class TCPConnection: ClientConnection {
 
   // MARK: Traffic
 
-  override func streamIsReadable() { if stage == .open { stream.pump() } }
+  package override func streamIsReadable() { if stage == .open { stream.pump() } }
 
-  override func streamDidDrain() { if stage == .open { stream.transportDidDrain() } }
+  package override func streamDidDrain() { if stage == .open { stream.transportDidDrain() } }
 
   // MARK: Ends
 
@@ -341,7 +341,7 @@ final class TCPConnection: ClientConnection {
   }
 
   /// The exchange is over.
-  func finish(_ closing: ByteStream.Closing) {
+  package func finish(_ closing: ByteStream.Closing) {
     guard stage != .closed else { return }
     stage = .closed
     lifetime?.cancel()
@@ -353,10 +353,10 @@ final class TCPConnection: ClientConnection {
   }
 
   /// The transport goes to another listener's session (`pass`).
-  func leaveTransport() { leavesTransport = true }
+  package func leaveTransport() { leavesTransport = true }
 
   /// Whether a ClientHello inside the TLS was to be looked at, so that bytes may have been read.
-  var hasPreread: Bool { session.tls != nil && settings.preread.isOn }
+  package var hasPreread: Bool { session.tls != nil && settings.preread.isOn }
 
   /// Begins a session whose transport another listener has opened.
   func beginOpened() {
@@ -366,13 +366,13 @@ final class TCPConnection: ClientConnection {
   }
 
   /// A session lasts until one of its sides ends it, or `worker_shutdown_timeout` has passed.
-  override func drain() {}
+  package override func drain() {}
 
-  override func retire() {}
+  package override func retire() {}
 
-  override func end() { cut() }
+  package override func end() { cut() }
 
-  override func cut() {
+  package override func cut() {
     guard let exchange = stream.exchange else { return session.close() }
     // Another client got the place of one whose session hasn't begun.
     exchange.endSession(isOpening && !session.isLeaving ? .limited : .stopped)
@@ -382,7 +382,7 @@ final class TCPConnection: ClientConnection {
 
   /// Goes the way of a session for `sallyport check --explain`, without a byte of a client. `hello` stands in for what
   /// `ssl_preread` reads, and `handshake` for TLS; it returns how it fails, and nil if it succeeds.
-  func rehearse(hello: () -> PrereadFacts, handshake: () -> SessionResult?) {
+  package func rehearse(hello: () -> PrereadFacts, handshake: () -> SessionResult?) {
     stage = .rules
     assumeSession()
     stream.withExchange { $0.runRules() }
@@ -401,7 +401,7 @@ final class TCPConnection: ClientConnection {
 
 extension SessionResult {
   /// `cause`: nil: there is no TLS.
-  init(handshake cause: HandshakeCause?) {
+  package init(handshake cause: HandshakeCause?) {
     switch cause {
     case .rule: self = .refusedRule
     case .certificate, .noCertificate: self = .refusedCertificate

@@ -4,28 +4,28 @@ import Transport
 
 /// The bytes of a client's connection in `stream`: what the client sends goes to the handler as it comes, and what the
 /// handler sends to the client.
-final class TCPStream: ClientStream {
+package final class TCPStream: ClientStream {
   private unowned let connection: TCPConnection
   private let transport: ByteStream
   private var isPaused = true
   /// The client's side has ended, so that nothing more is read.
-  private(set) var hasEnded = false
+  package private(set) var hasEnded = false
   /// Our side ends behind the bytes that wait.
   private var endsWhenDrained = false
   /// Bytes that may be read before the handler gives more (`proxy_upload_rate`).
-  var allowance = Int.max
+  package var allowance = Int.max
   /// What is passed to the upstream in place of the client's bytes, none of which is read (`TCPConnection.cancel`).
-  var onlyRequest: [UInt8]?
-  private(set) var receivedBytes: UInt64 = 0
+  package var onlyRequest: [UInt8]?
+  package private(set) var receivedBytes: UInt64 = 0
   /// What the metrics have of the session.
-  var count = SessionCount()
+  package var count = SessionCount()
   private var sent: UInt64 = 0
   /// When a byte came or went last, in milliseconds of the loop's clock.
-  private(set) var lastActivity: UInt64
+  package private(set) var lastActivity: UInt64
   /// Bytes that one turn of the loop reads.
   private static let pumpLimit = 1 << 20
 
-  init(_ connection: TCPConnection, _ session: ClientSession) {
+  package init(_ connection: TCPConnection, _ session: ClientSession) {
     self.connection = connection
     transport = session.transport
     lastActivity = session.transport.loop.now
@@ -34,26 +34,26 @@ final class TCPStream: ClientStream {
 
   /// Whoever knows the mark and sends something has used the session.
   override var isHealthQuestion: Bool { receivedBytes == 0 && session.tls?.isHealthCheck == true }
-  override var hasClientLeft: Bool { hasEnded || transport.isClosed }
+  package override var hasClientLeft: Bool { hasEnded || transport.isClosed }
 
   /// The rules of the server let the client in, as far as its address tells.
-  override func didAdmit() { connection.rulesDidPass() }
+  package override func didAdmit() { connection.rulesDidPass() }
 
-  func noteActivity() { lastActivity = loop.now }
-  func keepBuffers() { transport.keepBuffers() }
-  func releaseBuffers() { transport.releaseBuffers() }
+  package func noteActivity() { lastActivity = loop.now }
+  package func keepBuffers() { transport.keepBuffers() }
+  package func releaseBuffers() { transport.releaseBuffers() }
 
   // MARK: The client's bytes
 
-  override func resumeBody() {
+  package override func resumeBody() {
     guard isPaused else { return }
     isPaused = false
     pump()
   }
 
-  override func pauseBody() { isPaused = true }
+  package override func pauseBody() { isPaused = true }
 
-  func pump() {
+  package func pump() {
     var taken = 0
     while !isPaused, !hasEnded, transport.isOpen, transport.mayHaveInput {
       guard taken < Self.pumpLimit else { return transport.loop.again(transport) }
@@ -76,7 +76,7 @@ final class TCPStream: ClientStream {
   }
 
   /// `inGoodOrder`: the client ended its side, and did not break off.
-  func inputDidEnd(inGoodOrder: Bool) {
+  package func inputDidEnd(inGoodOrder: Bool) {
     guard !hasEnded else { return }
     hasEnded = true
     withExchange { exchange in
@@ -86,10 +86,10 @@ final class TCPStream: ClientStream {
 
   // MARK: Bytes for the client
 
-  override var waitingBytes: Int { transport.pendingCount }
-  override var sentBytes: UInt64 { sent }
+  package override var waitingBytes: Int { transport.pendingCount }
+  package override var sentBytes: UInt64 { sent }
 
-  override func send(body bytes: UnsafeRawBufferPointer) {
+  package override func send(body bytes: UnsafeRawBufferPointer) {
     // A client that has sent no more than a CancelRequest gets nothing.
     guard transport.isOpen else { return }
     sent &+= UInt64(bytes.count)
@@ -98,10 +98,10 @@ final class TCPStream: ClientStream {
   }
 
   /// Sends at once what was written.
-  func flush() { transport.loop.cork.flush() }
+  package func flush() { transport.loop.cork.flush() }
 
   /// Ends our side, behind the bytes that wait.
-  func endOutput() {
+  package func endOutput() {
     flush()
     guard transport.pendingCount == 0 else {
       endsWhenDrained = true
@@ -119,13 +119,13 @@ final class TCPStream: ClientStream {
     withExchange { $0.withHandler { $0.clientDidDrain() } }
   }
 
-  override func deadlinePassed() { withExchange { $0.withHandler { $0.deadlineDidPass() } } }
+  package override func deadlinePassed() { withExchange { $0.withHandler { $0.deadlineDidPass() } } }
 
   // MARK: Ends
 
-  override func release() { connection.finish(.orderly) }
+  package override func release() { connection.finish(.orderly) }
 
-  override func cut(_ reason: EndReason) {
+  package override func cut(_ reason: EndReason) {
     switch reason {
     case .complete, .silent, .clientTimedOut, .workerStops, .failed: connection.finish(.orderly)
     // What the client has got may not be all that the upstream had to say.

@@ -1,15 +1,15 @@
-import Crypto
+package import Crypto
 import Synchronization
 
 /// What should be done about the certificate of a client before the client is refused for it, or because it was.
-enum CertificateNotice: String, CaseIterable, Sendable {
+package enum CertificateNotice: String, CaseIterable, Sendable {
   /// It ends soon (`ssl_expiry_warning`).
   case ending
   /// Its extended key usage doesn't allow clientAuth. Without `ssl_client_purpose any`, the client was refused for it.
   case purpose
 
   /// The notices about a certificate that a CA vouches for. `now`: seconds since 1970.
-  static func all(of leaf: Certificate, _ expiry: ExpiryNotice, now: Int64) -> [CertificateNotice] {
+  package static func all(of leaf: Certificate, _ expiry: ExpiryNotice, now: Int64) -> [CertificateNotice] {
     var found: [CertificateNotice] = []
     if let begin = leaf.notBefore.seconds, let end = leaf.notAfter.seconds,
       expiry.age(from: begin, to: end, at: now) == .ending
@@ -21,7 +21,7 @@ enum CertificateNotice: String, CaseIterable, Sendable {
   }
 
   /// For the error log.
-  func words(of leaf: Certificate, now: Int64) -> String {
+  package func words(of leaf: Certificate, now: Int64) -> String {
     switch self {
     case .ending:
       "a client's certificate \(leaf.notAfter.seconds.map { ExpiryWords.ends($0, at: now) } ?? "ends soon"), on \(leaf.notAfterWords)"
@@ -30,7 +30,7 @@ enum CertificateNotice: String, CaseIterable, Sendable {
   }
 
   /// The same without what differs between clients, by which the lines fold.
-  var summary: String {
+  package var summary: String {
     switch self {
     case .ending: "certificates of clients end soon"
     case .purpose: "certificates of clients are not for clients: their extended key usage lacks clientAuth"
@@ -42,14 +42,14 @@ enum CertificateNotice: String, CaseIterable, Sendable {
 ///
 /// The issuer is that of a verified chain, so a CA of the configuration vouches for the name, and no stranger can add any.
 /// Bounded: 64 issuers and `other`.
-final class CertificateNotices: Sendable {
-  struct Count: Sendable, Equatable {
-    var notice: CertificateNotice
+package final class CertificateNotices: Sendable {
+  package struct Count: Sendable, Equatable {
+    package var notice: CertificateNotice
     /// RFC 2253, cut to 256 octets.
-    var issuer: String
-    var count: UInt64
+    package var issuer: String
+    package var count: UInt64
     /// When one came last, in seconds since 1970.
-    var last: Int64
+    package var last: Int64
   }
 
   private struct Key: Hashable {
@@ -57,13 +57,13 @@ final class CertificateNotices: Sendable {
     var issuer: String
   }
 
-  static let limit = 64
+  package static let limit = 64
   /// Stands for the issuers beyond the limit. No name of RFC 2253 has this text: it would have a `=`.
-  static let other = "other"
+  package static let other = "other"
 
   private let counts = Mutex<[Key: (count: UInt64, last: Int64)]>([:])
 
-  func count(_ notice: CertificateNotice, issuer: String, now: Int64) {
+  package func count(_ notice: CertificateNotice, issuer: String, now: Int64) {
     counts.withLock { counts in
       var key = Key(notice: notice, issuer: issuer)
       if counts[key] == nil {
@@ -75,7 +75,7 @@ final class CertificateNotices: Sendable {
     }
   }
 
-  var all: [Count] {
+  package var all: [Count] {
     counts.withLock { counts in
       counts.map { Count(notice: $0.key.notice, issuer: $0.key.issuer, count: $0.value.count, last: $0.value.last) }
     }.sorted { ($0.notice.rawValue, $0.issuer) < ($1.notice.rawValue, $1.issuer) }

@@ -4,7 +4,7 @@ import Upstream
 extension LiveGeneration {
   /// Gives meters to the servers and groups, if a location shows what they count. Former meters are taken over by name;
   /// those of nothing that is left are put aside.
-  func meter(_ counters: WorkerCounters) {
+  package func meter(_ counters: WorkerCounters) {
     var former = counters.withMeters { table in
       defer { table = MeterTable() }
       return table

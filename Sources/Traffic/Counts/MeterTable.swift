@@ -1,41 +1,41 @@
-import Observability
+package import Observability
 import Synchronization
 import Transport
-import Upstream
+package import Upstream
 
 /// A server block as the metrics name it.
-struct ServerSeries: Hashable, Comparable {
-  let server: String
+package struct ServerSeries: Hashable, Comparable {
+  package let server: String
   /// The addresses on which it listens, separated by commas: several server blocks can have one name.
-  let listen: String
+  package let listen: String
 
-  static func < (one: Self, other: Self) -> Bool { (one.server, one.listen) < (other.server, other.listen) }
+  package static func < (one: Self, other: Self) -> Bool { (one.server, one.listen) < (other.server, other.listen) }
 
-  init(server: String, listen: String) {
+  package init(server: String, listen: String) {
     self.server = server
     self.listen = listen
   }
 }
 
 /// A server of a group as the metrics name it.
-struct UpstreamSeries: Hashable, Comparable {
-  let upstream: GroupName
+package struct UpstreamSeries: Hashable, Comparable {
+  package let upstream: GroupName
   /// The address, or the name of a server with `resolve`: clients and DNS can't make further series.
-  let server: String
+  package let server: String
 
   /// All targets of `proxy_pass` with variables that name no group, because a client may choose them.
-  static func variable(isOfStream: Bool) -> UpstreamSeries {
+  package static func variable(isOfStream: Bool) -> UpstreamSeries {
     UpstreamSeries(upstream: GroupName("(variable)", isOfStream: isOfStream), server: "(variable)")
   }
 
-  static func < (one: Self, other: Self) -> Bool { (one.upstream, one.server) < (other.upstream, other.server) }
+  package static func < (one: Self, other: Self) -> Bool { (one.upstream, one.server) < (other.upstream, other.server) }
 
-  init(upstream: GroupName, server: String) {
+  package init(upstream: GroupName, server: String) {
     self.upstream = upstream
     self.server = server
   }
 
-  init(_ group: UpstreamGroupSettings, _ server: ResolvedGroup.Server) {
+  package init(_ group: UpstreamGroupSettings, _ server: ResolvedGroup.Server) {
     upstream = group.fullName
     self.server = server.settings.followed == nil ? server.address.description : server.settings.spelling
   }
@@ -45,19 +45,19 @@ struct UpstreamSeries: Hashable, Comparable {
 ///
 /// A reload keeps the meters whose server block or upstream server is in both configurations, so their counts go on. It
 /// puts the others aside, so that no counter falls if a later reload restores what they count.
-struct MeterTable: Sendable {
+package struct MeterTable: Sendable {
   /// More meters than these of one kind are not put aside: the names of a configuration that a program writes never end.
   private static let asideLimit = 1024
 
-  var requests: [ServerSeries: RequestMeter] = [:]
+  package var requests: [ServerSeries: RequestMeter] = [:]
   /// Of server blocks of `stream`.
-  var sessions: [ServerSeries: SessionMeter] = [:]
-  var attempts: [UpstreamSeries: AttemptMeter] = [:]
+  package var sessions: [ServerSeries: SessionMeter] = [:]
+  package var attempts: [UpstreamSeries: AttemptMeter] = [:]
   /// By group: requests for which no server could be tried.
-  var exhausted: [GroupName: CountRow] = [:]
+  package var exhausted: [GroupName: CountRow] = [:]
 
   /// Adds the meters of another table that this one lacks.
-  mutating func add(_ other: MeterTable) {
+  package mutating func add(_ other: MeterTable) {
     requests.merge(other.requests) { own, _ in own }
     sessions.merge(other.sessions) { own, _ in own }
     attempts.merge(other.attempts) { own, _ in own }
@@ -65,7 +65,7 @@ struct MeterTable: Sendable {
   }
 
   /// Removes what the other table has, and then what is too much.
-  mutating func leave(to other: MeterTable) {
+  package mutating func leave(to other: MeterTable) {
     requests = Self.few(requests.filter { other.requests[$0.key] == nil })
     sessions = Self.few(sessions.filter { other.sessions[$0.key] == nil })
     attempts = Self.few(attempts.filter { other.attempts[$0.key] == nil })
@@ -73,7 +73,7 @@ struct MeterTable: Sendable {
   }
 
   /// Takes the meters of servers that a group no longer has.
-  mutating func take(_ meters: [UpstreamSeries: AttemptMeter]) {
+  package mutating func take(_ meters: [UpstreamSeries: AttemptMeter]) {
     attempts = Self.few(attempts.merging(meters) { $1 })
   }
 
@@ -83,14 +83,14 @@ struct MeterTable: Sendable {
 }
 
 /// Where the groups of one generation in one worker get their meters.
-final class GroupMeters {
+package final class GroupMeters {
   private let counters: WorkerCounters
 
-  init(_ counters: WorkerCounters) { self.counters = counters }
+  package init(_ counters: WorkerCounters) { self.counters = counters }
 
   /// `former`: the same group before the API or DNS has changed its servers. The meters of those that are gone are put
   /// aside, so that the page doesn't grow with each server that was ever there, and no count falls if one comes back.
-  func meter(of group: UpstreamGroup, after former: UpstreamGroup? = nil) -> GroupMeter {
+  package func meter(of group: UpstreamGroup, after former: UpstreamGroup? = nil) -> GroupMeter {
     let name = group.settings.fullName
     let aside = former == nil ? [:] : counters.withFormerMeters { $0.attempts }
     var gone = Set((former?.servers ?? []).map { UpstreamSeries(group.settings, $0) })
@@ -114,7 +114,7 @@ final class GroupMeters {
   }
 
   /// For a group that a target with variables has made.
-  func meter(ofMade group: UpstreamGroup) -> GroupMeter {
+  package func meter(ofMade group: UpstreamGroup) -> GroupMeter {
     let series = UpstreamSeries.variable(isOfStream: group.settings.isOfStream)
     return counters.withMeters { table in
       let exhausted = table.exhausted[series.upstream] ?? CountRow(1)

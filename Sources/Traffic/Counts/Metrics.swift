@@ -1,6 +1,6 @@
 import Observability
 import Synchronization
-import TLS
+package import TLS
 
 /// How a client's handshake ended.
 public enum ClientOutcome: String, CaseIterable, Sendable {
@@ -16,7 +16,7 @@ public enum ClientOutcome: String, CaseIterable, Sendable {
   /// The handshake failed, or was refused in it.
   case failed
 
-  init(_ verdict: ClientVerdict) {
+  package init(_ verdict: ClientVerdict) {
     switch verdict {
     case .absent: self = .absent
     case .verified: self = .verified
@@ -49,9 +49,9 @@ public enum RevokedRequest: String, CaseIterable, Sendable {
 public final class Metrics: Sendable {
   private let workers = Mutex<[WorkerCounters]>([])
   /// For `stub_status`.
-  let traffic = TrafficCounts()
+  package let traffic = TrafficCounts()
   /// Clients' certificates that need attention.
-  let notices = CertificateNotices()
+  package let notices = CertificateNotices()
   /// What the main queue tells.
   public let process = ProcessRecord()
 
@@ -71,5 +71,5 @@ public final class Metrics: Sendable {
       + "\(totals.writing == 1 ? "request" : "requests") in progress, \(totals.requests) since the start"
   }
 
-  var all: [WorkerCounters] { workers.withLock { $0 } }
+  package var all: [WorkerCounters] { workers.withLock { $0 } }
 }

@@ -3,72 +3,72 @@ import Glibc
 import Observability
 import TLS
 import Transport
-import Upstream
+package import Upstream
 
 /// What the process counts and knows at one moment, over all workers: the source of `metrics` and of `status`.
-struct MetricsSnapshot {
+package struct MetricsSnapshot {
   /// A server of a group: what was counted of it, and what its health checks say.
-  struct UpstreamServer {
-    var series: UpstreamSeries
-    var totals: AttemptTotals
+  package struct UpstreamServer {
+    package var series: UpstreamSeries
+    package var totals: AttemptTotals
     /// nil: no health check concerns it.
-    var isUp: Bool?
+    package var isUp: Bool?
   }
 
   /// A certificate that is loaded: shown to the other side, or trusted.
-  struct LoadedCertificate: Hashable {
-    enum Use: String { case shown, trusted }
-    var side: CertificateSide
-    var use: Use
+  package struct LoadedCertificate: Hashable {
+    package enum Use: String { case shown, trusted }
+    package var side: CertificateSide
+    package var use: Use
     /// The server block that shows it; empty for another use.
-    var server: String
-    var subject: String
+    package var server: String
+    package var subject: String
   }
 
-  enum CertificateSide: String { case client, upstream }
+  package enum CertificateSide: String { case client, upstream }
 
-  struct LoadedList: Hashable {
-    var side: CertificateSide
-    var issuer: String
+  package struct LoadedList: Hashable {
+    package var side: CertificateSide
+    package var issuer: String
   }
 
-  var now = Int64(time(nil))
-  let shared: SharedState
-  var generation: Generation
-  var traffic: TrafficTotals
-  var servers: [(series: ServerSeries, totals: RequestTotals)] = []
+  package var now = Int64(time(nil))
+  package let shared: SharedState
+  package var generation: Generation
+  package var traffic: TrafficTotals
+  package var servers: [(series: ServerSeries, totals: RequestTotals)] = []
   /// Those of `stream`.
-  var streams: [(series: ServerSeries, totals: SessionTotals)] = []
-  var upstreams: [UpstreamServer] = []
+  package var streams: [(series: ServerSeries, totals: SessionTotals)] = []
+  package var upstreams: [UpstreamServer] = []
   /// By group: requests for which no server could be tried.
-  var exhausted: [(upstream: GroupName, count: UInt64)] = []
+  package var exhausted: [(upstream: GroupName, count: UInt64)] = []
   /// The earliest end of those that have the same names. An end that can't be read is left out.
-  var certificates: [(certificate: LoadedCertificate, begin: Int64, end: Int64)] = []
+  package var certificates: [(certificate: LoadedCertificate, begin: Int64, end: Int64)] = []
   /// The certificates that upstreams are shown although they are not for clients, by subject.
-  var presentedForServers: [String] = []
-  var notices: [CertificateNotices.Count] = []
+  package var presentedForServers: [String] = []
+  package var notices: [CertificateNotices.Count] = []
   /// `isInForce`: wherever a list of this CA counts, one has begun and has not ended. Otherwise everybody of the CA is
   /// refused there.
-  var lists: [(list: LoadedList, update: Int64, end: Int64?, isInForce: Bool)] = []
-  var workers: [WorkerCounters]
-  var reloads: ReloadHistory
-  var startedAt: Int64
+  package var lists: [(list: LoadedList, update: Int64, end: Int64?, isInForce: Bool)] = []
+  package var workers: [WorkerCounters]
+  package var reloads: ReloadHistory
+  package var startedAt: Int64
   /// Seconds since the start.
-  var age: Int64
-  var figures: ProcessFigures
+  package var age: Int64
+  package var figures: ProcessFigures
   /// Of revocation lists, by URL.
-  var fetches: [(url: String, history: FetchHistory)] = []
+  package var fetches: [(url: String, history: FetchHistory)] = []
   /// What goes on being wrong.
-  var ongoing: [OngoingFaults.Fault] = []
-  var files = WatchedFiles()
+  package var ongoing: [OngoingFaults.Fault] = []
+  package var files = WatchedFiles()
   /// By log: all that are in use, and those that have lost lines.
-  var lostLines: [(log: String, count: UInt64)] = []
+  package var lostLines: [(log: String, count: UInt64)] = []
   /// What requests to the API have changed.
-  var overrides: RuntimeOverrides
+  package var overrides: RuntimeOverrides
 }
 
 extension MetricsSnapshot {
-  init(_ metrics: Metrics, _ shared: SharedState, _ generation: Generation, _ overrides: RuntimeOverrides) {
+  package init(_ metrics: Metrics, _ shared: SharedState, _ generation: Generation, _ overrides: RuntimeOverrides) {
     self.shared = shared
     self.generation = generation
     self.overrides = overrides

@@ -1,29 +1,33 @@
-import Observability
+package import Observability
 import Upstream
 
 /// The page of `metrics` while the core and the features write it, each under the topic that its families belong to.
-struct MetricsWriter {
+package struct MetricsWriter {
   /// In the order of the page.
-  enum Topic: Int, CaseIterable { case process, clients, upstreams, certificates, faults, spans, stores, workload }
+  package enum Topic: Int, CaseIterable {
+    case process, clients, upstreams, certificates, faults, spans, stores, workload
+  }
 
   private var texts = Topic.allCases.map { _ in PrometheusText() }
 
   /// What the page has of a topic.
-  subscript(_ topic: Topic) -> PrometheusText {
+  package subscript(_ topic: Topic) -> PrometheusText {
     get { texts[topic.rawValue] }
     _modify { yield &texts[topic.rawValue] }
   }
 
-  var text: String { texts.map(\.text).joined() }
+  package var text: String { texts.map(\.text).joined() }
 }
 
 extension PrometheusText {
-  mutating func gauge(_ name: String, _ help: String, _ labels: KeyValuePairs<String, String>, _ value: Int64) {
+  package mutating func gauge(_ name: String, _ help: String, _ labels: KeyValuePairs<String, String>, _ value: Int64) {
     family(name, .gauge, help)
     sample(name, labels, value)
   }
 
-  mutating func counter(_ name: String, _ help: String, _ labels: KeyValuePairs<String, String>, _ value: UInt64) {
+  package mutating func counter(
+    _ name: String, _ help: String, _ labels: KeyValuePairs<String, String>, _ value: UInt64
+  ) {
     family(name, .counter, help)
     sample(name, labels, value)
   }
@@ -31,19 +35,19 @@ extension PrometheusText {
 
 extension GroupName {
   /// A group of `http` has no `block`.
-  var labels: KeyValuePairs<String, String> {
+  package var labels: KeyValuePairs<String, String> {
     isOfStream ? ["upstream": text, "block": "stream"] : ["upstream": text]
   }
 }
 
 extension UpstreamSeries {
-  func labels() -> KeyValuePairs<String, String> {
+  package func labels() -> KeyValuePairs<String, String> {
     upstream.isOfStream
       ? ["upstream": upstream.text, "server": server, "block": "stream"]
       : ["upstream": upstream.text, "server": server]
   }
 
-  func labels(result: String) -> KeyValuePairs<String, String> {
+  package func labels(result: String) -> KeyValuePairs<String, String> {
     upstream.isOfStream
       ? ["upstream": upstream.text, "server": server, "result": result, "block": "stream"]
       : ["upstream": upstream.text, "server": server, "result": result]

@@ -37,12 +37,12 @@ public struct ReloadHistory: Sendable {
   /// What asked for the reload that was refused.
   private var refusedKind = ReloadKind.files
 
-  init(startedAt: Int64) { loadedAt = startedAt }
+  package init(startedAt: Int64) { loadedAt = startedAt }
 
   public func count(_ kind: ReloadKind, _ result: ReloadResult) -> UInt64 { counts[kind]?[result] ?? 0 }
 
   /// `refusal`: nil if what was asked for serves now.
-  mutating func note(_ kind: ReloadKind, refusal reason: String?, at now: Int64) {
+  package mutating func note(_ kind: ReloadKind, refusal reason: String?, at now: Int64) {
     counts[kind, default: [:]][reason == nil ? .loaded : .refused, default: 0] &+= 1
     if let reason {
       refusedKind = refusal != nil && refusedKind == .configuration ? .configuration : kind
@@ -75,7 +75,7 @@ public struct FetchHistory: Sendable {
   public init() {}
 
   /// `reason`: nil if it didn't fail.
-  mutating func note(_ result: FetchResult, _ reason: String?, listEnd: Int64?, at now: Int64) {
+  package mutating func note(_ result: FetchResult, _ reason: String?, listEnd: Int64?, at now: Int64) {
     counts[result, default: 0] &+= 1
     self.listEnd = listEnd
     if let reason {
@@ -119,7 +119,7 @@ public final class ProcessRecord: Sendable {
 
   public init() { state = Mutex(State(reloads: ReloadHistory(startedAt: startedAt))) }
 
-  var files: WatchedFiles { state.withLock { $0.files } }
+  package var files: WatchedFiles { state.withLock { $0.files } }
   public func take(_ files: WatchedFiles) { state.withLock { $0.files = files } }
 
   /// The lines that logs have lost, by log. Logs that have lost none may be missing.

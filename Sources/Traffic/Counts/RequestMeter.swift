@@ -1,12 +1,12 @@
 import HTTP
-import Observability
+package import Observability
 import Transport
 import Upstream
 
 /// What one worker counts of the requests to one server block. The worker's loop writes, any thread reads.
-final class RequestMeter: Sendable {
+package final class RequestMeter: Sendable {
   /// The first digit of the status; `none` for a client that got no response.
-  static let classes = ["none", "1xx", "2xx", "3xx", "4xx", "5xx"]
+  package static let classes = ["none", "1xx", "2xx", "3xx", "4xx", "5xx"]
 
   private static let firstBucket = 6
   private static let sum = firstBucket + TimeBuckets.count
@@ -17,7 +17,7 @@ final class RequestMeter: Sendable {
 
   /// `time`: milliseconds; nil for a tunnel, whose duration says nothing about the server.
   @inline(__always)
-  func count(status: Int, time: UInt64?, received: UInt64, sent: UInt64) {
+  package func count(status: Int, time: UInt64?, received: UInt64, sent: UInt64) {
     row.add(at: min(max(status / 100, 0), 5))
     if let time {
       row.add(at: Self.firstBucket + TimeBuckets.place(of: time))
@@ -27,7 +27,7 @@ final class RequestMeter: Sendable {
     row.add(sent, at: Self.sent)
   }
 
-  func add(to totals: inout RequestTotals) {
+  package func add(to totals: inout RequestTotals) {
     for place in Self.classes.indices { totals.classes[place] &+= row.value(at: place) }
     for place in 0..<TimeBuckets.count { totals.times.buckets[place] &+= row.value(at: Self.firstBucket + place) }
     totals.times.sum &+= row.value(at: Self.sum)
@@ -37,12 +37,12 @@ final class RequestMeter: Sendable {
 }
 
 /// The counts of one server block, over all workers.
-struct RequestTotals {
+package struct RequestTotals {
   /// In the order of `RequestMeter.classes`.
-  var classes = [UInt64](repeating: 0, count: RequestMeter.classes.count)
-  var times = TimeHistogram()
-  var received: UInt64 = 0
-  var sent: UInt64 = 0
+  package var classes = [UInt64](repeating: 0, count: RequestMeter.classes.count)
+  package var times = TimeHistogram()
+  package var received: UInt64 = 0
+  package var sent: UInt64 = 0
 
-  var all: UInt64 { classes.reduce(0, &+) }
+  package var all: UInt64 { classes.reduce(0, &+) }
 }

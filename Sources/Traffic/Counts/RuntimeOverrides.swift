@@ -1,16 +1,16 @@
 import Upstream
 
 /// What requests to the API have changed, and the configuration doesn't say, for the status page and the metrics.
-struct RuntimeOverrides: Sendable {
-  struct Server: Sendable, Hashable {
-    let upstream: String
-    let server: String
+package struct RuntimeOverrides: Sendable {
+  package struct Server: Sendable, Hashable {
+    package let upstream: String
+    package let server: String
     /// The word of the server's line that is other now, or `added` or `removed`.
-    let change: String
+    package let change: String
     /// A number, seconds, or 1 for yes and 0 for no.
-    let value: Int64
+    package let value: Int64
 
-    var words: String {
+    package var words: String {
       switch change {
       case "added", "removed": change
       case "drain", "down": value == 1 ? change : "no longer \(change)"
@@ -20,14 +20,14 @@ struct RuntimeOverrides: Sendable {
     }
   }
 
-  var servers: [Server] = []
+  package var servers: [Server] = []
   /// Fingerprints of the clients' certificates that are denied, with the seconds that are left.
-  var denials: [(fingerprint: String, seconds: UInt64)] = []
+  package var denials: [(fingerprint: String, seconds: UInt64)] = []
 }
 
 extension RuntimeOverrides {
   /// Called in the worker's loop, whose groups it asks.
-  init(_ exchange: Exchange) {
+  package init(_ exchange: Exchange) {
     denials = exchange.worker.shared.denials.all()
     servers = exchange.session.live.zonedGroups.flatMap { Self.changes(of: $0) }
       .sorted { ($0.upstream, $0.server, $0.change) < ($1.upstream, $1.server, $1.change) }

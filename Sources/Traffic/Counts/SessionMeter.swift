@@ -1,8 +1,8 @@
-import Observability
+package import Observability
 import Transport
 
 /// What one worker counts of the sessions of one server block of `stream`. The worker's loop writes, any thread reads.
-final class SessionMeter: Sendable {
+package final class SessionMeter: Sendable {
   private static let firstBucket = SessionResult.allCases.count
   private static let sum = firstBucket + SessionBuckets.count
   private static let open = sum + 1
@@ -18,19 +18,19 @@ final class SessionMeter: Sendable {
   func didLeave() { row.set(row.value(at: Self.open) &- 1, at: Self.open) }
 
   /// `time`: milliseconds.
-  func didEnd(_ result: SessionResult, after time: UInt64) {
+  package func didEnd(_ result: SessionResult, after time: UInt64) {
     didLeave()
     if let place = Self.places[result] { row.add(at: place) }
     row.add(at: Self.firstBucket + SessionBuckets.place(of: time))
     row.add(time, at: Self.sum)
   }
 
-  func count(received: UInt64, sent: UInt64) {
+  package func count(received: UInt64, sent: UInt64) {
     row.add(received, at: Self.received)
     row.add(sent, at: Self.sent)
   }
 
-  func add(to totals: inout SessionTotals) {
+  package func add(to totals: inout SessionTotals) {
     for place in SessionResult.allCases.indices { totals.results[place] &+= row.value(at: place) }
     for place in 0..<SessionBuckets.count { totals.times.buckets[place] &+= row.value(at: Self.firstBucket + place) }
     totals.times.sum &+= row.value(at: Self.sum)
@@ -41,18 +41,18 @@ final class SessionMeter: Sendable {
 }
 
 /// The counts of one server block of `stream`, over all workers.
-struct SessionTotals {
+package struct SessionTotals {
   /// In the order of `SessionResult`.
-  var results = [UInt64](repeating: 0, count: SessionResult.allCases.count)
-  var times = TimeHistogram(bounds: SessionBuckets.bounds)
-  var open: UInt64 = 0
-  var received: UInt64 = 0
-  var sent: UInt64 = 0
+  package var results = [UInt64](repeating: 0, count: SessionResult.allCases.count)
+  package var times = TimeHistogram(bounds: SessionBuckets.bounds)
+  package var open: UInt64 = 0
+  package var received: UInt64 = 0
+  package var sent: UInt64 = 0
 
   /// Those that have ended.
-  var ended: UInt64 { results.reduce(0, &+) }
-  var refused: UInt64 { sum { $0.isRefusal } }
-  var failed: UInt64 { sum { $0.isFailure } }
+  package var ended: UInt64 { results.reduce(0, &+) }
+  package var refused: UInt64 { sum { $0.isRefusal } }
+  package var failed: UInt64 { sum { $0.isFailure } }
 
   private func sum(_ counts: (SessionResult) -> Bool) -> UInt64 {
     zip(SessionResult.allCases, results).reduce(0) { counts($1.0) ? $0 &+ $1.1 : $0 }
@@ -62,26 +62,26 @@ struct SessionTotals {
 /// The part of a session in the counts: which server block counts it, and how many of its bytes are counted.
 ///
 /// The bytes of a session that lasts are counted once a second, and not as they come.
-struct SessionCount {
+package struct SessionCount {
   private var meter: SessionMeter?
   private var received: UInt64 = 0
   private var sent: UInt64 = 0
 
   /// The session begins, or goes on at another server block. nil: nobody counts.
-  mutating func move(to next: SessionMeter?) {
+  package mutating func move(to next: SessionMeter?) {
     guard next !== meter else { return }
     meter?.didLeave()
     meter = next
     next?.didBegin()
   }
 
-  mutating func take(received: UInt64, sent: UInt64) {
+  package mutating func take(received: UInt64, sent: UInt64) {
     guard received != self.received || sent != self.sent else { return }
     meter?.count(received: received &- self.received, sent: sent &- self.sent)
     (self.received, self.sent) = (received, sent)
   }
 
-  mutating func end(_ result: SessionResult, after time: UInt64) {
+  package mutating func end(_ result: SessionResult, after time: UInt64) {
     meter?.didEnd(result, after: time)
     meter = nil
   }

@@ -1,7 +1,7 @@
 /// Something that an operator should look at, for the top of the status page.
-struct StatusProblem: Equatable {
+package struct StatusProblem: Equatable {
   /// In the order of the page.
-  enum Severity: String, CaseIterable {
+  package enum Severity: String, CaseIterable {
     /// Clients or upstreams are affected now.
     case error
     /// It will be an error, or may be one.
@@ -9,22 +9,22 @@ struct StatusProblem: Equatable {
   }
 
   /// What it is about, in the order of the page among problems of one severity.
-  enum Topic: CaseIterable {
+  package enum Topic: CaseIterable {
     case reload, files, workload, renewals, certificates, lists, spans, stores, ongoing, upstreams, process
   }
 
   let topic: Topic
-  let severity: Severity
-  let text: String
+  package let severity: Severity
+  package let text: String
 
-  init(_ topic: Topic, _ severity: Severity, _ text: String) {
+  package init(_ topic: Topic, _ severity: Severity, _ text: String) {
     self.topic = topic
     self.severity = severity
     self.text = text
   }
 
   /// Errors first, and the problems of one topic in the order in which they were told.
-  static func inOrder(_ problems: [StatusProblem]) -> [StatusProblem] {
+  package static func inOrder(_ problems: [StatusProblem]) -> [StatusProblem] {
     Severity.allCases.flatMap { severity in
       Topic.allCases.flatMap { topic in problems.filter { $0.severity == severity && $0.topic == topic } }
     }
@@ -33,7 +33,7 @@ struct StatusProblem: Equatable {
 
 extension SharedState {
   /// What features tell of the process.
-  func problems(_ generation: Generation, at now: Int64) -> [StatusProblem] {
+  package func problems(_ generation: Generation, at now: Int64) -> [StatusProblem] {
     Features.all.flatMap { $0.problems(self, generation, at: now) }
   }
 

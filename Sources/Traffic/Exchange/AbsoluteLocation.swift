@@ -3,9 +3,9 @@ import HTTP
 import Transport
 
 /// The address that a redirect names: `absolute_redirect`, `server_name_in_redirect`, `port_in_redirect`.
-enum AbsoluteLocation {
+package enum AbsoluteLocation {
   /// Makes an address out of a path. A target that is no path stays as it is.
-  static func address(_ target: [UInt8], _ exchange: Exchange) -> [UInt8] {
+  package static func address(_ target: [UInt8], _ exchange: Exchange) -> [UInt8] {
     let rules = exchange.location.settings.redirects
     guard target.first == 0x2F, rules.absolute else { return target }
     let isTLS = exchange.facts.isTLS, local = exchange.facts.local

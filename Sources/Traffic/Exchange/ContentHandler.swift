@@ -1,23 +1,23 @@
-import Bytes
-import HTTP
+package import Bytes
+package import HTTP
 
 /// The content of a location, compiled at load. It makes a handler for each request that passes the earlier phases.
-class LiveContent {
+package class LiveContent {
   /// The filters of the content's own responses. They come before those of the location.
-  var filters: [ResponseFilter] { [] }
+  package var filters: [ResponseFilter] { [] }
   /// Returns a handler for one exchange; nil if the location has no content, so that the response is 404.
-  func handler(for worker: Worker) -> ContentHandler? { nil }
+  package func handler(for worker: Worker) -> ContentHandler? { nil }
   /// Whether the digest of a request's body is needed.
-  var digestsBodies: Bool { false }
+  package var digestsBodies: Bool { false }
   /// An empty body, for a step that collects that of the request before the content starts; nil: anything will do.
-  func storage(for exchange: Exchange) -> RequestBody? { nil }
+  package func storage(for exchange: Exchange) -> RequestBody? { nil }
   /// Whether `count` more bytes may be collected in `storage`; false if the exchange has responded.
-  func admits(_ count: Int, in kept: RequestBody, _ exchange: Exchange) -> Bool { true }
+  package func admits(_ count: Int, in kept: RequestBody, _ exchange: Exchange) -> Bool { true }
   /// What the content would do, for `sallyport check --explain`, which then asks nobody and opens nothing. A session of
   /// `stream` ends with `result`. nil: the content may run as it is.
-  func explained(_ exchange: Exchange) -> (words: String, result: SessionResult)? { nil }
+  package func explained(_ exchange: Exchange) -> (words: String, result: SessionResult)? { nil }
   /// Whether a collected request body may come here through a named error page.
-  func takes(_ body: RequestBody) -> Bool { true }
+  package func takes(_ body: RequestBody) -> Bool { true }
 }
 
 /// Produces the response of one exchange. A handler owns its state, and drives the exchange by its methods: `answer`,
@@ -26,53 +26,53 @@ class LiveContent {
 /// The exchange calls `start` once, and delivers events of the body only after `ClientStream.resumeBody`. It calls
 /// `cancel` at any time, perhaps more than once; after that, the handler makes no calls. Variables can read the handler
 /// until `recycle`.
-class ContentHandler {
-  func start(_ exchange: Exchange) {}
+package class ContentHandler {
+  package func start(_ exchange: Exchange) {}
   /// Takes bytes of a streamed body, valid during the call. For a collected body, the exchange calls `admits` instead.
-  func requestBody(_ bytes: UnsafeRawBufferPointer) {}
+  package func requestBody(_ bytes: UnsafeRawBufferPointer) {}
   /// Whether `count` more bytes of the body may be collected; false if the handler has responded.
-  func admits(_ count: Int, in kept: RequestBody) -> Bool { true }
+  package func admits(_ count: Int, in kept: RequestBody) -> Bool { true }
   /// The request's body is complete: collected, or streamed to the handler.
-  func requestBodyDidEnd(_ trailers: Trailers?) {}
+  package func requestBodyDidEnd(_ trailers: Trailers?) {}
   /// The client has taken all waiting bytes, and no filter keeps any: the source may bring more.
-  func clientDidDrain() {}
+  package func clientDidDrain() {}
   /// The source is to bring nothing until `clientDidDrain`.
-  func pauseSource() {}
+  package func pauseSource() {}
   /// Whether the work is in vain for a client that has ended its side and may have gone, as in nginx that of an upstream
   /// is.
-  var endsWithClient: Bool { false }
+  package var endsWithClient: Bool { false }
   /// The client has left. Returns true if the handler continues without the client.
-  func goesOnWithoutClient() -> Bool { false }
+  package func goesOnWithoutClient() -> Bool { false }
   /// Bytes of the client after `becomeTunnel`, and their end.
-  func tunnelBytes(_ bytes: UnsafeRawBufferPointer) {}
-  func tunnelClientDidEnd() {}
+  package func tunnelBytes(_ bytes: UnsafeRawBufferPointer) {}
+  package func tunnelClientDidEnd() {}
   /// `stream` only: the client broke off, the rate lets no more of its bytes be read, and a deadline of the stream.
-  func tunnelClientDidBreak() { tunnelClientDidEnd() }
-  func clientAllowanceDidEnd() {}
-  func deadlineDidPass() {}
+  package func tunnelClientDidBreak() { tunnelClientDidEnd() }
+  package func clientAllowanceDidEnd() {}
+  package func deadlineDidPass() {}
   /// Stops all work in progress, and keeps the values that variables read.
-  func cancel() {}
+  package func cancel() {}
   /// Clears the handler, because the exchange has ended or continues with another handler.
-  func recycle() {}
+  package func recycle() {}
 
   /// Judges the upstream of an exchange in progress again, if its judgement is over, or if the generation that serves has
   /// other trust anchors or revocation lists. Returns when it is to be judged next, in seconds since 1970; `.max`: never,
   /// or there is none.
-  func judgeUpstream(by fresh: LiveGeneration) -> Int64 { .max }
+  package func judgeUpstream(by fresh: LiveGeneration) -> Int64 { .max }
 
   // MARK: Variables of the handler's own
 
-  func append(_ variable: SimpleVariable, to output: inout ByteBuffer) {}
+  package func append(_ variable: SimpleVariable, to output: inout ByteBuffer) {}
   /// The head of the upstream's response, for `$upstream_http_…`; nil if the handler has none.
-  var upstreamHead: ResponseHead? { nil }
+  package var upstreamHead: ResponseHead? { nil }
   /// The trailers of the upstream's response, for `$upstream_trailer_…`; nil before its end, and without any.
-  var upstreamTrailers: Trailers? { nil }
+  package var upstreamTrailers: Trailers? { nil }
   /// Appends the upstream for the error log: `, upstream: "https://127.0.0.1:443"`.
-  func appendParticulars(to text: inout ByteBuffer) {}
+  package func appendParticulars(to text: inout ByteBuffer) {}
   /// Whether the body may be compressed: not a sealed one, and not a call of gRPC, which has a compression of its own.
-  var isCompressible: Bool { true }
+  package var isCompressible: Bool { true }
   /// Whether the body can hold text of the request or of one user, so that its compressed size could tell of them.
-  var mayReflect: Bool { true }
+  package var mayReflect: Bool { true }
   /// Whether the client doesn't get this trailer field.
-  func hides(_ field: Field, in bytes: UnsafeRawBufferPointer) -> Bool { false }
+  package func hides(_ field: Field, in bytes: UnsafeRawBufferPointer) -> Bool { false }
 }

@@ -1,18 +1,18 @@
 import Synchronization
 
 /// What a feature responds to requests before a server block is chosen for them. It lives over generations.
-protocol EntryPart: SharedPart {
+package protocol EntryPart: SharedPart {
   /// Responds to a request that is the feature's. Returns false for all other requests.
   func responds(to exchange: Exchange, _ session: ClientSession) -> Bool
 }
 
 /// Whether any entry part has something to respond to: every request asks.
-final class EntryState: Sendable {
+package final class EntryState: Sendable {
   private let active = Atomic(0)
 
   /// An entry part begins, or no longer has, something to respond to.
-  func begin() { active.add(1, ordering: .releasing) }
-  func end() { active.subtract(1, ordering: .releasing) }
+  package func begin() { active.add(1, ordering: .releasing) }
+  package func end() { active.subtract(1, ordering: .releasing) }
 
   var isActive: Bool { active.load(ordering: .acquiring) != 0 }
 }
@@ -27,15 +27,15 @@ extension Exchange {
 }
 
 /// Settles, at the entry to a server block, what address the client of an exchange has. Before any phase.
-class ClientAddressStep {
-  func run(_ exchange: Exchange) {}
+package class ClientAddressStep {
+  package func run(_ exchange: Exchange) {}
 }
 
 /// Settles, at the entry to a server block, by whose certificate a request is judged. Before the block admits it.
-class RelayedClientStep {
-  func run(_ exchange: Exchange, _ session: ClientSession, at server: LiveServer) {}
+package class RelayedClientStep {
+  package func run(_ exchange: Exchange, _ session: ClientSession, at server: LiveServer) {}
   /// Whether the session's peer may say which certificate a client has, by its address.
-  func isFront(_ session: ClientSession) -> Bool { false }
+  package func isFront(_ session: ClientSession) -> Bool { false }
   /// Whether somebody who has sent a request from this source may still do so.
-  func believes(_ source: RelayedClient.Source, _ session: ClientSession) -> Bool { false }
+  package func believes(_ source: RelayedClient.Source, _ session: ClientSession) -> Bool { false }
 }

@@ -1,6 +1,6 @@
 /// Responds to the errors of a location in place of the standard pages.
-class ErrorResponder {
-  enum Answer {
+package class ErrorResponder {
+  package enum Answer {
     /// Another location responds.
     case page
     /// The client is sent elsewhere.
@@ -8,20 +8,20 @@ class ErrorResponder {
   }
 
   /// How the location responds to a status; nil: by the standard page.
-  func answer(to status: Int) -> Answer? { nil }
+  package func answer(to status: Int) -> Answer? { nil }
   /// Responds, for a status that has an answer.
-  func respond(to failure: ErrorResponse, _ exchange: Exchange) {}
+  package func respond(to failure: ErrorResponse, _ exchange: Exchange) {}
 }
 
 /// Keeps the denials of a location's access phase from their response for a while, or responds itself.
-class DenialResponder {
+package class DenialResponder {
   /// Returns whether this will respond to the failure.
-  func takes(_ failure: ErrorResponse, of exchange: Exchange) -> Bool { false }
+  package func takes(_ failure: ErrorResponse, of exchange: Exchange) -> Bool { false }
 }
 
 extension Exchange {
   /// How the location responds to a status; nil: by the standard page, or no other page may be shown any more.
-  func errorAnswer(to status: Int) -> ErrorResponder.Answer? {
+  package func errorAnswer(to status: Int) -> ErrorResponder.Answer? {
     guard let responder = location.errorResponder, showsErrorPages else { return nil }
     return responder.answer(to: status)
   }

@@ -1,14 +1,14 @@
-import HTTP
+package import HTTP
 
 /// An error that sallyport itself responds with. The code is nginx's, with its private 494 to 499. `error_page` uses
 /// this code, and it decides status and text of the standard page.
-struct ErrorResponse: Error, Equatable {
+package struct ErrorResponse: Error, Equatable {
   /// 400 to 599.
-  let code: Int
+  package let code: Int
 
-  init(_ code: Int) { self.code = code }
+  package init(_ code: Int) { self.code = code }
 
-  init(_ error: HeadError) {
+  package init(_ error: HeadError) {
     switch error {
     case .fieldTooLarge, .headTooLarge, .tooManyFields: code = 494
     default: code = Int(error.status)
@@ -19,11 +19,11 @@ struct ErrorResponse: Error, Equatable {
   static let misdirected = ErrorResponse(421)
   static let headTooLarge = ErrorResponse(494)
   static let certificateError = ErrorResponse(495)
-  static let noCertificate = ErrorResponse(496)
+  package static let noCertificate = ErrorResponse(496)
   static let plainRequestOnTLSPort = ErrorResponse(497)
 
   /// The status that the client gets.
-  var status: UInt16 {
+  package var status: UInt16 {
     switch code {
     case 494, 495, 496, 497: 400
     default: UInt16(truncatingIfNeeded: code)
@@ -31,7 +31,7 @@ struct ErrorResponse: Error, Equatable {
   }
 
   /// nginx's line below the heading, where it has one.
-  var detail: StaticString? {
+  package var detail: StaticString? {
     switch code {
     case 494: "Request Header Or Cookie Too Large"
     case 495: "The SSL certificate error"
@@ -45,7 +45,7 @@ struct ErrorResponse: Error, Equatable {
   var endsConnection: Bool { blamesRequest || code == 500 || code == 501 }
 
   /// Whether the request itself is at fault, so that no other location gets its body.
-  var blamesRequest: Bool {
+  package var blamesRequest: Bool {
     switch code {
     case 400, 408, 413, 414, 421, 494...497, 505: true
     default: false

@@ -1,8 +1,8 @@
 import Bytes
-import HTTP
+package import HTTP
 import Observability
-import Patterns
-import Transport
+package import Patterns
+package import Transport
 
 /// One request and its final response: a driver that runs the phases of nginx over `PhaseCursor`, starts the content
 /// handler of the location, and ends the exchange.
@@ -13,32 +13,32 @@ import Transport
 ///
 /// An object serves one request after another; `reset` empties it. A late callback compares `serial` to see whether the
 /// exchange still waits for it. `end` is called once for every exchange, and runs the log steps.
-final class Exchange {
+package final class Exchange {
   // Uncounted: the worker holds its sessions and its spare exchanges, and outlives them.
-  unowned(unsafe) let worker: Worker
-  @exclusivity(unchecked) let head = RequestHead()
+  package unowned(unsafe) let worker: Worker
+  @exclusivity(unchecked) package let head = RequestHead()
   /// The response as it goes to the client.
-  @exclusivity(unchecked) let response = OutgoingResponseHead()
+  @exclusivity(unchecked) package let response = OutgoingResponseHead()
   // Counted by hand, from `start` to `end`: every call to the client comes by here.
   @exclusivity(unchecked) private var streamRef: Unmanaged<ClientStream>?
-  @exclusivity(unchecked) private(set) var server: LiveServer
-  @exclusivity(unchecked) private(set) var location: LiveLocation
-  @exclusivity(unchecked) private(set) var target = ExchangeTarget()
+  @exclusivity(unchecked) package private(set) var server: LiveServer
+  @exclusivity(unchecked) package private(set) var location: LiveLocation
+  @exclusivity(unchecked) package private(set) var target = ExchangeTarget()
   @exclusivity(unchecked) private var cursor = PhaseCursor()
-  @exclusivity(unchecked) private(set) var body = ExchangeBody()
-  @exclusivity(unchecked) private(set) var progress = ResponseProgress()
-  @exclusivity(unchecked) private(set) var account = ExchangeAccount()
-  @exclusivity(unchecked) private(set) var variables = VariableStorage()
+  @exclusivity(unchecked) package private(set) var body = ExchangeBody()
+  @exclusivity(unchecked) package private(set) var progress = ResponseProgress()
+  @exclusivity(unchecked) package private(set) var account = ExchangeAccount()
+  @exclusivity(unchecked) package private(set) var variables = VariableStorage()
   // Counted by hand, from `startContent` to `recycleHandler`.
   @exclusivity(unchecked) private var handlerRef: Unmanaged<ContentHandler>?
   /// Work beside the loop that the exchange waits for; withdrawn when the exchange ends.
   @exclusivity(unchecked) private(set) var pending: BlockingPool.Ticket?
   /// The number of the request that this object serves.
-  @exclusivity(unchecked) private(set) var serial: UInt64 = 0
+  @exclusivity(unchecked) package private(set) var serial: UInt64 = 0
   /// The facts of this request alone, if its client is not that of the connection.
   @exclusivity(unchecked) private var relayedFacts: ConnectionFacts?
 
-  init(worker: Worker) {
+  package init(worker: Worker) {
     self.worker = worker
     // `begin` sets both before any code reads them.
     guard let live = worker.live, let first = live.servers.first else {
@@ -49,30 +49,30 @@ final class Exchange {
   }
 
   /// nil between two requests.
-  var stream: ClientStream? { streamRef?.takeUnretainedValue() }
+  package var stream: ClientStream? { streamRef?.takeUnretainedValue() }
   /// nil before the content phase, and for responses that no handler makes.
-  var handler: ContentHandler? { handlerRef?.takeUnretainedValue() }
-  var session: ClientSession {
+  package var handler: ContentHandler? { handlerRef?.takeUnretainedValue() }
+  package var session: ClientSession {
     guard let session = withStream({ $0.session }) else { preconditionFailure("it has a stream from begin to end") }
     return session
   }
-  var facts: ConnectionFacts { relayedFacts ?? session.facts }
+  package var facts: ConnectionFacts { relayedFacts ?? session.facts }
   /// Whether the request's client is another one than the connection's.
   @inline(__always) var isRelayed: Bool { relayedFacts != nil }
   /// That client.
-  var relayed: RelayedClient? { relayedFacts?.relayed }
+  package var relayed: RelayedClient? { relayedFacts?.relayed }
   /// What the response asks of its connection.
-  var policy: ResponsePolicy { location.policy }
+  package var policy: ResponsePolicy { location.policy }
 
   // Both call without counting.
   @inline(__always)
-  func withStream<Value>(_ body: (ClientStream) -> Value) -> Value? {
+  package func withStream<Value>(_ body: (ClientStream) -> Value) -> Value? {
     streamRef?._withUnsafeGuaranteedRef { body($0) }
   }
   func withHandler(_ body: (ContentHandler) -> Void) { handlerRef?._withUnsafeGuaranteedRef { body($0) } }
-  var redirection: Redirection { target.redirection }
+  package var redirection: Redirection { target.redirection }
 
-  func reset() {
+  package func reset() {
     dropWaits()
     head.reset()
     response.reset()
@@ -88,7 +88,7 @@ final class Exchange {
 
   // MARK: Begin
 
-  func start(_ stream: ClientStream) {
+  package func start(_ stream: ClientStream) {
     streamRef = Unmanaged.passRetained(stream)
     if stream.role != .session { worker.traffic.didBeginExchange() }
     account.startedAt = worker.loop.now
@@ -96,14 +96,14 @@ final class Exchange {
   }
 
   /// Sets the server block, and its own settings until a location is found.
-  func assume(_ server: LiveServer) {
+  package func assume(_ server: LiveServer) {
     self.server = server
     location = server.root
   }
 
   /// Begins an exchange whose head is complete, and runs its phases until a step or the handler waits. The stream
   /// retains its session.
-  func begin(_ stream: ClientStream) {
+  package func begin(_ stream: ClientStream) {
     start(stream)
     borrowing(stream.session) { begin($0) }
   }
@@ -145,7 +145,7 @@ final class Exchange {
   }
 
   /// Begins a subrequest of another exchange, for a path of the same server block. `kept`: the body to send with it.
-  func begin(
+  package func begin(
     _ stream: ClientStream, under main: Exchange, _ redirection: Redirection, toPath text: [UInt8],
     _ arguments: [UInt8], _ kept: RequestBody?
   ) {
@@ -159,7 +159,7 @@ final class Exchange {
   }
 
   /// Begins the exchange of a `ReadingProbe`: another exchange's request, in the location of another reading of its path.
-  func begin(_ stream: ClientStream, reading path: [UInt8], in found: LiveLocation, under main: Exchange) {
+  package func begin(_ stream: ClientStream, reading path: [UInt8], in found: LiveLocation, under main: Exchange) {
     start(stream)
     assume(main.server)
     variables.inherit(main.variables, computed: stream.live.variables)
@@ -220,7 +220,7 @@ final class Exchange {
   }
 
   /// Continues after a step that returned `wait`.
-  func resume(_ outcome: StepOutcome) {
+  package func resume(_ outcome: StepOutcome) {
     perform(cursor.take(outcome, counts, location.steps.satisfy))
     noticeClientEnd()
   }
@@ -281,7 +281,7 @@ final class Exchange {
   /// Whether the location's access rules deny the client; the exchange has then responded. The rules apply before any
   /// step of the location, `return` included, and to error pages too. No password overrides them.
   @inline(__always)
-  func denies(_ location: LiveLocation) -> Bool {
+  package func denies(_ location: LiveLocation) -> Bool {
     guard let rules = location.rules else { return false }
     return facts.admittedBy != rules && answersDenied(location)
   }
@@ -318,7 +318,7 @@ final class Exchange {
 
   /// How the request goes on to an error page. What the failed handler knows stays for variables until another one starts.
   /// `keepsMethod`: no other path gets the request, since the page is a redirect of the client.
-  func prepareRedirect(_ redirection: Redirection, endsErrorPages: Bool = false, keepsMethod: Bool = false) {
+  package func prepareRedirect(_ redirection: Redirection, endsErrorPages: Bool = false, keepsMethod: Bool = false) {
     target.take(redirection, keepsMethod: keepsMethod || head.method == .head)
     if endsErrorPages { target.endsErrorPages = true }
     response.reset()
@@ -334,7 +334,7 @@ final class Exchange {
   var showsErrorPages: Bool { !target.endsErrorPages && !cursor.isExhausted }
 
   /// Continues at another path of this server block.
-  func redirect(toPath text: [UInt8], _ arguments: RedirectedArguments = .inText) {
+  package func redirect(toPath text: [UInt8], _ arguments: RedirectedArguments = .inText) {
     dropWaits()
     guard cursor.restart() else { return endCycle("internally redirecting to \"\(LogEscape.text(text))\"") }
     target.redirect(to: text, arguments)
@@ -342,7 +342,7 @@ final class Exchange {
     perform(cursor.next(counts, .all))
   }
 
-  func redirect(toNamed found: LiveLocation) {
+  package func redirect(toNamed found: LiveLocation) {
     dropWaits()
     guard cursor.countRedirect() else { return endCycle("redirecting to a named location") }
     target.didEnterNamed()
@@ -353,67 +353,67 @@ final class Exchange {
   // MARK: What steps and handlers settle
 
   /// The locations of the path's other readings have admitted the client.
-  func noteAdmittedReadings() { target.hasAdmittedReadings = true }
+  package func noteAdmittedReadings() { target.hasAdmittedReadings = true }
   func noteRefusedPath() { target.note(refused: head, mergeSlashes: server.settings.head.mergesSlashes) }
-  func set(_ slot: Int, _ value: [UInt8]) { variables.set(slot, value) }
+  package func set(_ slot: Int, _ value: [UInt8]) { variables.set(slot, value) }
   /// Whether a report of `ssl_verify_report_only` is the exchange's first.
   func beginsReport() -> Bool {
     defer { account.isReported = true }
     return !account.isReported
   }
   func dropCaptures() { variables.dropCaptures() }
-  func setBroken(_ isBroken: Bool) { variables.isBroken = isBroken }
-  func setArguments(_ text: [UInt8]) { target.setArguments(text) }
-  func setPath(_ path: [UInt8]) { target.setPath(path) }
-  func keepLocation() { target.keepLocation() }
-  func rewrite(path: [UInt8], arguments: [UInt8]?, keepsLocation: Bool) {
+  package func setBroken(_ isBroken: Bool) { variables.isBroken = isBroken }
+  package func setArguments(_ text: [UInt8]) { target.setArguments(text) }
+  package func setPath(_ path: [UInt8]) { target.setPath(path) }
+  package func keepLocation() { target.keepLocation() }
+  package func rewrite(path: [UInt8], arguments: [UInt8]?, keepsLocation: Bool) {
     target.rewrite(path: path, arguments: arguments, keepsLocation: keepsLocation)
   }
 
   /// Goes on in the location of an `if` block. Returns false if its access rules deny the client.
-  func enterBlock(_ index: Int) -> Bool {
+  package func enterBlock(_ index: Int) -> Bool {
     guard let block = server.conditionals[index] else { return true }
     location = block
     if block.hasOwnContent { target.hasPassed = true }
     return !denies(block)
   }
-  func setClient(_ address: SocketAddress) { variables.client = address }
+  package func setClient(_ address: SocketAddress) { variables.client = address }
   /// The request's client is not that of the connection.
-  func setClient(_ relayed: RelayedClient) {
+  package func setClient(_ relayed: RelayedClient) {
     relayedFacts = ConnectionFacts(of: session.facts, for: relayed)
     session.note(end: relayed.judgementEnd)
   }
 
   /// Keeps what a regular expression captured of `subject`.
-  func take(_ captures: Captures, of subject: [UInt8], slots: [NamedCapture]) {
+  package func take(_ captures: Captures, of subject: [UInt8], slots: [NamedCapture]) {
     variables.take(captures, of: subject, slots: slots)
   }
-  func keep(_ id: RequestID) { variables.requestID = id }
+  package func keep(_ id: RequestID) { variables.requestID = id }
 
-  func setState(_ state: ResponseProgress.State) { progress.state = state }
+  package func setState(_ state: ResponseProgress.State) { progress.state = state }
   func didSendBody(_ count: Int) { account.bodyBytesSent &+= UInt64(count) }
   /// Adds a filter of the response's body, next to the client.
-  func append(_ filter: BodyFilter) { account.filters.append(filter) }
+  package func append(_ filter: BodyFilter) { account.filters.append(filter) }
   /// The state of a feature for this request, for a change.
-  func use<State: FeatureState>(_ kind: State.Type) -> State { account.states.use(kind) }
+  package func use<State: FeatureState>(_ kind: State.Type) -> State { account.states.use(kind) }
   /// A subrequest begins with what features know of the main request.
-  func inheritStates(of main: Exchange) { account.states.inherit(main.account.states) }
+  package func inheritStates(of main: Exchange) { account.states.inherit(main.account.states) }
   /// Has a filter that the location may not have begin with the response.
-  func ask(for filter: ResponseFilter) { account.askedFilter = filter }
-  func didSendTrailers(_ trailers: Trailers?) { account.sentTrailers = trailers }
-  func setBody(_ state: ExchangeBody.State) {
+  package func ask(for filter: ResponseFilter) { account.askedFilter = filter }
+  package func didSendTrailers(_ trailers: Trailers?) { account.sentTrailers = trailers }
+  package func setBody(_ state: ExchangeBody.State) {
     if case .collecting(let kept) = state { kept.begunAt = worker.loop.now }
     body.state = state
   }
-  func setStatus(_ status: Int) { progress.status = status }
+  package func setStatus(_ status: Int) { progress.status = status }
   /// nil: the status is that of the response.
-  func overrideStatus(_ status: Int?) { progress.statusOverride = status }
-  func setOwnFields(_ fields: FieldBlock) { progress.ownFields = fields }
+  package func overrideStatus(_ status: Int?) { progress.statusOverride = status }
+  package func setOwnFields(_ fields: FieldBlock) { progress.ownFields = fields }
   func setPending(_ ticket: BlockingPool.Ticket?) { pending = ticket }
 
   /// Calls `end` after so many milliseconds, unless the exchange ends or goes on elsewhere before. The wait ends with its
   /// exchange: clients that leave must not pile up what waits for them.
-  func wait(milliseconds: Int, then end: @escaping (Exchange) -> Void) {
+  package func wait(milliseconds: Int, then end: @escaping (Exchange) -> Void) {
     let begun = serial
     account.delay = worker.loop.after(milliseconds) { [unowned self] in
       account.delay = nil
@@ -429,7 +429,7 @@ final class Exchange {
 
   // MARK: Events of the request's body
 
-  func requestBody(_ bytes: UnsafeRawBufferPointer) {
+  package func requestBody(_ bytes: UnsafeRawBufferPointer) {
     body.received &+= UInt64(bytes.count)
     let limit = location.limits.maxBodySize
     if limit > 0 && body.received > limit {
@@ -446,7 +446,7 @@ final class Exchange {
     }
   }
 
-  func requestBodyDidEnd(trailers: Trailers?) {
+  package func requestBodyDidEnd(trailers: Trailers?) {
     switch body.state {
     case .collecting(let kept):
       kept.end()
@@ -496,7 +496,7 @@ final class Exchange {
   /// Ends the exchange: the log steps, the handler, and then the object is free for the next request, which the stream
   /// may bring at once.
   @inline(never)
-  func end(_ reason: EndReason) {
+  package func end(_ reason: EndReason) {
     guard let streamRef else { return }
     switch reason {
     case .complete: progress.state = .whole

@@ -1,7 +1,7 @@
 import Bytes
-import HTTP
-import Observability
-import Patterns
+package import HTTP
+package import Observability
+package import Patterns
 import Transport
 
 /// The output of an exchange: responses of content handlers, sallyport's own responses and error pages, and lines of
@@ -10,12 +10,12 @@ extension Exchange {
   // MARK: The response
 
   /// Bytes that the client has not taken yet.
-  var waitingBytes: Int {
+  package var waitingBytes: Int {
     (withStream { $0.waitingBytes } ?? 0) + account.filters.keptBytes
   }
 
   /// Sends the head that was built in `response`.
-  func sendHead() {
+  package func sendHead() {
     setStatus(Int(response.status))
     if !location.filters.isEmpty || account.askedFilter != nil { beginFilters() }
     if case .none = response.body { setState(.streaming(hasBody: false)) } else { setState(.streaming(hasBody: true)) }
@@ -29,7 +29,7 @@ extension Exchange {
   }
 
   /// Sends bytes of the response's body, where it has one.
-  func sendBody(_ bytes: UnsafeRawBufferPointer) {
+  package func sendBody(_ bytes: UnsafeRawBufferPointer) {
     guard case .streaming(hasBody: true) = progress.state else { return }
     if let filter = account.filters.first { return filter.send(bytes) }
     passBody(bytes)
@@ -42,20 +42,20 @@ extension Exchange {
   }
 
   /// The response is whole.
-  func complete(_ trailers: Trailers? = nil) {
+  package func complete(_ trailers: Trailers? = nil) {
     guard case .streaming(hasBody: true) = progress.state else { return end(.complete) }
     endBody(.whole(trailers.flatMap { shown($0) }))
   }
 
   /// The source of the response broke off.
-  func breakOff() { endBody(.broken) }
+  package func breakOff() { endBody(.broken) }
 
   private func endBody(_ end: BodyEnd) {
     if let filter = account.filters.first { filter.end(end) } else { bodyDidEnd(end) }
   }
 
   /// The body's end has passed all filters.
-  func bodyDidEnd(_ bodyEnd: BodyEnd) {
+  package func bodyDidEnd(_ bodyEnd: BodyEnd) {
     switch bodyEnd {
     case .whole(let trailers):
       if let trailers { didSendTrailers(trailers) }
@@ -74,25 +74,25 @@ extension Exchange {
 
   /// No filter keeps bytes of the response: asks the source for more, or, if bytes wait for the client, has the stream tell
   /// when the client has taken them. A stream of HTTP/2 tells only if it is asked to.
-  func askForMore() {
+  package func askForMore() {
     if waitingBytes > 0 { return stream?.watchSending(location.limits.sendTimeout) ?? () }
     if !account.filters.holdsSource { handler?.clientDidDrain() }
   }
 
   /// The 101 was sent: bytes go both ways as they are.
-  func becomeTunnel() {
+  package func becomeTunnel() {
     setState(.tunnel)
     stream?.becomeTunnel()
   }
 
-  func sendTunnel(_ bytes: UnsafeRawBufferPointer) {
+  package func sendTunnel(_ bytes: UnsafeRawBufferPointer) {
     didSendBody(bytes.count)
     stream?.send(body: bytes)
   }
 
   /// Changes the head as the location says.
   @inline(__always)
-  func changeHead() { if location.changesFields { passHeadFilters() } }
+  package func changeHead() { if location.changesFields { passHeadFilters() } }
 
   @inline(never)
   private func passHeadFilters() { for filter in location.headFilters { filter.change(self) } }
@@ -122,7 +122,7 @@ extension Exchange {
 
   /// Responds with an error: the page that `error_page` names, or the standard one. If the head of a response has gone
   /// out already, the exchange ends as `upstreamBroke` instead. A session ends with the result that the status stands for.
-  func fail(_ failure: ErrorResponse) {
+  package func fail(_ failure: ErrorResponse) {
     guard case .waiting = progress.state else { return end(.upstreamBroke) }
     if failure.endsConnection { stream?.closeAfterResponse() }
     dropWaits()
@@ -136,13 +136,13 @@ extension Exchange {
   }
 
   /// Does the same for a failure that can come after the response has begun.
-  func failDuringBody(_ failure: ErrorResponse) {
+  package func failDuringBody(_ failure: ErrorResponse) {
     handler?.cancel()
     fail(failure)
   }
 
   /// Responds with an error and a `Retry-After` field. `wait`: in seconds.
-  func refuse(_ code: Int, retryAfter wait: Int64) {
+  package func refuse(_ code: Int, retryAfter wait: Int64) {
     Array("\(wait)".utf8).withUnsafeBytes { setOwnField("Retry-After", $0) }
     fail(ErrorResponse(code))
   }
@@ -150,7 +150,7 @@ extension Exchange {
   // MARK: sallyport's own responses
 
   /// Responds with nginx's standard page of a status, or without a body if the status has no page.
-  func answerPage(status code: Int) {
+  package func answerPage(status code: Int) {
     let failure = ErrorResponse(code)
     if failure.status >= 400 {
       for feature in Features.errorWordings where feature.answer(failure, self) { return }
@@ -163,13 +163,13 @@ extension Exchange {
   }
 
   /// Redirects a request for `/a` to `location /a/ { proxy_pass … }`, or to the folder of that name.
-  func redirectToSlash() {
+  package func redirectToSlash() {
     redirect(status: 301, to: SlashRedirect.target(of: self))
   }
 
   /// As in nginx, `error_page` can name another page for a redirect of a location. A page that is no redirect itself keeps
   /// the Location.
-  func redirect(status code: Int, to target: [UInt8]) {
+  package func redirect(status code: Int, to target: [UInt8]) {
     let address = AbsoluteLocation.address(target, self)
     guard address.withUnsafeBytes(FieldValue.isValid) else { return refuseRedirect() }
     if case .page? = errorAnswer(to: code) { account.internalRequests.carry(location: address) }
@@ -192,7 +192,7 @@ extension Exchange {
   }
 
   /// Sets an extra field of sallyport's own response, such as a challenge or `Retry-After`; it replaces an earlier one.
-  func setOwnField(_ name: StaticString, _ value: UnsafeRawBufferPointer) {
+  package func setOwnField(_ name: StaticString, _ value: UnsafeRawBufferPointer) {
     let fields = FieldBlock([(name.withUTF8Buffer { Array($0) }, Array(value))])
     if fields.isEmpty { log(.info, "\(name) left out: its value has control characters") }
     setOwnFields(fields)
@@ -200,7 +200,7 @@ extension Exchange {
 
   /// Keeps the challenges of an upstream's 401 for the page that `error_page` shows in its place, as nginx does: without
   /// them the client couldn't log in.
-  func keepChallenges(of head: ResponseHead) {
+  package func keepChallenges(of head: ResponseHead) {
     let bytes = head.bytes.readable
     setOwnFields(
       FieldBlock(
@@ -211,7 +211,7 @@ extension Exchange {
   /// after the response.
   /// `typeByPath`: `types` and `default_type` say the type. `length`: of the whole body, if it is longer than `page`: the
   /// handler then sends the rest, and completes the response.
-  func answer(
+  package func answer(
     status: Int, type: StaticString, typeByPath: Bool = false, location target: [UInt8]? = nil,
     body page: UnsafeRawBufferPointer, of length: Int? = nil
   ) {
@@ -247,21 +247,21 @@ extension Exchange {
   }
 
   /// Whether `count` more bytes of the body may be collected; false if the exchange has responded.
-  func admits(_ count: Int, in kept: RequestBody) -> Bool {
+  package func admits(_ count: Int, in kept: RequestBody) -> Bool {
     kept.waiter?.admits(count, in: kept, self) ?? handler?.admits(count, in: kept) ?? true
   }
 
   // MARK: Events of the client
 
   func streamDidDrain() { if !account.filters.drain() { handler?.clientDidDrain() } }
-  func tunnelBytes(_ bytes: UnsafeRawBufferPointer) { handler?.tunnelBytes(bytes) }
-  func tunnelDidEnd() { handler?.tunnelClientDidEnd() }
+  package func tunnelBytes(_ bytes: UnsafeRawBufferPointer) { handler?.tunnelBytes(bytes) }
+  package func tunnelDidEnd() { handler?.tunnelClientDidEnd() }
   /// The worker stops.
   func streamWasCut() { end(.workerStops) }
 
   /// The client has ended its side of the connection, and may read on. What it has asked for in full is answered in full
   /// (RFC 9112 §9.6); but as in nginx, no upstream works for a client that may have gone (`proxy_ignore_client_abort`).
-  func clientDidEnd() { if handler?.endsWithClient == true || withdrawsPassword() { clientDidLeave() } }
+  package func clientDidEnd() { if handler?.endsWithClient == true || withdrawsPassword() { clientDidLeave() } }
 
   /// A password that waits for others costs the time of a processor. Nobody looks at that of a client that may have gone, or
   /// clients that guess could leave at once and have many looked at.
@@ -274,7 +274,7 @@ extension Exchange {
   /// side.
   func noticeClientEnd() { if stream?.hasClientEnded == true { clientDidEnd() } }
 
-  func clientDidLeave() {
+  package func clientDidLeave() {
     guard stream != nil else { return }
     if let handler, handler.goesOnWithoutClient() { return }
     if case .waiting = progress.state {
@@ -285,7 +285,7 @@ extension Exchange {
   }
 
   /// For too long, no byte of the body has arrived, or the client has taken no byte of the response.
-  func deadlinePassed() {
+  package func deadlinePassed() {
     if case .waiting = progress.state {
       log(.info, "client timed out (110: Connection timed out) while sending request body")
       return failDuringBody(.timedOut)
@@ -320,19 +320,19 @@ extension Exchange {
 
   // MARK: Rewriting
 
-  func redirectUnlessBroken(status: Int, to target: [UInt8]) -> StepOutcome {
+  package func redirectUnlessBroken(status: Int, to target: [UInt8]) -> StepOutcome {
     if variables.isBroken { return failBroken(.next) }
     redirect(status: status, to: target)
     return .responded
   }
 
-  func failPattern(_ pattern: RegularExpression) -> StepOutcome {
+  package func failPattern(_ pattern: RegularExpression) -> StepOutcome {
     log(.error, "the regular expression \"\(pattern.pattern)\" gave up on this text")
     return .fail(ErrorResponse(500))
   }
 
   /// The outcome of a step that used a variable which could not be computed. No access may rest on its value.
-  func failBroken(_ outcome: StepOutcome) -> StepOutcome {
+  package func failBroken(_ outcome: StepOutcome) -> StepOutcome {
     setBroken(false)
     switch outcome {
     case .responded, .fail: return outcome
@@ -342,7 +342,7 @@ extension Exchange {
   }
 
   /// The request for the upstream can't be built: a template made a bad one, or a variable could not be computed.
-  func failUnsendable() {
+  package func failUnsendable() {
     log(variables.isBroken ? .error : .info, "the request for the upstream would not be a valid one")
     let code = variables.isBroken ? 500 : 400
     setBroken(false)
@@ -359,7 +359,7 @@ extension Exchange {
 
   /// Writes a line, with the client, server and request that nginx adds: also after a message with a long text of a peer,
   /// which could otherwise push them beyond the line's end and name others itself.
-  func log(
+  package func log(
     _ level: LogLevel, fields: @autoclosure () -> [JournalField: String] = [:], _ message: @autoclosure () -> String
   ) {
     guard location.errorLog.takes(level) else { return }
@@ -368,7 +368,7 @@ extension Exchange {
   }
 
   /// Logs a fault that every request meets until an operator repairs it: once, and then in summary.
-  func tellOfRepeated(_ level: LogLevel, _ text: String) {
+  package func tellOfRepeated(_ level: LogLevel, _ text: String) {
     let decision = worker.shared.faults.note(
       text, about: "requests", .none, level, location.errorLog, now: worker.loop.now)
     log(decision.writes ? level : .debug, text)

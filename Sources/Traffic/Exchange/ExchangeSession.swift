@@ -1,4 +1,4 @@
-import Observability
+package import Observability
 
 /// An exchange that is the whole session of a client in `stream`: no request, no response, but the rules, the variables,
 /// the content and the line of the access log that a request has too.
@@ -11,13 +11,13 @@ extension Exchange {
   }
 
   /// Whether the exchange is a session, and not a request.
-  var isSession: Bool { withStream { $0.role } == .session }
+  package var isSession: Bool { withStream { $0.role } == .session }
 
   /// The bytes of a session; nil for a request.
-  var tcp: TCPStream? { withStream { $0.session.tcp?.stream } ?? nil }
+  package var tcp: TCPStream? { withStream { $0.session.tcp?.stream } ?? nil }
 
   /// Ends the session. Each end of a session comes by here. `status`: nil: that of the result.
-  func endSession(_ result: SessionResult, status: Int? = nil) {
+  package func endSession(_ result: SessionResult, status: Int? = nil) {
     stream?.sessionResult = result
     setStatus(status ?? result.status)
     end(result.reason)
@@ -33,7 +33,7 @@ extension Exchange {
   }
 
   /// Writes a line that says itself whom it is about: nginx's lines about connections in `stream`.
-  func logAlone(_ level: LogLevel, _ message: @autoclosure () -> String) {
+  package func logAlone(_ level: LogLevel, _ message: @autoclosure () -> String) {
     guard location.errorLog.takes(level) else { return }
     location.errorLog.log(level, "*\(facts.number) \(message())")
   }

@@ -1,11 +1,11 @@
-import Bytes
-import HTTP
-import Patterns
-import Transport
+package import Bytes
+package import HTTP
+package import Patterns
+package import Transport
 
 /// The state of the response to the client.
-struct ResponseProgress {
-  enum State: Equatable {
+package struct ResponseProgress {
+  package enum State: Equatable {
     /// No byte of a final response was sent.
     case waiting
     /// The head was sent; a body follows or not.
@@ -15,17 +15,17 @@ struct ResponseProgress {
     case whole
   }
 
-  var state = State.waiting
+  package var state = State.waiting
   /// The status of the response, as the access log has it; 0 until it is settled.
-  var status = 0
+  package var status = 0
   /// `error_page … =CODE`, or the status of the failure whose page is fetched.
-  var statusOverride: Int?
+  package var statusOverride: Int?
   /// `$status`: that of the response as soon as it is settled, before that what an error page has set, else 0.
-  var statusSoFar: Int { status > 0 ? status : statusOverride ?? 0 }
+  package var statusSoFar: Int { status > 0 ? status : statusOverride ?? 0 }
   /// Extra fields of sallyport's own response: a challenge, `Retry-After`.
-  var ownFields: FieldBlock?
+  package var ownFields: FieldBlock?
 
-  mutating func reset() {
+  package mutating func reset() {
     state = .waiting
     status = 0
     statusOverride = nil
@@ -34,9 +34,9 @@ struct ResponseProgress {
 }
 
 /// Times and byte counts for the access log and variables.
-struct ExchangeAccount {
+package struct ExchangeAccount {
   /// Milliseconds of the loop's clock.
-  var startedAt: UInt64 = 0
+  package var startedAt: UInt64 = 0
   /// Bytes of the response's body, without its framing.
   var bodyBytesSent: UInt64 = 0
   /// `ClientStream.sentBytes` when the request began.
@@ -44,21 +44,21 @@ struct ExchangeAccount {
   /// The trailers that went to the client.
   var sentTrailers: Trailers?
   /// What features keep of the request.
-  var states = FeatureStates()
+  package var states = FeatureStates()
   /// What the exchange waits for by the clock.
-  var delay: OneShotTimer?
+  package var delay: OneShotTimer?
   /// Subrequests, and what an upstream's X-Accel-Redirect left.
-  let internalRequests = InternalRequests()
+  package let internalRequests = InternalRequests()
   /// The filters of the response's body.
-  var filters = BodyFilterChain()
+  package var filters = BodyFilterChain()
   /// A filter that the response itself asks for, besides those of its location.
   var askedFilter: ResponseFilter?
   /// Whether the exchange ends: the access record is being written.
-  var isOver = false
+  package var isOver = false
   /// Whether a refusal by a rule was reported (`ssl_verify_report_only`): rules are checked more than once.
   var isReported = false
 
-  mutating func reset() {
+  package mutating func reset() {
     isOver = false
     isReported = false
     bodyBytesSent = 0
@@ -72,8 +72,8 @@ struct ExchangeAccount {
 }
 
 /// The state of the request's body. It outlives a content handler, because a named error page can forward the body.
-struct ExchangeBody {
-  enum State {
+package struct ExchangeBody {
+  package enum State {
     case none
     /// The body waits for the upstream: no byte is read yet.
     case held
@@ -85,22 +85,22 @@ struct ExchangeBody {
     case streamed
   }
 
-  var state = State.none
+  package var state = State.none
   /// Bytes received, without framing.
-  var received: UInt64 = 0
+  package var received: UInt64 = 0
 
   /// The body, if a feature has opened it.
-  var opened: RequestBody? {
+  package var opened: RequestBody? {
     if case .collected(let kept) = state, kept.isOpened { kept } else { nil }
   }
 
   /// The body of `$request_body`: whole and in memory. What came sealed in an envelope must not stand in a log.
-  var shown: RequestBody? {
+  package var shown: RequestBody? {
     if case .collected(let kept) = state, !kept.isInFile, !kept.isOpened { kept } else { nil }
   }
 
   /// Whether the body can be sent again from its start.
-  var isReplayable: Bool {
+  package var isReplayable: Bool {
     switch state {
     case .none, .collected, .held: true
     case .collecting, .streaming, .streamed: false
@@ -109,33 +109,33 @@ struct ExchangeBody {
 }
 
 /// The normalised path of the request and its query, as the client sent them or an internal redirect replaced them.
-struct ExchangeTarget: ~Copyable {
+package struct ExchangeTarget: ~Copyable {
   /// nginx's `$uri`.
-  var uri = ByteBuffer()
+  package var uri = ByteBuffer()
   /// The query of an internal redirect; nil: that of the client.
   var redirectedArguments: [UInt8]?
-  var redirection = Redirection.none
+  package var redirection = Redirection.none
   /// Whether `uri` and the arguments replace what the client sent, so that an upstream doesn't get the client's own text
   /// (nginx's `valid_unparsed_uri`, inverted).
-  private(set) var isRewritten = false
+  package private(set) var isRewritten = false
   /// Whether the request may enter `internal` locations: after an error page or a `rewrite`.
-  private(set) var isInternal = false
+  package private(set) var isInternal = false
   /// Whether the path may be outside the location's own after `rewrite … break`, so that the URI of `proxy_pass` has
   /// nothing to replace (nginx's `valid_location`, inverted).
-  private(set) var hasLeftLocation = false
+  package private(set) var hasLeftLocation = false
   /// Whether a `rewrite` has changed the path since the location was found (nginx's `uri_changed`).
-  private(set) var isChanged = false
+  package private(set) var isChanged = false
   /// Whether an `if` with a `proxy_pass` of its own was entered since the location was found.
   var hasPassed = false
   /// Whether an error page was shown, and no further one may be (`recursive_error_pages off`).
-  var endsErrorPages = false
+  package var endsErrorPages = false
   /// Whether the locations of the path's other readings have admitted the client (`path_readings`).
-  var hasAdmittedReadings = false
+  package var hasAdmittedReadings = false
   /// Whether a redirect has made the request a GET, which `$request_method` then says, as in nginx. In a subrequest: of the
   /// main request.
   private(set) var isShownAsGet = false
 
-  mutating func reset() {
+  package mutating func reset() {
     uri.removeAll()
     redirection = .none
     if redirectedArguments != nil { redirectedArguments = nil }
@@ -152,13 +152,13 @@ struct ExchangeTarget: ~Copyable {
   }
 
   /// `keepsMethod`: the request stays what it was for variables and the log.
-  mutating func take(_ redirection: Redirection, keepsMethod: Bool) {
+  package mutating func take(_ redirection: Redirection, keepsMethod: Bool) {
     self.redirection = redirection
     if redirection == .path, !keepsMethod { isShownAsGet = true }
   }
 
   /// The target of a subrequest begins. Error pages don't apply. `isShownAsGet`: of the main request.
-  mutating func begin(_ redirection: Redirection, isShownAsGet: Bool, at path: [UInt8], _ arguments: [UInt8]) {
+  package mutating func begin(_ redirection: Redirection, isShownAsGet: Bool, at path: [UInt8], _ arguments: [UInt8]) {
     self.redirection = redirection
     self.isShownAsGet = isShownAsGet
     endsErrorPages = true
@@ -166,7 +166,7 @@ struct ExchangeTarget: ~Copyable {
   }
 
   /// The target of a `ReadingProbe` begins. The query is that of the main request. Error pages don't apply.
-  mutating func begin(_ redirection: Redirection, isShownAsGet: Bool, at path: [UInt8], _ arguments: [UInt8]?) {
+  package mutating func begin(_ redirection: Redirection, isShownAsGet: Bool, at path: [UInt8], _ arguments: [UInt8]?) {
     self.redirection = redirection
     self.isShownAsGet = isShownAsGet
     endsErrorPages = true
@@ -181,7 +181,7 @@ struct ExchangeTarget: ~Copyable {
   }
 
   /// Replaces the path, and the query unless that is nil, for `rewrite`.
-  mutating func rewrite(path: [UInt8], arguments: [UInt8]?, keepsLocation: Bool) {
+  package mutating func rewrite(path: [UInt8], arguments: [UInt8]?, keepsLocation: Bool) {
     uri.removeAll()
     uri.append(path)
     if let arguments { redirectedArguments = arguments }
@@ -193,19 +193,19 @@ struct ExchangeTarget: ~Copyable {
   }
 
   /// `set $args`.
-  mutating func setArguments(_ text: [UInt8]) {
+  package mutating func setArguments(_ text: [UInt8]) {
     redirectedArguments = text
     isRewritten = true
   }
 
   /// `break`: the location stays, also for a path that changed.
-  mutating func keepLocation() {
+  package mutating func keepLocation() {
     if isChanged { hasLeftLocation = true }
     isChanged = false
   }
 
   /// Sets `$uri` for a request that was refused, where its path can be read.
-  mutating func note(refused head: RequestHead, mergeSlashes: Bool) {
+  package mutating func note(refused head: RequestHead, mergeSlashes: Bool) {
     // Only an absolute form may have no path.
     guard head.target.form == .absolute || !head.target.path.isEmpty else { return }
     let path = head.bytes.readable[head.target.path]
@@ -219,13 +219,13 @@ struct ExchangeTarget: ~Copyable {
   }
 
   /// `try_files` found a file: `$uri` is its path, and an upstream still gets the client's own text.
-  mutating func setPath(_ path: [UInt8]) {
+  package mutating func setPath(_ path: [UInt8]) {
     uri.removeAll()
     uri.append(path)
   }
 
   /// Replaces path and query, for an internal redirect.
-  mutating func redirect(to text: [UInt8], _ arguments: RedirectedArguments) {
+  package mutating func redirect(to text: [UInt8], _ arguments: RedirectedArguments) {
     uri.removeAll()
     switch arguments {
     case .kept: uri.append(text)
@@ -246,7 +246,7 @@ struct ExchangeTarget: ~Copyable {
 }
 
 /// The query after an internal redirect.
-enum RedirectedArguments {
+package enum RedirectedArguments {
   /// The one after the first `?` of the redirect's text, or none.
   case inText
   /// That of before. The text is a path alone.
@@ -256,18 +256,18 @@ enum RedirectedArguments {
 }
 
 /// Values that `set` and regular expressions leave for templates.
-struct VariableStorage {
+package struct VariableStorage {
   /// nil: not set.
-  private(set) var slots: [[UInt8]?] = []
-  private(set) var captures: [[UInt8]] = []
+  package private(set) var slots: [[UInt8]?] = []
+  package private(set) var captures: [[UInt8]] = []
   /// `$request_id`, once a template has asked for it.
   var requestID: RequestID?
   /// Whether a variable could not be computed, so that no decision may rest on its value.
-  var isBroken = false
+  package var isBroken = false
   /// The client by `set_real_ip_from`; nil: the connection's peer.
-  var client: SocketAddress?
+  package var client: SocketAddress?
 
-  mutating func reset() {
+  package mutating func reset() {
     isBroken = false
     if !slots.isEmpty { slots.removeAll() }
     if !captures.isEmpty { captures.removeAll() }
@@ -277,25 +277,25 @@ struct VariableStorage {
 
   /// Takes over the values of a main request, for its subrequest. Computed variables are computed again, because they may
   /// depend on the path.
-  mutating func inherit(_ main: borrowing VariableStorage, computed: [LiveVariable?]) {
+  package mutating func inherit(_ main: borrowing VariableStorage, computed: [LiveVariable?]) {
     slots = main.slots.indices.map { computed.indices.contains($0) && computed[$0] != nil ? nil : main.slots[$0] }
     requestID = main.requestID
     client = main.client
   }
 
-  mutating func set(_ slot: Int, _ value: [UInt8]) {
+  package mutating func set(_ slot: Int, _ value: [UInt8]) {
     while slots.count <= slot { slots.append(nil) }
     slots[slot] = value
   }
 
   /// The value of a slot; nil if it is not set.
-  func value(_ slot: Int) -> [UInt8]? { slots.indices.contains(slot) ? slots[slot] : nil }
+  package func value(_ slot: Int) -> [UInt8]? { slots.indices.contains(slot) ? slots[slot] : nil }
 
   mutating func dropCaptures() { if !captures.isEmpty { captures.removeAll() } }
 
   /// Keeps what a regular expression captured of `subject`, as bytes of their own: no later match or subject changes
   /// them.
-  mutating func take(_ captures: Captures, of subject: [UInt8], slots: [NamedCapture]) {
+  package mutating func take(_ captures: Captures, of subject: [UInt8], slots: [NamedCapture]) {
     func text(_ group: Int) -> [UInt8] {
       guard let range = captures[group], range.end <= subject.count else { return [] }
       return Array(subject[Int(range.start)..<range.end])
@@ -306,7 +306,7 @@ struct VariableStorage {
 }
 
 /// How `error_page` has changed the request, at most once in an exchange.
-enum Redirection {
+package enum Redirection {
   /// The request is as the client sent it.
   case none
   /// In a named location, with method, target and body as the client sent them.
@@ -316,5 +316,5 @@ enum Redirection {
   /// A GET of another path, without body.
   case path
 
-  var keepsBody: Bool { self == .none || self == .whole }
+  package var keepsBody: Bool { self == .none || self == .whole }
 }

@@ -1,25 +1,25 @@
 /// What a feature keeps of one request. The objects stay with their exchange, which serves one request after another.
-class FeatureState {
-  required init() {}
+package class FeatureState {
+  package required init() {}
 
   /// The exchange ends: the client's stream may need something longer than the exchange does.
-  func end(_ stream: ClientStream) {}
+  package func end(_ stream: ClientStream) {}
 
   /// A subrequest begins. `main`: what the feature keeps of the request that it belongs to.
-  func inherit(_ main: FeatureState) {}
+  package func inherit(_ main: FeatureState) {}
 
   /// Forgets the request.
-  func reset() {}
+  package func reset() {}
 }
 
 /// The states of all features that have one of this request.
-struct FeatureStates {
+package struct FeatureStates {
   private var all: [(state: FeatureState, isUsed: Bool)] = []
   private var areAnyUsed = false
 
   /// The state of a feature; nil if it keeps nothing of this request.
   @inline(__always)
-  func known<State: FeatureState>(_ kind: State.Type) -> State? { areAnyUsed ? find(kind) : nil }
+  package func known<State: FeatureState>(_ kind: State.Type) -> State? { areAnyUsed ? find(kind) : nil }
 
   @inline(never)
   private func find<State: FeatureState>(_ kind: State.Type) -> State? {
@@ -31,7 +31,7 @@ struct FeatureStates {
 
   /// The state of a feature, which is new if it keeps nothing of this request yet.
   @inline(never)
-  mutating func use<State: FeatureState>(_ kind: State.Type) -> State {
+  package mutating func use<State: FeatureState>(_ kind: State.Type) -> State {
     areAnyUsed = true
     for index in all.indices where type(of: all[index].state) == kind {
       all[index].isUsed = true
@@ -43,20 +43,20 @@ struct FeatureStates {
   }
 
   /// Has the subrequest's states begin with what the main request's say.
-  mutating func inherit(_ main: borrowing FeatureStates) {
+  package mutating func inherit(_ main: borrowing FeatureStates) {
     guard main.areAnyUsed else { return }
     for each in main.all where each.isUsed { use(type(of: each.state)).inherit(each.state) }
   }
 
   @inline(__always)
-  func end(_ stream: ClientStream) { if areAnyUsed { endAll(stream) } }
+  package func end(_ stream: ClientStream) { if areAnyUsed { endAll(stream) } }
 
   @inline(never)
   private func endAll(_ stream: ClientStream) { for each in all where each.isUsed { each.state.end(stream) } }
 
   /// At the end of every exchange.
   @inline(__always)
-  mutating func reset() { if areAnyUsed { clear() } }
+  package mutating func reset() { if areAnyUsed { clear() } }
 
   @inline(never)
   private mutating func clear() {

@@ -1,12 +1,12 @@
-import HTTP
+package import HTTP
 
 /// What an exchange has of requests inside sallyport: a subrequest that it waits for, and the fields that survive an
 /// X-Accel-Redirect.
-final class InternalRequests {
-  struct CarriedField: Equatable {
-    var id: FieldName
-    var name: [UInt8]
-    var value: [UInt8]
+package final class InternalRequests {
+  package struct CarriedField: Equatable {
+    package var id: FieldName
+    package var name: [UInt8]
+    package var value: [UInt8]
   }
 
   private var isUsed = false
@@ -15,7 +15,7 @@ final class InternalRequests {
 
   /// At the end of every exchange.
   @inline(__always)
-  func reset() { if isUsed { clear() } }
+  package func reset() { if isUsed { clear() } }
 
   @inline(never)
   private func clear() {
@@ -25,7 +25,7 @@ final class InternalRequests {
   }
 
   /// Gives up what is in progress, because the exchange ends or fails. As in nginx, an error page has its own type.
-  func cancel() {
+  package func cancel() {
     guard isUsed else { return }
     carried.removeAll { $0.id == .contentType }
     awaited.take()?.giveUp()
@@ -33,17 +33,17 @@ final class InternalRequests {
 
   // MARK: Subrequests
 
-  func begin(_ subrequest: Subrequest) {
+  package func begin(_ subrequest: Subrequest) {
     isUsed = true
     awaited = subrequest
   }
 
-  func subrequestDidEnd() { awaited = nil }
+  package func subrequestDidEnd() { awaited = nil }
 
   // MARK: X-Accel-Redirect
 
   /// Keeps a field for the response. A later one of the same name replaces it, except Set-Cookie.
-  func carry(_ field: CarriedField) {
+  package func carry(_ field: CarriedField) {
     isUsed = true
     if field.id != .setCookie { carried.removeAll { $0.id == field.id } }
     carried.append(field)
@@ -51,7 +51,9 @@ final class InternalRequests {
 
   /// Keeps a redirect's address for the page that `error_page` shows in its place, unless that page has one of its own: a
   /// response has one Location (RFC 9110 §10.2.2).
-  func carry(location: [UInt8]) { carry(CarriedField(id: .location, name: Array("Location".utf8), value: location)) }
+  package func carry(location: [UInt8]) {
+    carry(CarriedField(id: .location, name: Array("Location".utf8), value: location))
+  }
 
   /// Whether the first response has the type of a text of `return`, as in nginx. A page has its own.
   func keepsType(over type: StaticString) -> Bool {
@@ -60,7 +62,7 @@ final class InternalRequests {
 
   /// Adds the fields that the response doesn't have itself. `present`: the names that it has.
   @inline(__always)
-  func addCarried(to outgoing: OutgoingResponseHead, except present: FieldNameSet) {
+  package func addCarried(to outgoing: OutgoingResponseHead, except present: FieldNameSet) {
     if !carried.isEmpty { add(to: outgoing, present) }
   }
 

@@ -1,10 +1,10 @@
 import Bytes
-import HTTP
-import Observability
+package import HTTP
+package import Observability
 
 /// The Server and Date fields. Every response has them, unless the proxy forwards the upstream's own fields.
 /// Each worker has one instance. The worker builds the fields once a second, and each response copies them.
-final class OwnFields {
+package final class OwnFields {
   private let clock: ClockText
   private var seconds = Int64.min
   private var date = FieldBlock([])
@@ -15,19 +15,19 @@ final class OwnFields {
   private static let name = FieldBlock("Server", Product.name)
   private static let nameAndVersion = FieldBlock("Server", Product.nameAndVersion)
 
-  init(_ clock: ClockText) { self.clock = clock }
+  package init(_ clock: ClockText) { self.clock = clock }
 
   /// Adds both fields. `tokens` is the value of `server_tokens`.
-  func add(tokens: Bool, to outgoing: OutgoingResponseHead) {
+  package func add(tokens: Bool, to outgoing: OutgoingResponseHead) {
     update()
     borrowing(tokens ? long : short) { outgoing.add($0) }
   }
 
-  func addServer(tokens: Bool, to outgoing: OutgoingResponseHead) {
+  package func addServer(tokens: Bool, to outgoing: OutgoingResponseHead) {
     outgoing.add(tokens ? Self.nameAndVersion : Self.name)
   }
 
-  func addDate(to outgoing: OutgoingResponseHead) {
+  package func addDate(to outgoing: OutgoingResponseHead) {
     update()
     outgoing.add(date)
   }

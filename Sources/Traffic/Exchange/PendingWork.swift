@@ -1,9 +1,9 @@
 import Observability
-import Transport
+package import Transport
 
 /// Work on a pool thread that an exchange waits for: passwords, enrolments, files, bodies. Client addresses take turns in
 /// the pool, so guesses from one address don't delay clients at other addresses.
-enum PendingWork {
+package enum PendingWork {
   /// Does `job` on a thread of the pool, and then `next` on the loop, unless the exchange has ended or gone on elsewhere
   /// meanwhile: a job that still waits is then withdrawn. The caller must do nothing after this, because the exchange may
   /// have ended.
@@ -11,7 +11,7 @@ enum PendingWork {
   /// `place`: jobs of the same place are done one after the other; nil: the client's address. `outlives`: the job is done
   /// even if the exchange ends before it begins. Returns false if too much work waits already, so that `job` is never done.
   @discardableResult
-  static func run<Value: Sendable>(
+  package static func run<Value: Sendable>(
     _ work: BlockingWork, for exchange: Exchange, at place: String? = nil, outlives: Bool = false,
     _ job: @escaping @Sendable () -> Value, _ next: @escaping (Exchange, Value) -> Void
   ) -> Bool {
@@ -62,7 +62,7 @@ enum PendingWork {
 
   /// The party whose passwords count and wait together: an IPv4 address, or the /64 network of an IPv6 address, because
   /// one household usually has a /64 network.
-  static func party(_ peer: SocketAddress) -> String { peer.party }
+  package static func party(_ peer: SocketAddress) -> String { peer.party }
 }
 
 extension BlockingWork {

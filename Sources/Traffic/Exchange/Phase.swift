@@ -1,13 +1,13 @@
 /// The phases that an exchange runs through, with nginx's names and order (`ngx_http_phases`). The log phase is
 /// `Exchange.end`.
-enum Phase: Int, CaseIterable, Comparable {
+package enum Phase: Int, CaseIterable, Comparable {
   case serverRewrite, findLocation, rewrite, postRewrite, preaccess, access, postAccess, precontent, content
 
-  static func < (one: Phase, other: Phase) -> Bool { one.rawValue < other.rawValue }
+  package static func < (one: Phase, other: Phase) -> Bool { one.rawValue < other.rawValue }
 }
 
 /// The result of a step.
-enum StepOutcome: Equatable {
+package enum StepOutcome: Equatable {
   /// The step has no objection; the next step runs.
   case next
   /// Access only: the step admits the client. With `satisfy any`, one such step is enough.
@@ -31,7 +31,7 @@ enum StepOutcome: Equatable {
 }
 
 /// nginx's `satisfy`: whether every step of the access phase must admit the client, or one is enough.
-enum Satisfy: Sendable, Equatable {
+package enum Satisfy: Sendable, Equatable {
   case all, any
 }
 
@@ -208,29 +208,29 @@ struct PhaseCursor {
 }
 
 /// One step of a phase: a directive of a location, compiled at load. A step keeps no state of a request.
-class PhaseStep {
-  func run(_ exchange: Exchange) -> StepOutcome { .next }
+package class PhaseStep {
+  package func run(_ exchange: Exchange) -> StepOutcome { .next }
   /// The directive, for `sallyport check --explain`.
-  var words: String { "\(Self.self)" }
+  package var words: String { "\(Self.self)" }
   /// Whether the step asks for a condition, and leaves steps out if it doesn't hold.
-  var isCondition: Bool { false }
+  package var isCondition: Bool { false }
   /// Runs for an explanation, in which nothing outside the process may be asked. A step that would ask tells the trace,
   /// and returns the outcome that the explanation assumes.
-  func rehearse(_ exchange: Exchange, _ trace: ExplainTrace) -> StepOutcome { run(exchange) }
+  package func rehearse(_ exchange: Exchange, _ trace: ExplainTrace) -> StepOutcome { run(exchange) }
 }
 
 /// The steps of a server block or a location, by phase, in the order of the configuration or of nginx's modules.
-struct PhaseSteps {
-  var rewrite: [PhaseStep] = []
-  var preaccess: [PhaseStep] = []
-  var access: [PhaseStep] = []
+package struct PhaseSteps {
+  package var rewrite: [PhaseStep] = []
+  package var preaccess: [PhaseStep] = []
+  package var access: [PhaseStep] = []
   /// Behind `satisfy`: no step of the access phase overrides them.
-  var postAccess: [PhaseStep] = []
-  var precontent: [PhaseStep] = []
-  var satisfy = Satisfy.all
+  package var postAccess: [PhaseStep] = []
+  package var precontent: [PhaseStep] = []
+  package var satisfy = Satisfy.all
 
   /// The step of a location's phase. An index is the cursor's, below the count that it was given.
-  func step(_ phase: Phase, _ index: Int) -> PhaseStep {
+  package func step(_ phase: Phase, _ index: Int) -> PhaseStep {
     let steps =
       switch phase {
       case .rewrite: rewrite
@@ -243,7 +243,7 @@ struct PhaseSteps {
     return steps.indices.contains(index) ? steps[index] : PhaseStep()
   }
 
-  var isEmpty: Bool {
+  package var isEmpty: Bool {
     rewrite.isEmpty && preaccess.isEmpty && access.isEmpty && postAccess.isEmpty && precontent.isEmpty
   }
 }

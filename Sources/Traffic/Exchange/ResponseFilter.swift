@@ -1,6 +1,6 @@
-import Bytes
-import HTTP
-import Transport
+package import Bytes
+package import HTTP
+package import Transport
 
 /// What a location does to the responses that leave it, compiled at load. One object serves all exchanges of its
 /// location (nginx: a header filter, which may begin a body filter).
@@ -9,17 +9,17 @@ import Transport
 /// it goes. The body filters that they begin stand in the same order.
 package class ResponseFilter {
   /// May change the head, and have a `BodyFilter` take the body.
-  func begin(_ exchange: Exchange) {}
+  package func begin(_ exchange: Exchange) {}
   /// Whether the filter will change the bytes of a file whose head is built with status 200, so that the response has no
   /// ranges.
-  func changesBytes(ofFile exchange: Exchange) -> Bool { false }
+  package func changesBytes(ofFile exchange: Exchange) -> Bool { false }
   /// The head of a whole file is built, and a range of it will go in its place, with status 206: the filter adds what the
   /// head of a range must say too.
-  func beginRange(_ exchange: Exchange) {}
+  package func beginRange(_ exchange: Exchange) {}
 }
 
 /// How the body of a response ends.
-enum BodyEnd {
+package enum BodyEnd {
   case whole(Trailers?)
   /// Its source broke off. As in nginx, the client first gets all that came, and then an end that it can't take for the
   /// response's.
@@ -33,19 +33,19 @@ enum BodyEnd {
 /// A filter takes all bytes that it is given. What it keeps counts as waiting for the client, so that the source pauses,
 /// and the source hears no drain until all filters have passed on what they kept. The end of the body waits for the
 /// kept bytes too. A filter lives until its exchange ends; after `stop` it makes no calls.
-class BodyFilter: EventTarget {
-  final let exchange: Exchange
+package class BodyFilter: EventTarget {
+  package final let exchange: Exchange
   /// The bytes that may not go on yet.
-  final var kept: WaitingBytes
+  package final var kept: WaitingBytes
   /// The next filter towards the client; nil: the client's stream is next.
   fileprivate final var next: BodyFilter?
   /// The end that waits for the kept bytes.
   private final var waitingEnd: BodyEnd?
   /// Whether more bytes may come.
-  private(set) final var isOpen = true
-  private(set) final var isStopped = false
+  package private(set) final var isOpen = true
+  package private(set) final var isStopped = false
 
-  init(_ exchange: Exchange) {
+  package init(_ exchange: Exchange) {
     self.exchange = exchange
     kept = WaitingBytes(in: exchange.worker.responses)
     super.init(loop: exchange.worker.loop)
@@ -53,29 +53,29 @@ class BodyFilter: EventTarget {
 
   // MARK: What a filter does
 
-  func send(_ bytes: UnsafeRawBufferPointer) { pass(bytes) }
+  package func send(_ bytes: UnsafeRawBufferPointer) { pass(bytes) }
   /// The body ends, and nothing is kept any more.
-  func finish(_ end: BodyEnd) { pass(end) }
+  package func finish(_ end: BodyEnd) { pass(end) }
   /// The client has taken all bytes that had gone on: sends kept ones that waited for that.
-  func proceed() {}
+  package func proceed() {}
   /// Whether the source must not be asked for more yet.
-  var holdsSource: Bool { false }
+  package var holdsSource: Bool { false }
   /// The exchange has ended: gives back what the filter holds besides `kept`.
-  func didStop() {}
+  package func didStop() {}
 
   // MARK: What a filter asks for
 
   /// Gives bytes to the next filter or to the client. The exchange may end within the call.
-  final func pass(_ bytes: UnsafeRawBufferPointer) {
+  package final func pass(_ bytes: UnsafeRawBufferPointer) {
     if let next { next.send(bytes) } else { exchange.passBody(bytes) }
   }
 
-  final func pass(_ end: BodyEnd) {
+  package final func pass(_ end: BodyEnd) {
     if let next { next.end(end) } else { exchange.bodyDidEnd(end) }
   }
 
   /// Nothing is kept any more: the end follows if it has come, or the source is asked for more.
-  final func didPassKept() {
+  package final func didPassKept() {
     if let waitingEnd {
       self.waitingEnd = nil
       return finish(waitingEnd)
@@ -85,13 +85,13 @@ class BodyFilter: EventTarget {
 
   // MARK: For the exchange
 
-  final func end(_ end: BodyEnd) {
+  package final func end(_ end: BodyEnd) {
     guard isOpen, !isStopped else { return }
     isOpen = false
     if kept.isEmpty { finish(end) } else { waitingEnd = end }
   }
 
-  final func stop() {
+  package final func stop() {
     guard !isStopped else { return }
     isStopped = true
     kept.release()
@@ -111,12 +111,12 @@ class BodyFilter: EventTarget {
 }
 
 /// The body filters of one response.
-struct BodyFilterChain {
+package struct BodyFilterChain {
   /// The one that gets the bytes of the source; nil: they go to the client's stream.
-  private(set) var first: BodyFilter?
+  package private(set) var first: BodyFilter?
 
   /// Adds a filter behind the others, next to the client.
-  mutating func append(_ filter: BodyFilter) {
+  package mutating func append(_ filter: BodyFilter) {
     guard var last = first else {
       first = filter
       return
@@ -135,9 +135,9 @@ struct BodyFilterChain {
     return count
   }
 
-  var holdsSource: Bool { find { $0.holdsSource } != nil }
+  package var holdsSource: Bool { find { $0.holdsSource } != nil }
 
-  func find(_ matches: (BodyFilter) -> Bool) -> BodyFilter? {
+  package func find(_ matches: (BodyFilter) -> Bool) -> BodyFilter? {
     var filter = first
     while let each = filter {
       if matches(each) { return each }
@@ -147,11 +147,11 @@ struct BodyFilterChain {
   }
 
   /// Returns whether a filter sees to the bytes that come next.
-  func drain() -> Bool { first?.drain() ?? false }
+  package func drain() -> Bool { first?.drain() ?? false }
 
   /// At the end of every exchange.
   @inline(__always)
-  mutating func reset() { if first != nil { clear() } }
+  package mutating func reset() { if first != nil { clear() } }
 
   @inline(never)
   private mutating func clear() {
@@ -165,6 +165,6 @@ struct BodyFilterChain {
 
 /// Changes the heads of a location's responses before they leave: those of the content as well as sallyport's own. An
 /// object keeps nothing of a request.
-class HeadFilter {
-  func change(_ exchange: Exchange) {}
+package class HeadFilter {
+  package func change(_ exchange: Exchange) {}
 }

@@ -39,7 +39,7 @@ public enum SessionResult: String, CaseIterable, Sendable {
   case error
 
   /// The result of a session whose rules or content responded with an error of this status.
-  init(failure status: Int) {
+  package init(failure status: Int) {
     switch status {
     case 400: self = .negotiation
     case 403: self = .refusedAddress
@@ -51,7 +51,7 @@ public enum SessionResult: String, CaseIterable, Sendable {
 
   /// `$status` as nginx has it, also where its documentation doesn't say so: 500 for a handshake that failed, and for a
   /// certificate that was refused in it.
-  var status: Int {
+  package var status: Int {
     switch self {
     case .ok, .passed, .clientBroke, .upstreamBroke, .timeout, .lifetime, .stopped: 200
     case .proxyHeader, .negotiation, .preread: 400
@@ -62,7 +62,7 @@ public enum SessionResult: String, CaseIterable, Sendable {
     }
   }
 
-  var reason: EndReason {
+  package var reason: EndReason {
     switch self {
     case .ok, .passed: .complete
     case .clientBroke: .clientLeft
@@ -76,7 +76,7 @@ public enum SessionResult: String, CaseIterable, Sendable {
   }
 
   /// Whether the client was refused for who it is, or for a limit.
-  var isRefusal: Bool {
+  package var isRefusal: Bool {
     switch self {
     case .refusedAddress, .refusedCertificate, .refusedRule, .limited, .revoked: true
     default: false
@@ -84,7 +84,7 @@ public enum SessionResult: String, CaseIterable, Sendable {
   }
 
   /// Whether something else went wrong, before or during the content.
-  var isFailure: Bool {
+  package var isFailure: Bool {
     switch self {
     case .upstream, .upstreamBroke, .proxyHeader, .negotiation, .preread, .handshake, .error: true
     default: false
@@ -92,7 +92,7 @@ public enum SessionResult: String, CaseIterable, Sendable {
   }
 
   /// What an operator reads of it in `sallyport check --explain`.
-  var words: String {
+  package var words: String {
     switch self {
     case .ok: "bytes pass in both directions"
     case .passed: "the other listener's server goes on with the connection"

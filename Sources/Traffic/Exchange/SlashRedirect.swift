@@ -1,5 +1,5 @@
 import Bytes
-import HTTP
+package import HTTP
 
 /// The redirect of a path to the same path with a slash at its end.
 enum SlashRedirect {
@@ -22,7 +22,7 @@ enum SlashRedirect {
 
 extension TypeSettings {
   /// Adds the Content-Type of the exchange's path, if it has one.
-  func add(to outgoing: OutgoingResponseHead, for exchange: Exchange) {
+  package func add(to outgoing: OutgoingResponseHead, for exchange: Exchange) {
     let type = type(of: exchange.target.uri.readable)
     if !type.isEmpty { type.withUnsafeBytes { _ = outgoing.add("Content-Type", $0) } }
   }

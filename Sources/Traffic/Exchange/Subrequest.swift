@@ -1,5 +1,5 @@
-import HTTP
-import Language
+package import HTTP
+package import Language
 import Observability
 import Transport
 
@@ -11,18 +11,18 @@ import Transport
 /// The subrequest has the connection, the identity and the server block of the main request, and a copy of its head.
 /// Phases are those of an internal redirect, without the access phase; the rules for client certificates apply
 /// (`Exchange.denies`). Error pages don't apply, because an error must not become a success. It never is a tunnel.
-class Subrequest: ClientStream {
-  final let generation: LiveGeneration
+package class Subrequest: ClientStream {
+  package final let generation: LiveGeneration
   /// The status of the final response; nil before its head.
-  final private(set) var status: UInt16?
+  package final private(set) var status: UInt16?
   final private var dropped = 0
   final private var isEnding = false
 
   /// Bytes of a response's body that are read, so that the upstream's connection can be used again. A longer body is
   /// not read to its end: its head has decided.
-  static let bodyLimit = 64 * 1024
+  package static let bodyLimit = 64 * 1024
 
-  init(under main: Exchange, role: Role = .subrequest) {
+  package init(under main: Exchange, role: Role = .subrequest) {
     let session = main.session
     generation = main.stream?.live ?? session.live
     super.init(session, role: role)
@@ -30,10 +30,10 @@ class Subrequest: ClientStream {
     isPipelined = main.stream?.isPipelined ?? false
   }
 
-  override final var live: LiveGeneration { generation }
+  package override final var live: LiveGeneration { generation }
 
   /// Runs the subrequest, until it must wait or is over. `body`: what to send with it.
-  final func run(under main: Exchange, _ form: RequestHead.SubrequestForm, path: [UInt8], body: RequestBody?) {
+  package final func run(under main: Exchange, _ form: RequestHead.SubrequestForm, path: [UInt8], body: RequestBody?) {
     let exchange = main.worker.takeExchange()
     exchange.head.copy(main.head, as: form)
     // As in nginx, a request that was counted is not counted again.
@@ -47,19 +47,19 @@ class Subrequest: ClientStream {
   }
 
   /// The main exchange, which waits for this, ends or fails for another reason.
-  func giveUp() {}
+  package func giveUp() {}
 
   /// Ends the subrequest.
-  final func abandon(_ reason: EndReason) {
+  package final func abandon(_ reason: EndReason) {
     guard let exchange else { return }
     if case .waiting = exchange.progress.state { exchange.setStatus(499) }
     exchange.end(reason)
   }
 
   /// The exchange has ended. `isWhole`: with a whole response.
-  func didEnd(isWhole: Bool) {}
+  package func didEnd(isWhole: Bool) {}
 
-  override func subrequestWillEnd(_ exchange: Exchange, _ reason: EndReason) -> Bool {
+  package override func subrequestWillEnd(_ exchange: Exchange, _ reason: EndReason) -> Bool {
     exchange.location.object(LoggedSubrequests.self) != nil
   }
 
@@ -67,13 +67,13 @@ class Subrequest: ClientStream {
 
   /// A content handler that asks for a body gets an empty one, so that it doesn't wait. The body of a mirror is with the
   /// exchange from the start.
-  override final func resumeBody() { exchange?.requestBodyDidEnd(trailers: nil) }
+  package override final func resumeBody() { exchange?.requestBodyDidEnd(trailers: nil) }
 
   // MARK: The response
 
-  override final func send(head: OutgoingResponseHead) { status = head.status }
+  package override final func send(head: OutgoingResponseHead) { status = head.status }
 
-  override final func send(body bytes: UnsafeRawBufferPointer) {
+  package override final func send(body bytes: UnsafeRawBufferPointer) {
     dropped &+= bytes.count
     guard dropped > Self.bodyLimit, !isEnding else { return }
     isEnding = true
@@ -82,12 +82,12 @@ class Subrequest: ClientStream {
     loop.post { box.value.exchange?.end(.complete) }
   }
 
-  override final func release() {
+  package override final func release() {
     exchange = nil
     didEnd(isWhole: true)
   }
 
-  override final func cut(_ reason: EndReason) {
+  package override final func cut(_ reason: EndReason) {
     exchange = nil
     didEnd(isWhole: false)
   }
@@ -96,7 +96,7 @@ class Subrequest: ClientStream {
 extension Subrequest {
   /// The path that a directive names, without variables and arguments: nginx takes `$` and `?` as parts of the path, and
   /// finds no location.
-  static func path(_ line: Directive, _ builder: inout SettingsBuilder) -> [UInt8]? {
+  package static func path(_ line: Directive, _ builder: inout SettingsBuilder) -> [UInt8]? {
     let text = line.text(0)
     guard text.hasPrefix("/"), !text.contains("$"), !text.contains("?") else {
       builder.error(
@@ -109,22 +109,22 @@ extension Subrequest {
 }
 
 /// log_subrequest: the access log gets the subrequests that the location answers.
-struct LogSubrequest: LocationFeature {
-  static let chapter = Chapter.subrequests
+package struct LogSubrequest: LocationFeature {
+  package static let chapter = Chapter.subrequests
   private static let name = "log_subrequest"
 
-  static let directives: [DirectiveEntry] = [
+  package static let directives: [DirectiveEntry] = [
     .value(
       name, .everyHTTP, .flag, "off",
       "Whether the access log gets a line for each subrequest that the location answers.",
       example: "log_subrequest on;", trust: .none)
   ]
 
-  static func read(_ level: Level, _ builder: inout SettingsBuilder) -> LogSubrequest? {
+  package static func read(_ level: Level, _ builder: inout SettingsBuilder) -> LogSubrequest? {
     level.scope.flag(name) == true ? LogSubrequest() : nil
   }
 
-  func compile(_ parts: inout LocationParts, _ makers: LiveMakers) { parts.objects.append(LoggedSubrequests()) }
+  package func compile(_ parts: inout LocationParts, _ makers: LiveMakers) { parts.objects.append(LoggedSubrequests()) }
 }
 
 /// What a location has whose subrequests are logged.

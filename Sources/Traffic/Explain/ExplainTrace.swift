@@ -24,7 +24,7 @@ package final class ExplainTrace: Sendable {
 
   package func add(_ label: String, _ text: String) { add(Line(label: label, text: text)) }
 
-  func add(_ line: Line) { state.withLock { $0.lines.append(line) } }
+  package func add(_ line: Line) { state.withLock { $0.lines.append(line) } }
 
   /// Adds a line and returns its number, for `complete`.
   private func begin(_ label: String, _ text: String) -> Int {
@@ -41,7 +41,7 @@ package final class ExplainTrace: Sendable {
   }
 
   /// Tells of the exchange's location, if it is another one than before.
-  func enter(_ exchange: Exchange) {
+  package func enter(_ exchange: Exchange) {
     let location = exchange.location
     guard location !== exchange.server.root else { return }
     let isNew = state.withLock { state in
@@ -55,13 +55,13 @@ package final class ExplainTrace: Sendable {
   // MARK: Made at load
 
   /// Steps that tell of themselves before and after they run. `words`: one for each.
-  func tracing(_ steps: [PhaseStep], _ words: [String]) -> [PhaseStep] {
+  package func tracing(_ steps: [PhaseStep], _ words: [String]) -> [PhaseStep] {
     steps.enumerated().map { index, step in
       TracedStep(step, words.indices.contains(index) ? words[index] : step.words, self)
     }
   }
 
-  func tracing(_ steps: PhaseSteps) -> PhaseSteps {
+  package func tracing(_ steps: PhaseSteps) -> PhaseSteps {
     var traced = steps
     traced.preaccess = tracing(steps.preaccess, [])
     traced.access = tracing(steps.access, [])

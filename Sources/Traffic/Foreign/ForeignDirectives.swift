@@ -6,7 +6,7 @@ private let noMail =
   "pass mail in stream, where starttls makes TLS of SMTP, IMAP and POP3; the mail server asks for passwords"
 private let noDatagrams = "leave it out: it is for UDP, and sallyport passes connections of TCP"
 private let oneUpstreamProtocol = "sallyport speaks HTTP and gRPC to upstreams; put a gateway between them"
-let noCache = "sallyport keeps no copies; use a cache as upstream"
+package let noCache = "sallyport keeps no copies; use a cache as upstream"
 private let noScripts = "sallyport runs no scripts"
 private let commercial = "it belongs to nginx's commercial edition"
 

@@ -1,12 +1,12 @@
 /// The locations of a server's `if` blocks, by index: the steps of a location lead there, and must not retain it.
-final class ConditionalLocations {
+package final class ConditionalLocations {
   private var locations: [LiveLocation] = []
 
   /// Adds a location, and returns its index.
-  func add(_ location: LiveLocation) -> Int {
+  package func add(_ location: LiveLocation) -> Int {
     locations.append(location)
     return locations.count - 1
   }
 
-  subscript(index: Int) -> LiveLocation? { locations.indices.contains(index) ? locations[index] : nil }
+  package subscript(index: Int) -> LiveLocation? { locations.indices.contains(index) ? locations[index] : nil }
 }

@@ -1,6 +1,6 @@
 import Observability
 import TLS
-import Language
+package import Language
 
 extension SettingsBuilder {
   /// Builds the `http {}` block: first what servers refer to, then the servers, then the checks across all servers.
@@ -34,7 +34,7 @@ extension SettingsBuilder {
     }
   }
 
-  mutating func head(_ scope: Scope) -> ClientHeadSettings {
+  package mutating func head(_ scope: Scope) -> ClientHeadSettings {
     var head = ClientHeadSettings()
     head.timeout = scope.milliseconds("client_header_timeout") ?? head.timeout
     if let (count, size) = buffers(scope.value("large_client_header_buffers")) {
@@ -51,5 +51,5 @@ extension SettingsBuilder {
 
 extension Scope {
   /// The line in effect that keeps several slashes in a path apart; nil: they count as one.
-  var unmergedSlashes: Directive? { flag("merge_slashes") == false ? value("merge_slashes") : nil }
+  package var unmergedSlashes: Directive? { flag("merge_slashes") == false ? value("merge_slashes") : nil }
 }

@@ -1,13 +1,13 @@
-import Language
+package import Language
 
 private let levels = DirectiveContexts.everyHTTP
 private let heads: DirectiveContexts = [.http, .server]
 
 /// Servers, locations and their responses (nginx: core, rewrite, access, headers and log modules).
-enum CoreHTTP: Feature {
-  static let chapter = Chapter.http
+package enum CoreHTTP: Feature {
+  package static let chapter = Chapter.http
 
-  static let definitions: [String: Definition] = [
+  package static let definitions: [String: Definition] = [
     "location": { directive, defined in
       if let (pattern, word, caseless) = LocationSpelling.pattern(directive) {
         defined.compile(pattern, at: word, caseless: caseless, what: "location")
@@ -15,7 +15,7 @@ enum CoreHTTP: Feature {
     }
   ]
 
-  static let directives: [DirectiveEntry] = [
+  package static let directives: [DirectiveEntry] = [
     .local(
       "server", .http, .block(0...0, ""), "A server: addresses, names and locations.", repeatable: true,
       example: "server { listen 80; return 301 https://$host$request_uri; }", trust: .told),
@@ -105,10 +105,10 @@ enum CoreHTTP: Feature {
 }
 
 /// The framing of responses.
-enum ResponseFraming: Feature {
-  static let chapter = Chapter.fields
+package enum ResponseFraming: Feature {
+  package static let chapter = Chapter.fields
 
-  static let directives: [DirectiveEntry] = [
+  package static let directives: [DirectiveEntry] = [
     .value(
       "chunked_transfer_encoding", levels, .flag, "on",
       "Whether a body of unknown length goes to HTTP/1.1 clients in chunks; with `off`, it ends with the connection.",

@@ -21,7 +21,7 @@ public final class ServerSettings: Sendable {
   /// What stands outside locations, and the locations as its `locations`.
   public let root: LocationSettings
   /// What features have made of it; nothing for a server of `stream`.
-  let parts: ServerParts
+  package let parts: ServerParts
   public let location: SourceLocation
 
   public init(
@@ -90,7 +90,7 @@ public enum ListenAddress: Sendable, Hashable, CustomStringConvertible {
 
 extension ListenAddress {
   /// Whether it is every address of the other one's family, with the same port.
-  func covers(_ other: ListenAddress) -> Bool {
+  package func covers(_ other: ListenAddress) -> Bool {
     switch (self, other) {
     case (.socket(.ipv4(0, let port)), .socket(.ipv4(_, let asked))): port == asked
     case (.socket(.ipv6(0, 0, let port)), .socket(.ipv6(_, _, let asked))): port == asked
@@ -101,7 +101,7 @@ extension ListenAddress {
 
 extension [ListenerSettings] {
   /// The listener with this address, or with the same port on every address of its family.
-  func index(of address: ListenAddress) -> Int? {
+  package func index(of address: ListenAddress) -> Int? {
     firstIndex { $0.address == address } ?? firstIndex { $0.address.covers(address) }
   }
 }
@@ -180,7 +180,7 @@ public final class HTTPSettings: Sendable {
   /// When to tell that a certificate or a revocation list ends.
   public let expiryNotice: ExpiryNotice
   /// What features have read of the blocks.
-  let parts: BlockParts
+  package let parts: BlockParts
   /// Whether requests can change servers (`api write=on`).
   package let hasWritableAPI: Bool
 

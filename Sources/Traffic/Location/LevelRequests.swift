@@ -1,13 +1,13 @@
-import Language
+package import Language
 
 // What becomes of the requests of a level, as far as its lines say it: for rules about what a configuration says.
 
 extension Scope {
   /// Whether a line of the level itself names a content that is not files.
-  var hasContent: Bool { Features.contents(of: .http).contains { $0.line(in: self) != nil } }
+  package var hasContent: Bool { Features.contents(of: .http).contains { $0.line(in: self) != nil } }
 
   /// What lines respond to each of the level's requests, before its content; nil: they don't.
-  var fixedResponse: FixedResponse? { Features.ofHTTPLocation.lazy.compactMap { $0.fixedResponse(self) }.first }
+  package var fixedResponse: FixedResponse? { Features.ofHTTPLocation.lazy.compactMap { $0.fixedResponse(self) }.first }
 
   /// Whether the server of these levels has a subrequest to a path for which this holds.
   fileprivate func hasSubrequest(to isMeant: (String) -> Bool) -> Bool {
@@ -21,7 +21,7 @@ extension Scope {
 
 extension Level {
   /// Whether no client gets a response of the level: it is internal, and subrequests go to its path.
-  var servesSubrequestsAlone: Bool {
+  package var servesSubrequestsAlone: Bool {
     guard scope.isInternal, let server = server else { return false }
     let path = match.spelling
     switch match {
@@ -32,7 +32,7 @@ extension Level {
   }
 
   /// The level of the server block; nil in `stream`.
-  var server: Scope? {
+  package var server: Scope? {
     switch self {
     case .server(let scope): scope
     case .streamServer: nil

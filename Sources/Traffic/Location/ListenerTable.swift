@@ -1,47 +1,47 @@
-import Observability
-import Language
+package import Observability
+package import Language
 
 /// One parsed `listen` line.
-struct ListenLine {
+package struct ListenLine {
   /// The addresses of the line. A range of ports gives several addresses.
-  var addresses: [ListenAddress]
-  var kind = TrafficKind.http
-  var isTLS = false
-  var isDefault = false
+  package var addresses: [ListenAddress]
+  package var kind = TrafficKind.http
+  package var isTLS = false
+  package var isDefault = false
   /// The parameter `http2`: for every server of the address, as in nginx.
-  var isHTTP2 = false
+  package var isHTTP2 = false
   /// The parameter `proxy_protocol`: for every server of the address, as in nginx.
-  var expectsProxyHeader = false
+  package var expectsProxyHeader = false
   /// The socket options; nil when the line sets no option.
-  var options: ListenOptions?
-  var location: SourceLocation
+  package var options: ListenOptions?
+  package var location: SourceLocation
 }
 
 /// A word of `listen` in `http` that a feature reads.
-struct ListenParameter: Sendable {
-  let name: String
-  let read: @Sendable (Word, inout ListenLine, inout SettingsBuilder) -> Void
+package struct ListenParameter: Sendable {
+  package let name: String
+  package let read: @Sendable (Word, inout ListenLine, inout SettingsBuilder) -> Void
 
-  init(_ name: String, read: @escaping @Sendable (Word, inout ListenLine, inout SettingsBuilder) -> Void) {
+  package init(_ name: String, read: @escaping @Sendable (Word, inout ListenLine, inout SettingsBuilder) -> Void) {
     self.name = name
     self.read = read
   }
 }
 
 /// The listen lines of all servers, grouped by address, as in nginx's `ngx_http_add_listen`.
-struct ListenerTable {
-  private(set) var listeners: [ListenerSettings] = []
+package struct ListenerTable {
+  package private(set) var listeners: [ListenerSettings] = []
   /// The most pairs of an address and a server. A range of ports multiplies the pairs.
   private static let mostPairs = 16_384
   private var pairs = 0
   /// Indices of the listeners with the parameter `http2`.
-  private(set) var http2: Set<Int> = []
+  package private(set) var http2: Set<Int> = []
   private var indices: [ListenAddress: Int] = [:]
   private var optionPlaces: [Int: SourceLocation] = [:]
   private var defaultPlaces: [Int: SourceLocation] = [:]
 
   /// Adds a server's line, and returns diagnostics for contradictions with earlier lines.
-  mutating func add(_ line: ListenLine, server: Int) -> [Diagnostic] {
+  package mutating func add(_ line: ListenLine, server: Int) -> [Diagnostic] {
     pairs += line.addresses.count
     guard pairs <= Self.mostPairs else {
       return [Diagnostic(.error, at: line.location, "more than \(Self.mostPairs) listen addresses")]

@@ -1,66 +1,66 @@
-import Crypto
-import Observability
-import TLS
-import Transport
-import Upstream
+package import Crypto
+package import Observability
+package import TLS
+package import Transport
+package import Upstream
 
 /// What locations are compiled with.
-struct LiveMakers {
-  let generation: Generation
-  let shared: SharedState
-  let groups: [UpstreamGroup]
-  let resolvers: LiveResolvers
+package struct LiveMakers {
+  package let generation: Generation
+  package let shared: SharedState
+  package let groups: [UpstreamGroup]
+  package let resolvers: LiveResolvers
   /// Groups with `resolve`, by index.
-  let followed: [Int: FollowedGroup]
-  let loop: EventLoop
+  package let followed: [Int: FollowedGroup]
+  package let loop: EventLoop
   /// What features keep in this generation.
-  let parts = LiveParts()
+  package let parts = LiveParts()
   /// The index of the server block.
-  var server = 0
+  package var server = 0
   /// The fields of the server block that its locations remove from clients' requests for another reason.
-  var removedNames: [[UInt8]] = []
+  package var removedNames: [[UInt8]] = []
   /// Those of the server block.
-  var conditionals = ConditionalLocations()
+  package var conditionals = ConditionalLocations()
   /// nil but for `sallyport check --explain`.
-  var trace: ExplainTrace?
+  package var trace: ExplainTrace?
 
-  func errorLog(_ settings: [ErrorLogSettings]) -> ErrorLog {
+  package func errorLog(_ settings: [ErrorLogSettings]) -> ErrorLog {
     generation.errorLogs[settings] ?? generation.errorLog
   }
 }
 
 /// A generation in one worker: compiled, with its own pools and balancers. It ends when its last client has gone.
-final class LiveGeneration {
-  let generation: Generation
-  let groups: [UpstreamGroup]
-  let servers: [LiveServer]
+package final class LiveGeneration {
+  package let generation: Generation
+  package let groups: [UpstreamGroup]
+  package let servers: [LiveServer]
   /// By the identity of their contexts, which they hold.
   private let serversOfContexts: [ObjectIdentifier: LiveServer]
-  let listeners: [VirtualServers]
-  let dynamicGroups: DynamicGroups
+  package let listeners: [VirtualServers]
+  package let dynamicGroups: DynamicGroups
   let streamGroups: DynamicGroups
   private let resolvers: LiveResolvers
   /// Groups with `resolve`, by index in `groups`, which has their first lists.
-  let followed: [Int: FollowedGroup]
-  let parts: LiveParts
+  package let followed: [Int: FollowedGroup]
+  package let parts: LiveParts
   /// Those that were used, by their `proxy_ssl_certificate_cache`.
   private var identities: [PresentedIdentityCache: PresentedIdentities] = [:]
   private let loop: EventLoop
   private let shared: SharedState
   /// By slot; nil for variables that are set.
-  let variables: [LiveVariable?]
+  package let variables: [LiveVariable?]
   /// The CRLs by which its server blocks judge clients, each once.
-  private(set) lazy var revocations: [RevocationList] = {
+  package private(set) lazy var revocations: [RevocationList] = {
     var known: Set<[UInt8]> = []
     return generation.serverContexts.flatMap { $0?.revocations ?? [] }.filter { known.insert($0.sha256).inserted }
   }()
   /// Connections of clients that it serves.
-  var clients = 0
+  package var clients = 0
   /// Cuts those that are left of a previous generation; nil without `worker_shutdown_timeout`.
-  var shutdown: OneShotTimer?
+  package var shutdown: OneShotTimer?
 
   /// `trace`: see `LiveMakers`.
-  init(
+  package init(
     _ generation: Generation, _ shared: SharedState, loop: EventLoop, budget: ConnectionBudget,
     trace: ExplainTrace? = nil
   ) {
@@ -123,16 +123,16 @@ final class LiveGeneration {
   }
 
   /// The server block of a context that a handshake chose.
-  func server(of context: ServerTLSContext) -> LiveServer? { serversOfContexts[ObjectIdentifier(context)] }
+  package func server(of context: ServerTLSContext) -> LiveServer? { serversOfContexts[ObjectIdentifier(context)] }
 
   /// The listener with this address, or with the same port on every address of its family.
-  func listenerIndex(at address: ListenAddress) -> Int? { generation.http.listeners.index(of: address) }
+  package func listenerIndex(at address: ListenAddress) -> Int? { generation.http.listeners.index(of: address) }
 
   /// The groups that targets with variables name, and those that are made for them.
-  func dynamicGroups(of kind: TrafficKind) -> DynamicGroups { kind == .http ? dynamicGroups : streamGroups }
+  package func dynamicGroups(of kind: TrafficKind) -> DynamicGroups { kind == .http ? dynamicGroups : streamGroups }
 
   /// The certificates that requests name, as this `proxy_ssl_certificate_cache` keeps them.
-  func identities(_ cache: PresentedIdentityCache) -> PresentedIdentities {
+  package func identities(_ cache: PresentedIdentityCache) -> PresentedIdentities {
     if let known = identities[cache] { return known }
     let fresh = PresentedIdentities(cache, loop: loop, pool: shared.pool, tokens: shared.tokens)
     identities[cache] = fresh
@@ -140,7 +140,7 @@ final class LiveGeneration {
   }
 
   /// The groups with `zone` that the configuration names.
-  var zonedGroups: [UpstreamGroup] {
+  package var zonedGroups: [UpstreamGroup] {
     let stores = Set(generation.http.sharedStores.map(\.group))
     return groups.indices.filter { !stores.contains($0) && groups[$0].settings.zone != nil }
       .map { followed[$0]?.newest() ?? groups[$0] }
@@ -153,7 +153,7 @@ final class LiveGeneration {
   }
 
   /// Closes idle connections. No new exchange begins in this generation.
-  func close() {
+  package func close() {
     for part in parts.all.reversed() { part.close() }
     for group in groups { group.close() }
     for group in followed.values { group.current.close() }

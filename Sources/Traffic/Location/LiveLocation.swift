@@ -1,47 +1,47 @@
-import Identity
-import Observability
-import Patterns
+package import Identity
+package import Observability
+package import Patterns
 
 /// One location in one worker: its settings, compiled into the steps of the phases and the content that an exchange runs.
-final class LiveLocation {
-  let settings: LocationSettings
-  let steps: PhaseSteps
+package final class LiveLocation {
+  package let settings: LocationSettings
+  package let steps: PhaseSteps
   /// What a server block does before a location is found; empty but for its root.
   let serverEntry: ServerEntry
   let hasNoSteps: Bool
-  let content: LiveContent
-  let inner: LocationTree
-  let hasInner: Bool
+  package let content: LiveContent
+  package let inner: LocationTree
+  package let hasInner: Bool
   /// nil: every client may enter.
-  let clientRules: ClientRules?
+  package let clientRules: ClientRules?
   /// The identity of `clientRules`, without a reference. A session remembers the rules that admitted it.
-  let rules: ObjectIdentifier?
+  package let rules: ObjectIdentifier?
   /// What happens to the heads of responses, in nginx's order.
-  let headFilters: [HeadFilter]
+  package let headFilters: [HeadFilter]
   let changesFields: Bool
-  let errorLog: ErrorLog
-  let logSteps: [LogStep]
+  package let errorLog: ErrorLog
+  package let logSteps: [LogStep]
   let hasLogSteps: Bool
-  let entrance: LocationEntrance?
-  let errorResponder: ErrorResponder?
-  let denialResponder: DenialResponder?
+  package let entrance: LocationEntrance?
+  package let errorResponder: ErrorResponder?
+  package let denialResponder: DenialResponder?
   /// Whether the content is the location's own, not that of the location around an `if`.
   let hasOwnContent: Bool
   /// What features' variables ask for.
-  let objects: [AnyObject]
+  package let objects: [AnyObject]
   /// The error log says which variables of `set` have no value.
-  let warnsOfUnset: Bool
+  package let warnsOfUnset: Bool
   /// The Content-Type of texts.
-  let types: TypeSettings
+  package let types: TypeSettings
   /// What happens to the responses that leave here: those of the content, then those of the location, in nginx's order.
-  let filters: [ResponseFilter]
-  let interimHooks: [InterimHook]
-  let policy: ResponsePolicy
-  var limits: LocationLimits { settings.limits }
+  package let filters: [ResponseFilter]
+  package let interimHooks: [InterimHook]
+  package let policy: ResponsePolicy
+  package var limits: LocationLimits { settings.limits }
 
   /// `outer`: for an `if` or a `limit_except`, the content of the location around it, and its rewrite steps, of which the
   /// exchange runs the rest in an `if`.
-  init(
+  package init(
     settings: LocationSettings, makers: LiveMakers, isRoot: Bool = false,
     outer: (content: LiveContent, rewrite: [PhaseStep])? = nil
   ) {
@@ -85,13 +85,13 @@ final class LiveLocation {
   }
 
   /// What a feature's variables ask for; nil: the location has nothing of it.
-  func object<Part: AnyObject>(_: Part.Type) -> Part? {
+  package func object<Part: AnyObject>(_: Part.Type) -> Part? {
     for object in objects where type(of: object) == Part.self { return unsafeDowncast(object, to: Part.self) }
     return nil
   }
 
   /// The reason why the location's rules deny a client, for the error log; nil if the rules admit the client.
-  func denial(of facts: ConnectionFacts, scratch: RegularExpression.Scratch) -> String? {
+  package func denial(of facts: ConnectionFacts, scratch: RegularExpression.Scratch) -> String? {
     guard let clientRules, case .denied(let place, let reason) = facts.judge(by: clientRules, scratch: scratch) else {
       return nil
     }

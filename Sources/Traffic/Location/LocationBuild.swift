@@ -1,29 +1,29 @@
-import Observability
+package import Observability
 import Patterns
-import Language
+package import Language
 
 /// The kind of a level: the part of a server outside its locations, a location inside another level, or the block of an
 /// `if` or a `limit_except`, which is a location that requests reach only by way of the one around it.
-indirect enum Level {
+package indirect enum Level {
   case server(Scope)
   /// A server of `stream`, which has no locations.
   case streamServer(Scope)
   case location(Scope, LocationMatch, outer: Level)
   case conditional(Scope, Block, outer: Level)
 
-  enum Block: String {
+  package enum Block: String {
     case `if` = "inside \"if\" statement"
     case limitExcept = "inside \"limit_except\" block"
   }
 
-  var scope: Scope {
+  package var scope: Scope {
     switch self {
     case .server(let scope), .streamServer(let scope), .location(let scope, _, _), .conditional(let scope, _, _): scope
     }
   }
 
   /// The same level with another view of its directives.
-  func mapping(_ view: (Scope) -> Scope) -> Level {
+  package func mapping(_ view: (Scope) -> Scope) -> Level {
     switch self {
     case .server(let scope): .server(view(scope))
     case .streamServer(let scope): .streamServer(view(scope))
@@ -32,7 +32,7 @@ indirect enum Level {
     }
   }
 
-  var match: LocationMatch {
+  package var match: LocationMatch {
     switch self {
     case .server, .streamServer: .prefix([])
     case .location(_, let match, _): match
@@ -40,13 +40,13 @@ indirect enum Level {
     }
   }
 
-  var isOfStream: Bool { if case .streamServer = self { true } else { false } }
+  package var isOfStream: Bool { if case .streamServer = self { true } else { false } }
 
-  var isConditional: Bool { if case .conditional = self { true } else { false } }
+  package var isConditional: Bool { if case .conditional = self { true } else { false } }
 }
 
 extension SettingsBuilder {
-  mutating func location(_ level: Level, at place: SourceLocation) -> LocationSettings {
+  package mutating func location(_ level: Level, at place: SourceLocation) -> LocationSettings {
     let scope = level.scope
     let before = diagnostics.count
     let features = Features.read(level, &self)
@@ -168,12 +168,12 @@ extension SettingsBuilder {
 extension Scope {
   /// Whether only sallyport itself leads requests to the level (`internal`). As in nginx, it holds in the locations inside,
   /// too.
-  var isInternal: Bool { value("internal") != nil }
+  package var isInternal: Bool { value("internal") != nil }
 }
 
 extension LocationMatch {
   /// The path, pattern or name as written, for messages and for the check of nesting.
-  var spelling: String {
+  package var spelling: String {
     switch self {
     case .prefix(let path), .prefixNoRegex(let path), .exact(let path): String(decoding: path, as: UTF8.self)
     case .regex(let pattern, _): pattern.pattern

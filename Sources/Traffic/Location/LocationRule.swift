@@ -1,5 +1,5 @@
-import Observability
-import Upstream
+package import Observability
+package import Upstream
 import Language
 
 /// Errors in locations, such as a path that can't match.
@@ -51,9 +51,9 @@ enum LocationRule {
 }
 
 /// Warns of a group with `keepalive` whose connections the location's directives close after each request.
-enum KeptConnectionRule {
+package enum KeptConnectionRule {
   /// `kept`: the groups whose block has the directive.
-  static func check(
+  package static func check(
     _ groups: [UpstreamGroupSettings], kept: Set<Int>, _ pass: PassDraft
   ) -> [Diagnostic] {
     let fields = pass.request.fields

@@ -14,7 +14,7 @@ public enum LocationMatch: Sendable {
 
 extension LocationMatch {
   /// The path that paths of the location begin with; nil for the other kinds.
-  var prefixText: String? {
+  package var prefixText: String? {
     switch self {
     case .prefix(let path), .prefixNoRegex(let path): String(decoding: path, as: UTF8.self)
     case .exact, .regex, .named: nil
@@ -40,12 +40,12 @@ public final class LocationSettings: Sendable {
   /// Nested locations.
   public let locations: [LocationSettings]
   /// What features say here, in the order of `Features.all`.
-  let features: [any LocationFeature]
+  package let features: [any LocationFeature]
   /// Their types, by which a feature is found without a cast: a configuration with 10,000 server blocks is asked some
   /// hundred thousand times.
   private let kinds: [ObjectIdentifier]
   /// nil: no feature responds here but for files.
-  let content: (any ContentFeature)?
+  package let content: (any ContentFeature)?
   /// The locations that requests reach only by way of this one: those of its `if` and of its `limit_except`.
   public let conditional: [LocationSettings]
   public let limits: LocationLimits
@@ -58,7 +58,7 @@ public final class LocationSettings: Sendable {
   /// nil: as without `client_body_in_file_only` and `client_body_temp_path`.
   public let bodyFiles: BodyFileSettings?
 
-  init(
+  package init(
     match: LocationMatch, locations: [LocationSettings], limits: LocationLimits, redirects: RedirectSettings,
     isInternal: Bool, location: SourceLocation, features: [any LocationFeature] = [],
     bodyFiles: BodyFileSettings? = nil

@@ -1,7 +1,7 @@
-import Language
+package import Language
 
 /// Parses the words before a location's brace, as nginx's `ngx_http_core_location`. The modifier may touch the path.
-enum LocationSpelling {
+package enum LocationSpelling {
   case prefix(Word)
   case prefixNoRegex(Word)
   case exact(Word)
@@ -9,7 +9,7 @@ enum LocationSpelling {
   case named(Word)
   case invalid(Word)
 
-  init?(_ directive: Directive) {
+  package init?(_ directive: Directive) {
     guard let first = directive.arguments.first else { return nil }
     if directive.arguments.count > 1 {
       let path = directive.arguments[1]
@@ -41,7 +41,7 @@ enum LocationSpelling {
   }
 
   /// Returns the regular expression of a location, and the word by whose place the pattern is found.
-  static func pattern(_ directive: Directive) -> (pattern: String, word: Word, caseless: Bool)? {
+  package static func pattern(_ directive: Directive) -> (pattern: String, word: Word, caseless: Bool)? {
     guard case .regex(let word, let pattern, let caseless)? = LocationSpelling(directive) else { return nil }
     return (pattern, word, caseless)
   }
@@ -49,8 +49,8 @@ enum LocationSpelling {
 
 extension Scope {
   /// The blocks of locations that the level itself has.
-  var ownLocations: [Directive] { own("location") }
+  package var ownLocations: [Directive] { own("location") }
 
   /// Whether the level itself has blocks of servers or of locations, for which its other lines may be meant.
-  var hasInnerLevels: Bool { !ownLocations.isEmpty || !own("server").isEmpty }
+  package var hasInnerLevels: Bool { !ownLocations.isEmpty || !own("server").isEmpty }
 }

@@ -1,12 +1,12 @@
 import Bytes
-import Patterns
+package import Patterns
 
 /// The locations of one level, and the choice among them as nginx makes it.
 ///
 /// An exact match wins; else the longest prefix is remembered, its own inner locations are asked, and the regular
 /// expressions of the level are tried in order unless the prefix said `^~`.
-final class LocationTree {
-  let all: [LiveLocation]
+package final class LocationTree {
+  package let all: [LiveLocation]
   private let exact: [(path: [UInt8], location: LiveLocation)]
   /// Longest first.
   private let prefixes: [(path: [UInt8], location: LiveLocation, isFinal: Bool)]
@@ -15,7 +15,7 @@ final class LocationTree {
   private let patterns: [(pattern: RegularExpression, slots: [NamedCapture], location: LiveLocation)]
   private let named: [String: LiveLocation]
 
-  init(_ locations: [LiveLocation]) {
+  package init(_ locations: [LiveLocation]) {
     var exact: [(path: [UInt8], location: LiveLocation)] = []
     var prefixes: [(path: [UInt8], location: LiveLocation, isFinal: Bool)] = []
     var patterns: [(pattern: RegularExpression, slots: [NamedCapture], location: LiveLocation)] = []
@@ -41,7 +41,7 @@ final class LocationTree {
     self.named = named
   }
 
-  enum Choice {
+  package enum Choice {
     case location(LiveLocation)
     /// The captures are the exchange's from now on.
     case pattern(LiveLocation, RegularExpression, [NamedCapture])
@@ -52,9 +52,11 @@ final class LocationTree {
     case undecided(RegularExpression)
   }
 
-  func named(_ name: String) -> LiveLocation? { named[name] }
+  package func named(_ name: String) -> LiveLocation? { named[name] }
 
-  func find(_ path: UnsafeRawBufferPointer, captures: inout Captures, scratch: RegularExpression.Scratch) -> Choice {
+  package func find(_ path: UnsafeRawBufferPointer, captures: inout Captures, scratch: RegularExpression.Scratch)
+    -> Choice
+  {
     for entry in exact where path.equals(entry.path) { return .location(entry.location) }
     for entry in slashed where entry.path.count == path.count + 1 && path.equals(entry.path.dropLast()) {
       return .redirect(entry.location)
@@ -103,17 +105,17 @@ final class LocationTree {
 extension UnsafeRawBufferPointer {
   /// Equal byte for byte to an array, without a copy.
   @inline(__always)
-  func equals(_ bytes: [UInt8]) -> Bool {
+  package func equals(_ bytes: [UInt8]) -> Bool {
     count == bytes.count && bytes.withUnsafeBytes { equals($0) }
   }
 
   @inline(__always)
-  func equals(_ bytes: ArraySlice<UInt8>) -> Bool {
+  package func equals(_ bytes: ArraySlice<UInt8>) -> Bool {
     count == bytes.count && bytes.withUnsafeBytes { equals($0) }
   }
 
   @inline(__always)
-  func begins(with bytes: [UInt8]) -> Bool {
+  package func begins(with bytes: [UInt8]) -> Bool {
     count >= bytes.count && bytes.withUnsafeBytes { UnsafeRawBufferPointer(rebasing: self[..<$0.count]).equals($0) }
   }
 }

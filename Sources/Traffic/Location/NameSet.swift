@@ -1,8 +1,8 @@
 import Bytes
-import HTTP
+package import HTTP
 
 /// Field names, looked up per field: known ones by a bit, others by comparison.
-struct NameSet {
+package struct NameSet {
   private var known = FieldNameSet()
   /// In lower case.
   private var exact: [[UInt8]] = []
@@ -11,7 +11,7 @@ struct NameSet {
 
   /// `withAliases`: also every name that a server may read as this one, as `X_Client_DN`, `x.client.dn` and `X+Client+DN`
   /// for `X-Client-DN` (CVE-2026-39858, GHSA-f59h-q822-g45g), whichever of them the configuration has.
-  mutating func insert(_ name: [UInt8], withAliases: Bool) {
+  package mutating func insert(_ name: [UInt8], withAliases: Bool) {
     let id = name.withUnsafeBytes { withAliases ? FieldName.folded($0) : FieldName.known($0) }
     if id != .other { known.insert(id) }
     if withAliases {
@@ -24,20 +24,20 @@ struct NameSet {
     }
   }
 
-  mutating func formUnion(_ other: NameSet) {
+  package mutating func formUnion(_ other: NameSet) {
     known = known.union(other.known)
     for name in other.exact where !exact.contains(name) { exact.append(name) }
     for name in other.folded where !folded.contains(name) { folded.append(name) }
   }
 
   @inline(__always)
-  func contains(_ id: FieldName) -> Bool { known.contains(id) }
+  package func contains(_ id: FieldName) -> Bool { known.contains(id) }
 
   /// For load time.
-  func contains(name: String) -> Bool { Array(name.utf8).withUnsafeBytes { containsOther($0) } }
+  package func contains(name: String) -> Bool { Array(name.utf8).withUnsafeBytes { containsOther($0) } }
 
   @inline(__always)
-  func contains(_ field: Field, in bytes: UnsafeRawBufferPointer) -> Bool {
+  package func contains(_ field: Field, in bytes: UnsafeRawBufferPointer) -> Bool {
     if field.id != .other { return known.contains(field.id) }
     if exact.isEmpty && folded.isEmpty { return false }
     return containsOther(bytes[field.name])

@@ -1,13 +1,13 @@
 /// Values by host name, as nginx's hash with wildcards (`ngx_hash_find_combined`): the exact name, then the longest
 /// leading wildcard, then the longest trailing wildcard. Names are lower-case.
-struct NameTable<Value> {
-  var exact: [[UInt8]: Value] = [:]
+package struct NameTable<Value> {
+  package var exact: [[UInt8]: Value] = [:]
   /// By suffix with its dot, as `.example.com`.
-  var suffixes: [[UInt8]: Value] = [:]
+  package var suffixes: [[UInt8]: Value] = [:]
   /// By prefix with its dot, as `www.example.`.
-  var prefixes: [[UInt8]: Value] = [:]
+  package var prefixes: [[UInt8]: Value] = [:]
 
-  func find(_ name: [UInt8]) -> Value? {
+  package func find(_ name: [UInt8]) -> Value? {
     if let value = exact[name] { return value }
     if !suffixes.isEmpty {
       for index in name.indices where name[index] == 0x2E {
@@ -26,18 +26,18 @@ struct NameTable<Value> {
 extension NameTable: Sendable where Value: Sendable {}
 
 /// Collects values by host name, as nginx's `ngx_hash_add_key`.
-struct HostNames<Value> {
-  enum Fault: String {
+package struct HostNames<Value> {
+  package enum Fault: String {
     case invalid = "invalid hostname or wildcard"
     case conflicting = "conflicting parameter"
   }
 
-  private(set) var table = NameTable<Value>()
+  package private(set) var table = NameTable<Value>()
 
-  var isEmpty: Bool { table.exact.isEmpty && table.suffixes.isEmpty && table.prefixes.isEmpty }
+  package var isEmpty: Bool { table.exact.isEmpty && table.suffixes.isEmpty && table.prefixes.isEmpty }
 
   /// Adds a lower-case name. `areWild`: `*.x`, `.x` and `x.*` are wildcards.
-  mutating func add(_ name: String, _ value: Value, areWild: Bool) -> Fault? {
+  package mutating func add(_ name: String, _ value: Value, areWild: Bool) -> Fault? {
     func claim(_ values: inout [[UInt8]: Value], _ key: some StringProtocol) -> Fault? {
       let key = Array(key.utf8)
       guard values[key] == nil else { return .conflicting }

@@ -1,10 +1,10 @@
-import Language
+package import Language
 import Observability
 import Patterns
 
 /// Warns of a regular expression that is tried on a name that a client brings, and that also matches other names: it has no
 /// anchor at its begin or its end.
-enum OpenPatternRule {
+package enum OpenPatternRule {
   private enum Kind {
     case distinguishedName
     case commonName
@@ -42,7 +42,7 @@ enum OpenPatternRule {
   }
 
   /// `pattern`: as the configuration has it, behind `~` or `~*`. `word`: where it stands.
-  static func judge(_ pattern: String, at word: Word, on subject: Template, _ builder: inout SettingsBuilder) {
+  package static func judge(_ pattern: String, at word: Word, on subject: Template, _ builder: inout SettingsBuilder) {
     let text = PatternText(pattern)
     guard text.hasLiteral else { return }
     for (index, part) in subject.parts.enumerated() {

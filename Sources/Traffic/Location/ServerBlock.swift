@@ -1,46 +1,46 @@
-import Language
-import Observability
-import TLS
+package import Language
+package import Observability
+package import TLS
 
 /// A server block of `http` or `stream` while the configuration is read. Each feature reads its lines of the block in turn
 /// (`Feature.read`), in the order of `Features.all`, and judges the whole when all of them have (`Feature.judge`).
-struct ServerBlock {
-  let scope: Scope
-  let kind: TrafficKind
+package struct ServerBlock {
+  package let scope: Scope
+  package let kind: TrafficKind
   /// Where the block stands, for messages.
-  let place: SourceLocation
+  package let place: SourceLocation
   /// What the block says outside locations, and its locations.
-  let root: LocationSettings
+  package let root: LocationSettings
   /// Whether none of those has an error. What a line with one is meant to do, the server would do.
-  let isWhole: Bool
+  package let isWhole: Bool
   /// Whether a `listen` of the block has `ssl`.
-  let isTLS: Bool
+  package let isTLS: Bool
   /// Whether a `listen` of the block has none.
-  let alsoPlain: Bool
+  package let alsoPlain: Bool
   /// Whether a `listen` of the block has the parameter `http2`.
-  let listensHTTP2: Bool
+  package let listensHTTP2: Bool
   /// Whether a front may send clients' certificates, also over plain HTTP.
-  let takesRelayedClients: Bool
+  package let takesRelayedClients: Bool
   /// What the block's lines about TLS say, although no `listen` may have `ssl`; nil: nobody asks for them.
-  var linesOfTLS: ServerTLSSettings?
+  package var linesOfTLS: ServerTLSSettings?
   /// By what the clients of trusted fronts are judged in a block without TLS; nil: there are none, or it has TLS.
-  var relayedPolicy: ServerTLSSettings?
+  package var relayedPolicy: ServerTLSSettings?
   /// Whether lines of pins are in effect for clients, faulty ones too.
-  var hasClientPins = false
-  var http2 = HTTP2Settings()
+  package var hasClientPins = false
+  package var http2 = HTTP2Settings()
   /// What happens before the content of a session; nil: the block is of `http`.
-  var stream: StreamServerSettings?
+  package var stream: StreamServerSettings?
 
   /// The settings of handshakes; nil when no `listen` of the block has `ssl`.
-  var tls: ServerTLSSettings? { isTLS ? linesOfTLS : nil }
+  package var tls: ServerTLSSettings? { isTLS ? linesOfTLS : nil }
   /// The settings by which clients are judged; nil: nobody is.
-  var clients: ServerTLSSettings? { tls ?? relayedPolicy }
+  package var clients: ServerTLSSettings? { tls ?? relayedPolicy }
 
   /// Returns the block's own line of this name.
-  func own(_ name: String) -> Directive? { scope.own(name).last }
+  package func own(_ name: String) -> Directive? { scope.own(name).last }
 
   /// Returns an error if the block never requests a certificate from a client.
-  func unasked(_ line: Directive, hint: String) -> Diagnostic? {
+  package func unasked(_ line: Directive, hint: String) -> Diagnostic? {
     // A server that refuses every handshake has no clients, so the rule does not apply.
     if let tls, tls.rejectsHandshake, !alsoPlain { return nil }
     let reason: String
@@ -96,7 +96,7 @@ extension SettingsBuilder {
 }
 
 /// A certificate that a feature gets by itself, in place of a file that the configuration names.
-enum OwnCertificate {
+package enum OwnCertificate {
   case source(CertificateSource)
   /// The feature has reported why there is none.
   case faulty

@@ -1,16 +1,16 @@
 import Bytes
 import Glibc
-import Language
+package import Language
 import Observability
 public import Patterns
 import Transport
 
 /// server_name (nginx: ngx_http_core_module): the names by which requests find a server block.
-enum ServerNames: Feature {
-  static let chapter = Chapter.http
+package enum ServerNames: Feature {
+  package static let chapter = Chapter.http
   private static let directive = "server_name"
 
-  static let directives: [DirectiveEntry] = [
+  package static let directives: [DirectiveEntry] = [
     .local(
       "server_name", .everyServer, .words(1...Int.max, "NAME …"), "\"\"",
       "Names of the server: exact, `*.x`, `x.*`, `.x` or `~regex`.", repeatable: true,
@@ -20,12 +20,12 @@ enum ServerNames: Feature {
   ]
 
   /// `$server_name`
-  static let variable = FeatureVariable("server_name", of: [.http, .stream]) { exchange, output in
+  package static let variable = FeatureVariable("server_name", of: [.http, .stream]) { exchange, output in
     borrowing(exchange.server) { output.append($0.name) }
   }
-  static let variables = [variable]
+  package static let variables = [variable]
 
-  static let definitions: [String: Definition] = [
+  package static let definitions: [String: Definition] = [
     directive: { directive, defined in
       for word in directive.arguments where word.text.hasPrefix("~") {
         // The host is compared in lower case; nginx ignores case for a pattern with capitals.
@@ -36,17 +36,17 @@ enum ServerNames: Feature {
   ]
 
   /// The names that count at a level, as written.
-  static func words(_ scope: Scope) -> [Word] { scope.list(directive).flatMap(\.arguments) }
+  package static func words(_ scope: Scope) -> [Word] { scope.list(directive).flatMap(\.arguments) }
 
   /// Builds the `server_name` lines. Without a line, the server has the empty name.
-  static func read(_ server: Scope, _ builder: inout SettingsBuilder) -> [ServerName] {
+  package static func read(_ server: Scope, _ builder: inout SettingsBuilder) -> [ServerName] {
     let words = server.own(directive).flatMap(\.arguments)
     if words.isEmpty { return [.exact("")] }
     return words.compactMap { name($0, &builder) }
   }
 
   /// Returns nginx's `$server_name`: the first name as written, also that of a `~regex`, or `.x` without its dot.
-  static func primary(_ server: Scope) -> String {
+  package static func primary(_ server: Scope) -> String {
     guard let first = server.own(directive).first?.arguments.first else { return "" }
     if first.text.hasPrefix("~") { return first.text }
     if first.text.hasPrefix(".") { return String(first.text.dropFirst()) }

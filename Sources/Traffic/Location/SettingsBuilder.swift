@@ -1,49 +1,49 @@
-import Crypto
-import Identity
+package import Crypto
+package import Identity
 package import Observability
 package import Transport
-import Upstream
+package import Upstream
 package import Language
 
 /// Builds settings from checked directives. It records each error and continues with a default, to report all errors.
 package struct SettingsBuilder {
   /// The folder of the main file.
-  let folder: String
+  package let folder: String
   /// Finds the addresses of a name in `listen`; nil if no name is looked up.
-  let lookUp: Resolver.LookUp?
+  package let lookUp: Resolver.LookUp?
   package var diagnostics: [Diagnostic] = []
   /// What features have read of the blocks so far.
-  var parts = BlockParts()
+  package var parts = BlockParts()
   /// The block that is being built: names of groups, formats, variables and `match` blocks are its own.
-  var kind = TrafficKind.http
-  var variables = DefinedVariables()
+  package var kind = TrafficKind.http
+  package var variables = DefinedVariables()
   /// The variables of `map`, `geo` and `split_clients`, by slot, and the lines that define them.
-  var computed: [Int: ComputedVariable] = [:]
-  var tables: [Int: Directive] = [:]
+  package var computed: [Int: ComputedVariable] = [:]
+  package var tables: [Int: Directive] = [:]
   /// Where those lines stand in `http`, by slot.
   var tableOrder: [Int: Int] = [:]
   /// Some of them need each other, or too long a chain.
-  var hasCircles = false
-  var groups: [UpstreamGroupSettings] = []
+  package var hasCircles = false
+  package var groups: [UpstreamGroupSettings] = []
   /// Indices of groups with `keepalive`.
-  var keptGroups: Set<Int> = []
+  package var keptGroups: Set<Int> = []
   /// Indices into `groups`. Keys are lower-case names of `upstream` blocks; keys of `addressGroups`, name and port.
-  var namedGroups: [String: Int] = [:]
-  var addressGroups: [String: Int] = [:]
-  var servers: [ServerSettings] = []
+  package var namedGroups: [String: Int] = [:]
+  package var addressGroups: [String: Int] = [:]
+  package var servers: [ServerSettings] = []
   /// Files of `state` in an `upstream` that are none. Their groups begin without servers.
   package var damagedStates: Set<String> = []
   /// A location has `api write=on`.
-  var hasWritableAPI = false
+  package var hasWritableAPI = false
   /// Of both blocks, whose slots differ.
-  var slotNames: [Int: String] = [:]
-  var setNames: [Int: String] = [:]
-  var listeners = ListenerTable()
+  package var slotNames: [Int: String] = [:]
+  package var setNames: [Int: String] = [:]
+  package var listeners = ListenerTable()
   /// Client rules by the places of their lines. Levels that inherit the same lines share one object.
-  var clientRules: [[SourceLocation]: ClientRules?] = [:]
+  package var clientRules: [[SourceLocation]: ClientRules?] = [:]
 
   /// `resolver` lines by their places; nil for a line with an error.
-  var resolvers: [SourceLocation: ResolverSettings?] = [:]
+  package var resolvers: [SourceLocation: ResolverSettings?] = [:]
 
   package init(folder: String, lookUp: Resolver.LookUp? = nil) {
     self.folder = folder
@@ -68,7 +68,7 @@ package struct SettingsBuilder {
   }
 
   /// Ends a block: what it defines has no name in the other one.
-  mutating func endBlock() {
+  package mutating func endBlock() {
     parts.endBlock()
     slotNames.merge(variables.slotNames) { first, _ in first }
     setNames.merge(variables.setNames) { first, _ in first }
@@ -89,16 +89,16 @@ package struct SettingsBuilder {
 
   // MARK: Shared by all parts
 
-  mutating func error(_ place: SourceLocation?, _ message: Wording, hint: Wording? = nil) {
+  package mutating func error(_ place: SourceLocation?, _ message: Wording, hint: Wording? = nil) {
     diagnostics.append(Diagnostic(.error, at: place, message, hint: hint))
   }
 
   @_disfavoredOverload
-  mutating func error(_ place: SourceLocation?, _ message: String, hint: String? = nil) {
+  package mutating func error(_ place: SourceLocation?, _ message: String, hint: String? = nil) {
     diagnostics.append(Diagnostic(.error, at: place, message, hint: hint))
   }
 
-  mutating func warning(_ place: SourceLocation?, _ message: Wording, hint: Wording? = nil) {
+  package mutating func warning(_ place: SourceLocation?, _ message: Wording, hint: Wording? = nil) {
     diagnostics.append(Diagnostic(.warning, at: place, message, hint: hint))
   }
 
@@ -106,9 +106,9 @@ package struct SettingsBuilder {
   func hasError(since count: Int) -> Bool { diagnostics.dropFirst(count).contains { $0.severity == .error } }
 
   /// Whether the server block that is being built takes the clients of an address that ask for no other server's name.
-  var isDefaultServer: Bool { listeners.listeners.contains { $0.defaultServer == servers.count } }
+  package var isDefaultServer: Bool { listeners.listeners.contains { $0.defaultServer == servers.count } }
 
-  mutating func template(_ word: Word) -> Template {
+  package mutating func template(_ word: Word) -> Template {
     do {
       return try TemplateCompiler(defined: variables).compile(word)
     } catch {
@@ -118,26 +118,26 @@ package struct SettingsBuilder {
   }
 
   /// A text of sallyport's own, whose variables are those that sallyport has, whatever the configuration defines.
-  func ownTemplate(_ text: String) -> Template {
+  package func ownTemplate(_ text: String) -> Template {
     (try? TemplateCompiler(defined: DefinedVariables(kind)).compile(Word(text, at: .nowhere))) ?? Template([])
   }
 
-  mutating func template(_ directive: Directive, _ index: Int) -> Template {
+  package mutating func template(_ directive: Directive, _ index: Int) -> Template {
     index < directive.arguments.count ? template(directive.arguments[index]) : Template([])
   }
 
   /// Returns the first file or credential that a directive names.
-  mutating func material(_ directive: Directive?) -> MaterialReference? {
+  package mutating func material(_ directive: Directive?) -> MaterialReference? {
     directive.flatMap { directive in directive.arguments.first.flatMap { material(directive, $0) } }
   }
 
   /// Returns all files and credentials that a directive names.
-  mutating func materials(_ directive: Directive) -> [MaterialReference] {
+  package mutating func materials(_ directive: Directive) -> [MaterialReference] {
     directive.arguments.compactMap { material(directive, $0) }
   }
 
   /// Returns the file or credential that one word of a directive names.
-  mutating func material(_ directive: Directive, at index: Int) -> MaterialReference? {
+  package mutating func material(_ directive: Directive, at index: Int) -> MaterialReference? {
     index < directive.arguments.count ? material(directive, directive.arguments[index]) : nil
   }
 
@@ -146,7 +146,7 @@ package struct SettingsBuilder {
   }
 
   /// Returns the file or credential that a word, or the value of a parameter, names.
-  mutating func reference(_ directive: Directive, _ word: Word, isKey: Bool) -> MaterialReference? {
+  package mutating func reference(_ directive: Directive, _ word: Word, isKey: Bool) -> MaterialReference? {
     if word.text.contains("$") {
       error(word.location, "variables in \"\(directive.name)\" are not supported yet", hint: "name a file")
       return nil
@@ -160,7 +160,7 @@ package struct SettingsBuilder {
   }
 
   /// Parses a count and a size, whose product must fit in a machine's memory.
-  mutating func buffers(_ directive: Directive?) -> (count: Int, size: Int)? {
+  package mutating func buffers(_ directive: Directive?) -> (count: Int, size: Int)? {
     guard let directive, let count = Quantity.number(directive.text(0)), let size = Quantity.size(directive.text(1))
     else { return nil }
     let (total, overflow) = count.multipliedReportingOverflow(by: size)
@@ -172,7 +172,7 @@ package struct SettingsBuilder {
   }
 
   /// Parses the first word as a field name (RFC 9110 §5.1: a token).
-  mutating func fieldName(_ line: Directive) -> [UInt8]? {
+  package mutating func fieldName(_ line: Directive) -> [UInt8]? {
     let name = Array(line.text(0).utf8)
     let marks = Array("!#$%&'*+-.^_`|~".utf8)
     guard !name.isEmpty, name.allSatisfy({ TemplateCompiler.isNameByte($0) || marks.contains($0) }) else {
@@ -185,7 +185,7 @@ package struct SettingsBuilder {
   }
 
   /// Parses the second word as a field value. It refuses a line break, which would begin another field.
-  mutating func fieldValue(_ line: Directive) -> Template {
+  package mutating func fieldValue(_ line: Directive) -> Template {
     if line.text(1).utf8.contains(where: { $0 < 0x20 && $0 != 9 || $0 == 0x7F }) {
       error(line.place(1), "a control character in the value of \"\(line.text(0))\"", hint: "a field is one line")
     }

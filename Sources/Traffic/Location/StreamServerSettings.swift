@@ -23,6 +23,6 @@ public struct PrereadSettings: Sendable, Hashable {
   /// Bytes.
   public var bufferSize = 16 * 1024
   /// A ClientHello with keys of post-quantum groups has about 2 KiB, and no message of TLS so many.
-  static let mostBytes = 256 * 1024
+  package static let mostBytes = 256 * 1024
   public init() {}
 }

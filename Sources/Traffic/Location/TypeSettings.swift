@@ -1,6 +1,6 @@
 /// The types of files by the endings of their names, lower-case (`types`). One object wherever the lines are inherited.
 public final class TypeTable: Sendable {
-  let types: [[UInt8]: [UInt8]]
+  package let types: [[UInt8]: [UInt8]]
 
   public init(_ types: [[UInt8]: [UInt8]]) { self.types = types }
 

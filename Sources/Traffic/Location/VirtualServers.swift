@@ -1,15 +1,15 @@
 import Bytes
-import HTTP
+package import HTTP
 import Identity
-import Patterns
-import TLS
+package import Patterns
+package import TLS
 
 /// The server blocks of one listener in one worker: found by SNI in the handshake, and by Host for each request.
 ///
 /// nginx's order: exact name, longest leading wildcard, longest trailing wildcard, first regular expression, default.
-final class VirtualServers: ServerChooser {
-  let settings: ListenerSettings
-  let fallback: LiveServer
+package final class VirtualServers: ServerChooser {
+  package let settings: ListenerSettings
+  package let fallback: LiveServer
   private let servers: [LiveServer]
   private let hasEarlyData: Bool
   private var exact: [[UInt8]: LiveServer] = [:]
@@ -20,7 +20,7 @@ final class VirtualServers: ServerChooser {
   private let scratch = RegularExpression.Scratch()
 
   /// `all`: by index in HTTPSettings.servers. `challenges`: those that listeners of HTTP answer.
-  init(
+  package init(
     _ settings: ListenerSettings, all: [LiveServer], challenges: ChallengeCertificates?, healthMark: HealthMark? = nil
   ) {
     self.settings = settings
@@ -52,13 +52,13 @@ final class VirtualServers: ServerChooser {
   /// Whether every Host leads to the same server block.
   var hasOnlyOne: Bool { servers.count == 1 && patterns.isEmpty }
 
-  override var initial: ServerTLSContext? { fallback.context }
+  package override var initial: ServerTLSContext? { fallback.context }
   /// As in nginx, where `error_page 497` can lead such clients to `https`.
-  override var answersInClear: Bool { settings.kind == .http }
-  override var takesEarlyData: Bool { hasEarlyData }
+  package override var answersInClear: Bool { settings.kind == .http }
+  package override var takesEarlyData: Bool { hasEarlyData }
 
   /// The context of the server block with this name; the default server's if no block has the name.
-  override func choose(_ name: [UInt8]) -> ServerTLSContext? {
+  package override func choose(_ name: [UInt8]) -> ServerTLSContext? {
     // `server_name ""` is for requests without Host, not for handshakes without SNI (nginx).
     if name.isEmpty { return fallback.context }
     return switch find(name) {
@@ -69,7 +69,7 @@ final class VirtualServers: ServerChooser {
   }
 
   /// Judges by the rules of the server block, because no location is known in the handshake.
-  override func denial(of client: VerifiedClient?, by context: ServerTLSContext) -> String? {
+  package override func denial(of client: VerifiedClient?, by context: ServerTLSContext) -> String? {
     guard let server = server(of: context) else { return "no server block" }
     guard let rules = server.root.clientRules else { return nil }
     guard case .denied(let place, let reason) = rules.judge(ClientRules.Client(client), scratch: scratch) else {
@@ -79,7 +79,7 @@ final class VirtualServers: ServerChooser {
   }
 
   /// The server block of a context that a handshake chose.
-  func server(of context: ServerTLSContext) -> LiveServer? { servers.first { $0.context === context } }
+  package func server(of context: ServerTLSContext) -> LiveServer? { servers.first { $0.context === context } }
 
   /// Whether a server block takes the word of the session's peer about clients, by its address.
   func hasFront(_ session: ClientSession) -> Bool {
@@ -87,7 +87,7 @@ final class VirtualServers: ServerChooser {
   }
 
   /// The listener of another generation with the address of this one.
-  func successor(in fresh: LiveGeneration) -> VirtualServers? {
+  package func successor(in fresh: LiveGeneration) -> VirtualServers? {
     fresh.listeners.first {
       $0.settings.address == settings.address && $0.settings.isTLS == settings.isTLS
         && $0.settings.kind == settings.kind
@@ -95,18 +95,18 @@ final class VirtualServers: ServerChooser {
   }
 
   /// Whether this is a listener with TLS that has a server block with the name, which is not empty.
-  func has(_ name: [UInt8]) -> Bool {
+  package func has(_ name: [UInt8]) -> Bool {
     guard settings.isTLS, !name.isEmpty, case .found = find(name) else { return false }
     return true
   }
 
-  struct Found {
-    var server: LiveServer
-    var slots: [NamedCapture] = []
-    var captures = Captures()
+  package struct Found {
+    package var server: LiveServer
+    package var slots: [NamedCapture] = []
+    package var captures = Captures()
   }
 
-  enum Search {
+  package enum Search {
     case found(Found)
     case `default`
     /// A regular expression reached its limit, so the server block is unknown.
@@ -114,7 +114,7 @@ final class VirtualServers: ServerChooser {
   }
 
   /// `name`: lower-case, without port and trailing dot.
-  func find(_ name: [UInt8]) -> Search {
+  package func find(_ name: [UInt8]) -> Search {
     if let server = exact[name] { return .found(Found(server: server)) }
     if !leading.isEmpty,
       let server = wildcard(leading, name.indices.lazy.filter { name[$0] == 0x2E }.map { name[$0...] })
@@ -149,31 +149,31 @@ final class VirtualServers: ServerChooser {
 }
 
 /// One `server {}` in one worker.
-final class LiveServer {
-  let settings: ServerSettings
+package final class LiveServer {
+  package let settings: ServerSettings
   /// $server_name
-  let name: [UInt8]
+  package let name: [UInt8]
   /// nil: nobody's certificate is judged. A server block without TLS has one for the clients of trusted fronts.
-  let context: ServerTLSContext?
-  let root: LiveLocation
+  package let context: ServerTLSContext?
+  package let root: LiveLocation
   /// What a connection is asked for before its first response.
-  var policy: ResponsePolicy { root.policy }
+  package var policy: ResponsePolicy { root.policy }
   /// Steps of the server block itself, before a location is found.
-  let rewrite: [PhaseStep]
-  let locations: LocationTree
+  package let rewrite: [PhaseStep]
+  package let locations: LocationTree
   /// The locations of `if` blocks.
-  let conditionals: ConditionalLocations
-  let headLimits: HeadLimits
+  package let conditionals: ConditionalLocations
+  package let headLimits: HeadLimits
   /// Who the clients are, which the server block settles before any phase; nil: who they are to the connection.
-  let addressStep: ClientAddressStep?
+  package let addressStep: ClientAddressStep?
   /// Whose certificate a request is judged by, where fronts may say that; nil: the connection's client's.
-  let relayedClientStep: RelayedClientStep?
+  package let relayedClientStep: RelayedClientStep?
   /// What the metrics count of its requests; nil if no location shows metrics.
-  var meter: RequestMeter?
+  package var meter: RequestMeter?
   /// The same of the sessions of a server of `stream`.
   var sessionMeter: SessionMeter?
 
-  init(
+  package init(
     settings: ServerSettings, context: ServerTLSContext?, root: LiveLocation, conditionals: ConditionalLocations
   ) {
     self.settings = settings
@@ -194,7 +194,7 @@ final class LiveServer {
 
   /// Whether a client that `other` verified in the handshake may send requests to this server block: only if both have
   /// the same client policy.
-  func admits(clientOf other: ServerTLSContext) -> Bool {
+  package func admits(clientOf other: ServerTLSContext) -> Bool {
     guard let context else { return false }
     return context === other || context.clientPolicyDigest == other.clientPolicyDigest
   }

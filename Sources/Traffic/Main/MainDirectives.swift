@@ -1,10 +1,10 @@
-import Language
+package import Language
 
 /// The main context and `events` (nginx: core and event modules).
-enum Main: Feature {
-  static let chapter = Chapter.main
+package enum Main: Feature {
+  package static let chapter = Chapter.main
 
-  static let directives: [DirectiveEntry] = [
+  package static let directives: [DirectiveEntry] = [
     .local(
       "include", [.main, .events, .http, .server, .location, .upstream, .stream, .streamServer, .streamUpstream],
       .words(1...1, "FILE | PATTERN"),

@@ -34,7 +34,7 @@ package struct ComparedNames: Sendable {
   }
 
   /// What the level has many of.
-  var things: String { traffic == .http ? "requests" : "connections" }
+  package var things: String { traffic == .http ? "requests" : "connections" }
 }
 
 /// Collects the changes of one level: a server block or a location.

@@ -15,7 +15,7 @@ package struct BlockParts: Sendable {
   package init() {}
   private var parts: [ObjectIdentifier: any BlockPart] = [:]
 
-  subscript<Part: BlockPart>(_ kind: Part.Type) -> Part {
+  package subscript<Part: BlockPart>(_ kind: Part.Type) -> Part {
     get { parts[ObjectIdentifier(kind)] as? Part ?? Part() }
     // Taken out while it is changed: a table with 10,000 lines would be copied for each of them.
     _modify {
@@ -25,12 +25,12 @@ package struct BlockParts: Sendable {
     }
   }
 
-  mutating func endBlock() { for key in parts.keys { parts[key]?.endBlock() } }
+  package mutating func endBlock() { for key in parts.keys { parts[key]?.endBlock() } }
 }
 
 extension SettingsBuilder {
   /// What a feature has read of the blocks so far.
-  subscript<Part: BlockPart>(_ kind: Part.Type) -> Part {
+  package subscript<Part: BlockPart>(_ kind: Part.Type) -> Part {
     get { parts[kind] }
     _modify { yield &parts[kind] }
   }

@@ -31,7 +31,7 @@ package enum DirectiveTable {
   }
 
   /// The directives whose blocks have lines of their own form.
-  static let tables = Set(families.flatMap(\.entries).filter(\.form.isTable).map(\.name))
+  package static let tables = Set(families.flatMap(\.entries).filter(\.form.isTable).map(\.name))
 
   /// The rows of a name: those of `families`, or, if there are none, those that tell why the name is refused.
   package static func entries(named name: String) -> [DirectiveEntry] { byName[name] ?? refused[name] ?? [] }

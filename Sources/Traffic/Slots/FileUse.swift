@@ -51,36 +51,38 @@ package struct FileUse: Sendable, Hashable {
   }
 
   /// Keys, certificates and lists that are loaded. `reloads`: `ssl_reload` of their block.
-  static func material(_ files: [MaterialReference?], reloads: Bool = true) -> [FileUse] {
+  package static func material(_ files: [MaterialReference?], reloads: Bool = true) -> [FileUse] {
     files.compactMap { file in
       file.map { FileUse(.material($0), .read, reloads ? .watched : .loaded, at: $0.location) }
     }
   }
 
-  static func pins(_ settings: PinSettings?, reloads: Bool) -> [FileUse] {
+  package static func pins(_ settings: PinSettings?, reloads: Bool) -> [FileUse] {
     (settings?.sources ?? []).map { FileUse(.pins($0), .read, reloads ? .watched : .loaded, at: $0.location) }
   }
 
   /// Files that requests read, such as those of users.
-  static func requestFiles(_ files: [MaterialReference?]) -> [FileUse] {
+  package static func requestFiles(_ files: [MaterialReference?]) -> [FileUse] {
     files.compactMap { file in file.map { FileUse(.material($0), .read, .byRequests, at: $0.location) } }
   }
 
   /// A path that is opened when it is needed.
-  static func path(_ access: Permission, _ path: String, at location: SourceLocation? = nil) -> FileUse {
+  package static func path(_ access: Permission, _ path: String, at location: SourceLocation? = nil) -> FileUse {
     FileUse(.path(path), access, .later, at: location)
   }
 
   /// A path that is looked at, and whose change makes a new generation.
-  static func watched(_ access: Permission, _ path: String) -> FileUse {
+  package static func watched(_ access: Permission, _ path: String) -> FileUse {
     FileUse(.path(path), access, .watched, at: nil)
   }
 
   /// The folder in which the bodies of a location's requests are kept.
-  static func bodyFolder(of location: LocationSettings) -> FileUse { .path(.change, location.bodyFolder) }
+  package static func bodyFolder(of location: LocationSettings) -> FileUse { .path(.change, location.bodyFolder) }
 
   /// The folder that a path with variables begins with: requests complete the path below it. nil: it begins with none.
-  static func folder(before template: Template, in folder: String, at location: SourceLocation? = nil) -> FileUse? {
+  package static func folder(before template: Template, in folder: String, at location: SourceLocation? = nil)
+    -> FileUse?
+  {
     guard case .literal(let bytes)? = template.parts.first else { return .path(.read, folder, at: location) }
     let path = resolve(String(decoding: bytes, as: UTF8.self), in: folder)
     guard template.parts.count > 1 else { return .path(.read, path, at: location) }

@@ -6,7 +6,7 @@ package struct HostUse: Sendable, Hashable {
   package let location: SourceLocation
   private let directive: String
 
-  init(_ name: String, of directive: String, at location: SourceLocation) {
+  package init(_ name: String, of directive: String, at location: SourceLocation) {
     self.name = name
     self.location = location
     self.directive = directive

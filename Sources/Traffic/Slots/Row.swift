@@ -27,7 +27,7 @@ extension FeatureSettings {
 }
 
 extension LocationFeature where Self: FeatureSettings {
-  static func read(_ level: Level, _ builder: inout SettingsBuilder) -> Self? {
+  package static func read(_ level: Level, _ builder: inout SettingsBuilder) -> Self? {
     let settings = Self(level.scope, &builder)
     return settings.isInEffect ? settings : nil
   }
@@ -298,7 +298,7 @@ extension Optional: RowNumber where Wrapped: RowNumber {
 
 extension Quantity {
   /// The shortest spelling that `size` reads as this size.
-  static func spelling(ofSize size: Int) -> String {
+  package static func spelling(ofSize size: Int) -> String {
     for (suffix, shift) in [("g", 30), ("m", 20), ("k", 10)] where size > 0 && size % (1 << shift) == 0 {
       return "\(size >> shift)\(suffix)"
     }
@@ -306,7 +306,7 @@ extension Quantity {
   }
 
   /// A spelling that `milliseconds` reads as this time, as nginx's documents write it: a minute is 60s, and ten are 10m.
-  static func spelling(ofMilliseconds time: Int) -> String {
+  package static func spelling(ofMilliseconds time: Int) -> String {
     for (suffix, unit) in [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000)] where time > 60_000 && time % unit == 0 {
       return "\(time / unit)\(suffix)"
     }

@@ -1,19 +1,19 @@
 /// What a feature makes of a server block of `http` when all its locations are read: which of them differ, say. Immutable; all
 /// workers share it.
-protocol ServerPart: AnyObject, Sendable {
+package protocol ServerPart: AnyObject, Sendable {
   /// nil: the server block has nothing of it.
   init?(_ root: LocationSettings)
 }
 
 /// The parts of all features, found by their types.
-struct ServerParts: Sendable {
+package struct ServerParts: Sendable {
   private var parts: [any ServerPart] = []
   private static let kinds = Features.all.flatMap { $0.serverParts }
 
-  init() {}
-  init(_ root: LocationSettings) { parts = Self.kinds.compactMap { $0.init(root) } }
+  package init() {}
+  package init(_ root: LocationSettings) { parts = Self.kinds.compactMap { $0.init(root) } }
 
-  subscript<Part: ServerPart>(_ kind: Part.Type) -> Part? {
+  package subscript<Part: ServerPart>(_ kind: Part.Type) -> Part? {
     for part in parts { if let part = part as? Part { return part } }
     return nil
   }
@@ -21,5 +21,5 @@ struct ServerParts: Sendable {
 
 extension ServerSettings {
   /// What a feature has made of the server block. For what is compiled or reported.
-  subscript<Part: ServerPart>(_ kind: Part.Type) -> Part? { parts[kind] }
+  package subscript<Part: ServerPart>(_ kind: Part.Type) -> Part? { parts[kind] }
 }

@@ -17,11 +17,11 @@ extension SharedPart {
 }
 
 /// The parts of all features, found by their types.
-final class SharedParts: Sendable {
+package final class SharedParts: Sendable {
   private let parts = Mutex<[ObjectIdentifier: any SharedPart]>([:])
 
   /// The feature's part, which is made when somebody asks for it first. Takes a lock: not for each request.
-  func part<Part: SharedPart>(_ kind: Part.Type, _ shared: SharedState) -> Part {
+  package func part<Part: SharedPart>(_ kind: Part.Type, _ shared: SharedState) -> Part {
     if let known = parts.withLock({ $0[ObjectIdentifier(kind)] }) as? Part { return known }
     // Outside the lock, since a part may ask for another one.
     let fresh = Part(shared)
@@ -32,7 +32,7 @@ final class SharedParts: Sendable {
     }
   }
 
-  var all: [any SharedPart] { parts.withLock { Array($0.values) } }
+  package var all: [any SharedPart] { parts.withLock { Array($0.values) } }
 }
 
 extension SharedState {

@@ -1,32 +1,32 @@
 /// What a feature keeps in one worker, over generations: a buffer, running subrequests, health checks. Lives on the worker's
 /// loop. It must let go of a generation when the next one serves, and must bound its size.
-class WorkerPart {
+package class WorkerPart {
   /// The worker holds the part, and outlives it.
-  unowned let worker: Worker
+  package unowned let worker: Worker
 
-  required init(_ worker: Worker) { self.worker = worker }
+  package required init(_ worker: Worker) { self.worker = worker }
 
   /// This generation serves from now on. A worker that drains serves one, too, to judge the clients that it still has.
-  func serve(_ live: LiveGeneration) {}
+  package func serve(_ live: LiveGeneration) {}
   /// About each second. `now`: milliseconds of the loop's clock.
-  func tick(now: UInt64) {}
+  package func tick(now: UInt64) {}
   /// Log files are reopened, or the process ends: what waits to be written is handed over.
-  func flush() {}
+  package func flush() {}
   /// The connections of a previous generation are cut; nil: those of all.
-  func cut(of live: LiveGeneration?) {}
+  package func cut(of live: LiveGeneration?) {}
   /// The worker accepts nobody any more, and waits for what is in progress.
-  func drain() {}
+  package func drain() {}
   /// The part has work in progress, for which a worker that drains must wait.
-  var isBusy: Bool { false }
+  package var isBusy: Bool { false }
 }
 
 /// The parts of all features in one worker, found by their types.
-final class WorkerParts {
+package final class WorkerParts {
   private var parts: [ObjectIdentifier: WorkerPart] = [:]
   /// In the order of `Features.all`.
-  private(set) var all: [WorkerPart] = []
+  package private(set) var all: [WorkerPart] = []
 
-  init(_ worker: Worker) {
+  package init(_ worker: Worker) {
     for kind in Features.all.flatMap({ $0.workerParts }) { add(kind.init(worker)) }
   }
 
@@ -36,7 +36,7 @@ final class WorkerParts {
   }
 
   /// The feature's part, which is made now if the feature doesn't name it in its `workerParts`.
-  func part<Part: WorkerPart>(_ kind: Part.Type, _ worker: Worker) -> Part {
+  package func part<Part: WorkerPart>(_ kind: Part.Type, _ worker: Worker) -> Part {
     if let known = parts[ObjectIdentifier(kind)] as? Part { return known }
     let fresh = kind.init(worker)
     add(fresh)
@@ -46,5 +46,5 @@ final class WorkerParts {
 
 extension Worker {
   /// What a feature keeps in this worker.
-  subscript<Part: WorkerPart>(_ kind: Part.Type) -> Part { parts.part(kind, self) }
+  package subscript<Part: WorkerPart>(_ kind: Part.Type) -> Part { parts.part(kind, self) }
 }

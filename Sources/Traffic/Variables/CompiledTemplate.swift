@@ -1,10 +1,10 @@
-import Bytes
+package import Bytes
 
 /// A template as requests evaluate it: a program over one run of text, made once for all workers. Its steps hold no
 /// reference, so that going through them touches no count; variables that stay the same for a connection know their place in
 /// its cache.
-struct CompiledTemplate: Sendable {
-  enum Step: Sendable {
+package struct CompiledTemplate: Sendable {
+  package enum Step: Sendable {
     case literal(ByteRange)
     /// Computed once a connection (`ConnectionFacts`).
     case connection(SimpleVariable, place: Int)
@@ -20,13 +20,13 @@ struct CompiledTemplate: Sendable {
   }
 
   /// The whole value, when no variable is in it.
-  let constant: [UInt8]?
-  let steps: [Step]
+  package let constant: [UInt8]?
+  package let steps: [Step]
   private let text: [UInt8]
   private let features: [FeatureVariable]
   private let others: [Variable]
 
-  init(_ parts: [Template.Part]) {
+  package init(_ parts: [Template.Part]) {
     var text: [UInt8] = []
     var features: [FeatureVariable] = []
     var others: [Variable] = []
@@ -43,7 +43,7 @@ struct CompiledTemplate: Sendable {
     return nil
   }
 
-  static func step(
+  package static func step(
     _ part: Template.Part, text: inout [UInt8], features: inout [FeatureVariable], others: inout [Variable]
   ) -> Step {
     switch part {
@@ -68,18 +68,18 @@ struct CompiledTemplate: Sendable {
   }
 
   /// Appends the value for an exchange.
-  func append(_ exchange: Exchange, to output: inout ByteBuffer) {
+  package func append(_ exchange: Exchange, to output: inout ByteBuffer) {
     if let constant { return output.append(constant) }
     for step in steps { append(step, exchange, to: &output) }
   }
 
   /// Appends text of a literal step.
   @inline(__always)
-  func append(_ literal: ByteRange, to output: inout ByteBuffer) { output.append(text, literal) }
+  package func append(_ literal: ByteRange, to output: inout ByteBuffer) { output.append(text, literal) }
 
   /// Appends the value of one step.
   @inline(__always)
-  func append(_ step: Step, _ exchange: Exchange, to output: inout ByteBuffer) {
+  package func append(_ step: Step, _ exchange: Exchange, to output: inout ByteBuffer) {
     switch step {
     case .literal(let range): output.append(text, range)
     case .connection(let variable, let place):
@@ -93,7 +93,7 @@ struct CompiledTemplate: Sendable {
   }
 
   /// For what is not hot.
-  func bytes(_ exchange: Exchange) -> [UInt8] {
+  package func bytes(_ exchange: Exchange) -> [UInt8] {
     if let constant { return constant }
     var output = ByteBuffer()
     append(exchange, to: &output)
@@ -117,7 +117,7 @@ extension SimpleVariable {
 
 extension ByteBuffer {
   @inline(__always)
-  mutating func append(_ text: [UInt8], _ range: ByteRange) {
+  package mutating func append(_ text: [UInt8], _ range: ByteRange) {
     text.withUnsafeBytes { append($0[range]) }
   }
 }

@@ -1,10 +1,10 @@
-import Language
+package import Language
 import Observability
-import TLS
-import Patterns
+package import TLS
+package import Patterns
 
 /// What the lines of a feature say of a variable that is computed when a template first asks for it: `map`, `geo`.
-protocol ComputedSettings: Sendable {
+package protocol ComputedSettings: Sendable {
   /// The text that decides on the value; nil: the client's address does.
   var decidingText: Template? { get }
   /// All values that the configuration says; nil if they come from elsewhere.
@@ -22,23 +22,23 @@ protocol ComputedSettings: Sendable {
 }
 
 extension ComputedSettings {
-  var patterns: [(pattern: RegularExpression, captures: [NamedCapture], value: Template)] { [] }
-  var readsForwardedAddress: Bool { false }
-  func value(in tables: HandshakeTables, _ known: (HandshakeVariable) -> [UInt8]?) -> [UInt8]? { nil }
+  package var patterns: [(pattern: RegularExpression, captures: [NamedCapture], value: Template)] { [] }
+  package var readsForwardedAddress: Bool { false }
+  package func value(in tables: HandshakeTables, _ known: (HandshakeVariable) -> [UInt8]?) -> [UInt8]? { nil }
 
   /// Values without variables, as `possibleValues` has them.
-  static func constants(_ values: [[UInt8]]) -> [Template] {
+  package static func constants(_ values: [[UInt8]]) -> [Template] {
     values.map { Template($0.isEmpty ? [] : [.literal($0)]) }
   }
 }
 
 /// A variable of `map`, `geo` or `split_clients`. It is computed when a template first asks for it.
 public struct ComputedVariable: Sendable {
-  let settings: any ComputedSettings
+  package let settings: any ComputedSettings
   /// Whether each use computes it anew (`volatile`).
-  let isVolatile: Bool
+  package let isVolatile: Bool
 
-  init(_ settings: any ComputedSettings, isVolatile: Bool = false) {
+  package init(_ settings: any ComputedSettings, isVolatile: Bool = false) {
     self.settings = settings
     self.isVolatile = isVolatile
   }
@@ -49,7 +49,7 @@ public struct ComputedVariable: Sendable {
   }
 
   /// The texts with variables that its value needs.
-  var templates: [Template] { [settings.decidingText].compactMap { $0 } + (settings.possibleValues ?? []) }
+  package var templates: [Template] { [settings.decidingText].compactMap { $0 } + (settings.possibleValues ?? []) }
 
   /// The slots that its value needs.
   fileprivate var slots: [Int] {
@@ -60,20 +60,20 @@ public struct ComputedVariable: Sendable {
 }
 
 /// A variable of `map`, `geo` or `split_clients` in one worker.
-class LiveVariable {
+package class LiveVariable {
   /// Computed at each use, not once in a request.
-  final let isVolatile: Bool
+  package final let isVolatile: Bool
 
-  init(isVolatile: Bool) { self.isVolatile = isVolatile }
+  package init(isVolatile: Bool) { self.isVolatile = isVolatile }
 
   /// The value for an exchange; nil if it can't be told, because a regular expression reached its limit.
-  func value(for exchange: Exchange) -> [UInt8]? { [] }
+  package func value(for exchange: Exchange) -> [UInt8]? { [] }
 }
 
 extension SettingsBuilder {
   /// Builds the variables that the lines of a directive define: the last word before a block is the name. As in nginx, the
   /// last definition of a name in the file counts, whatever its directive is.
-  mutating func addTables(
+  package mutating func addTables(
     _ http: Scope, _ name: String, _ make: (Directive, inout SettingsBuilder) -> ComputedVariable
   ) {
     for (index, line) in http.directives.enumerated() where line.name == name {
@@ -89,7 +89,7 @@ extension SettingsBuilder {
   }
 
   /// Adds the variable that a word of a line names. As with tables, the last definition in the file counts.
-  mutating func addVariable(_ line: Directive, named index: Int, at http: Scope, _ variable: ComputedVariable) {
+  package mutating func addVariable(_ line: Directive, named index: Int, at http: Scope, _ variable: ComputedVariable) {
     let place = http.directives.firstIndex { $0.location == line.location } ?? 0
     guard let slot = variables.slots[line.text(index).dropFirst().lowercased()] else { return }
     if let other = tableOrder[slot], other > place { return }

@@ -106,7 +106,7 @@ extension SettingsBuilder {
 
   /// The texts that the path of a file or folder can be: several where it begins with a variable that has one of several
   /// constant values.
-  func possiblePaths(_ text: Template, at level: Level) -> [Template] {
+  package func possiblePaths(_ text: Template, at level: Level) -> [Template] {
     guard let constants = constants(for: text, at: level) else { return [text] }
     let resolved = constants.resolved(text)
     guard case .variable(.slot(let slot))? = resolved.parts.first, let values = constants.values(slot) else {
@@ -122,7 +122,7 @@ extension SettingsBuilder {
 
   /// The path of a file or folder, which begins with a folder that no request has a say in. It is the one that the constant
   /// values of a variable have in common; nil: a request may choose any, or they have none in common.
-  func pathBelowFolder(_ text: Template, at level: Level) -> Template? {
+  package func pathBelowFolder(_ text: Template, at level: Level) -> Template? {
     let resolved = resolvingConstants(text, at: level)
     guard case .variable(let first)? = resolved.parts.first else { return resolved }
     guard case .slot(let slot) = first, let values = constants(for: text, at: level)?.values(slot),

@@ -1,34 +1,34 @@
-import Observability
-import Patterns
-import Language
+package import Observability
+package import Patterns
+package import Language
 
 /// Collects what a line of a feature's directive defines.
-typealias Definition = @Sendable (Directive, inout DefinedVariables) -> Void
+package typealias Definition = @Sendable (Directive, inout DefinedVariables) -> Void
 
 /// Collects what the configuration defines: variables by `set` and named captures, and the patterns with the captures.
 ///
 /// Why a separate pass: nginx allows a variable before the line that defines it.
-struct DefinedVariables {
+package struct DefinedVariables {
   /// `http` and `stream` have variables of their own, whose slots differ.
-  let kind: TrafficKind
+  package let kind: TrafficKind
   private let firstSlot: Int
-  private(set) var slots: [String: Int] = [:]
+  package private(set) var slots: [String: Int] = [:]
 
-  init(_ kind: TrafficKind = .http, firstSlot: Int = 0) {
+  package init(_ kind: TrafficKind = .http, firstSlot: Int = 0) {
     self.kind = kind
     self.firstSlot = firstSlot
   }
 
   /// The first slot that no variable has.
   var endSlot: Int { firstSlot + slots.count }
-  var slotNames: [Int: String] { Dictionary(slots.map { ($1, $0) }, uniquingKeysWith: { first, _ in first }) }
+  package var slotNames: [Int: String] { Dictionary(slots.map { ($1, $0) }, uniquingKeysWith: { first, _ in first }) }
   /// Names that something else than `set` gives a value, too.
   private var otherNames: Set<String> = []
-  private(set) var diagnostics: [Diagnostic] = []
+  package private(set) var diagnostics: [Diagnostic] = []
   /// The patterns by the place of their word. A pattern that does not compile is missing, and reported.
   private var patterns: [SourceLocation: RegularExpression] = [:]
 
-  mutating func collect(from directives: [Directive]) {
+  package mutating func collect(from directives: [Directive]) {
     for directive in directives {
       if let definition = Features.definitions[directive.name] { definition(directive, &self) }
       if let block = directive.block, !DirectiveTable.tables.contains(directive.name) { collect(from: block) }
@@ -39,7 +39,7 @@ struct DefinedVariables {
   ///
   /// As in nginx, a variable of the proxy's own keeps its value until a `set` runs, and any other definition replaces it.
   /// To nginx's configurations, a name that only sallyport has is free: its value never shows through.
-  func variable(named name: String) -> Variable? {
+  package func variable(named name: String) -> Variable? {
     // What `set` gives a feature's variable has a slot, and the variable shows what the feature makes of it.
     guard !isSettable(name), let slot = slots[name] else { return nil }
     guard case .known(let own) = look(up: name), !own.isOursAlone, !otherNames.contains(name) else {
@@ -48,16 +48,16 @@ struct DefinedVariables {
     return .settable(slot: slot, own)
   }
 
-  func pattern(at word: Word) -> RegularExpression? { patterns[word.location] }
+  package func pattern(at word: Word) -> RegularExpression? { patterns[word.location] }
 
-  func namedCaptures(of pattern: RegularExpression) -> [NamedCapture] {
+  package func namedCaptures(of pattern: RegularExpression) -> [NamedCapture] {
     pattern.names.compactMap { name, number in
       slots[name.lowercased()].map { NamedCapture(group: number, slot: $0) }
     }
   }
 
   /// The names of variables that only `set` gives a value, by slot.
-  var setNames: [Int: String] {
+  package var setNames: [Int: String] {
     let others = otherNames
     return slots.reduce(into: [:]) { names, entry in
       if !others.contains(entry.key) { names[entry.value] = entry.key }
@@ -65,7 +65,7 @@ struct DefinedVariables {
   }
 
   /// Defines the variable that is the last word before a table. Returns false if the name is no valid one.
-  mutating func defineTable(_ directive: Directive) -> Bool {
+  package mutating func defineTable(_ directive: Directive) -> Bool {
     guard let word = directive.arguments.last, word.text.hasPrefix("$"), word.text.utf8.count > 1,
       word.text.utf8.dropFirst().allSatisfy(TemplateCompiler.isNameByte)
     else {
@@ -80,7 +80,7 @@ struct DefinedVariables {
     return true
   }
 
-  mutating func compileUnnamed(_ pattern: String, at word: Word, what: String) {
+  package mutating func compileUnnamed(_ pattern: String, at word: Word, what: String) {
     guard !pattern.isEmpty else { return report(word, "empty regex in \(what)", hint: "write a pattern after \"~\"") }
     do throws(PatternError) {
       patterns[word.location] = try RegularExpression(pattern, caseless: true)
@@ -90,7 +90,7 @@ struct DefinedVariables {
   }
 
   /// A variable that a feature sets. nginx doesn't warn of it where it has no value.
-  mutating func defineSettable(_ directive: Directive) {
+  package mutating func defineSettable(_ directive: Directive) {
     let name = String(directive.text(0).dropFirst()).lowercased()
     guard directive.text(0).hasPrefix("$"), !name.isEmpty, name.utf8.allSatisfy(TemplateCompiler.isNameByte) else {
       return report(
@@ -109,7 +109,7 @@ struct DefinedVariables {
   }
 
   /// `isSet`: by a directive that nginx also allows for its own `$limit_rate`.
-  mutating func allot(_ name: String, _ word: Word?, isSet: Bool = false) {
+  package mutating func allot(_ name: String, _ word: Word?, isSet: Bool = false) {
     guard isFree(name) || isSet && isSettable(name) else {
       return report(
         word, "the duplicate \"\(name)\" variable", hint: "nginx has this variable itself; use another name")
@@ -136,7 +136,7 @@ struct DefinedVariables {
     }
   }
 
-  mutating func compile(_ pattern: String, at word: Word, caseless: Bool, what: String) {
+  package mutating func compile(_ pattern: String, at word: Word, caseless: Bool, what: String) {
     guard !pattern.isEmpty else { return report(word, "empty regex in \(what)", hint: "write a pattern after \"~\"") }
     do throws(PatternError) {
       let compiled = try RegularExpression(pattern, caseless: caseless)
@@ -152,7 +152,7 @@ struct DefinedVariables {
     }
   }
 
-  mutating func report(_ word: Word?, _ message: String, hint: String?) {
+  package mutating func report(_ word: Word?, _ message: String, hint: String?) {
     diagnostics.append(Diagnostic(.error, at: word?.location, message, hint: hint))
   }
 }
@@ -177,7 +177,7 @@ extension Variable {
   }
 
   /// Whether nginx has no variable of that name.
-  var isOursAlone: Bool {
+  package var isOursAlone: Bool {
     switch self {
     case .simple(let variable): variable.isOursAlone
     case .feature(let variable): variable.isOursAlone

@@ -1,14 +1,14 @@
-import Bytes
+package import Bytes
 import Enrolment
 import Glibc
 import HTTP
 import Observability
-import Patterns
-import Transport
+package import Patterns
+package import Transport
 
 /// The values of variables for an exchange. A variable without a value appends nothing, as in nginx.
 extension Exchange {
-  func append(_ variable: Variable, to output: inout ByteBuffer) {
+  package func append(_ variable: Variable, to output: inout ByteBuffer) {
     switch variable {
     case .simple(let simple): append(simple, to: &output)
     case .feature(let variable): variable.append(self, &output)
@@ -57,7 +57,7 @@ extension Exchange {
 
   /// Searches a subject. A match's captures replace those of the last match; a miss drops them, as in nginx, unless
   /// `keepsOnMiss`.
-  func match(
+  package func match(
     _ pattern: RegularExpression, _ subject: [UInt8], _ named: [NamedCapture], keepsOnMiss: Bool = false
   ) -> MatchOutcome {
     var captures = Captures()
@@ -71,13 +71,13 @@ extension Exchange {
   }
 
   /// nginx's `$args`.
-  var arguments: [UInt8] {
+  package var arguments: [UInt8] {
     var output = ByteBuffer()
     appendArguments(to: &output)
     return Array(output.readable)
   }
 
-  func append(_ variable: SimpleVariable, to output: inout ByteBuffer) {
+  package func append(_ variable: SimpleVariable, to output: inout ByteBuffer) {
     if let place = ConnectionFacts.place(of: variable) {
       appendOfConnection(variable, place: place, to: &output)
     } else {
@@ -93,7 +93,7 @@ extension Exchange {
   }
 
   /// Appends the value of a variable that has no place in `ConnectionFacts`.
-  func append(ofRequest variable: SimpleVariable, to output: inout ByteBuffer) {
+  package func append(ofRequest variable: SimpleVariable, to output: inout ByteBuffer) {
     let bytes = head.bytes.readable
     switch variable {
     case .args, .query_string: appendArguments(to: &output)
@@ -254,7 +254,7 @@ extension Exchange {
   }
 
   /// Seconds with milliseconds: `0.005`.
-  static func append(milliseconds: UInt64, to output: inout ByteBuffer) {
+  package static func append(milliseconds: UInt64, to output: inout ByteBuffer) {
     output.append(decimal: milliseconds / 1000)
     output.append(fraction: milliseconds)
   }
@@ -262,19 +262,19 @@ extension Exchange {
 
 extension Exchange {
   /// The client's handshake is not over: the request may be a replay (RFC 8470 §3).
-  var isEarly: Bool { withStream { $0.isEarly } ?? false }
+  package var isEarly: Bool { withStream { $0.isEarly } ?? false }
   var bodyTimeout: Int { location.limits.bodyTimeout }
   /// Whether the exchange is that of a subrequest.
-  var isSubrequest: Bool { withStream { $0.isSubrequest } ?? false }
+  package var isSubrequest: Bool { withStream { $0.isSubrequest } ?? false }
 }
 
 /// Whom the request comes from: the connection's peer, or who `set_real_ip_from` says it is.
 extension Exchange {
-  var clientAddress: SocketAddress { variables.client ?? facts.peer }
+  package var clientAddress: SocketAddress { variables.client ?? facts.peer }
 
   /// $remote_addr, $remote_port and $binary_remote_addr.
   @inline(__always)
-  func appendClient(_ variable: SimpleVariable, place: Int, to output: inout ByteBuffer) {
+  package func appendClient(_ variable: SimpleVariable, place: Int, to output: inout ByteBuffer) {
     if let client = variables.client {
       Self.append(variable, of: client, to: &output)
     } else {
@@ -315,7 +315,7 @@ extension Exchange {
   }
 
   /// Collects the body until it is complete. The handler gets `requestBodyDidEnd`, perhaps before this returns.
-  func collectBody(in kept: RequestBody) {
+  package func collectBody(in kept: RequestBody) {
     setBody(.collecting(kept))
     // The stream tells no end of an empty body.
     if head.framing == .length(0), stream?.isBodyRead == true { return requestBodyDidEnd(trailers: nil) }
@@ -324,7 +324,7 @@ extension Exchange {
   }
 
   /// Passes the body to the handler as it arrives, perhaps before this returns.
-  func streamBody() {
+  package func streamBody() {
     setBody(.streaming)
     continueClient()
     stream?.resumeBody()

@@ -1,4 +1,4 @@
-import Bytes
+package import Bytes
 
 /// What a server serves: requests of HTTP, or connections of any protocol (`stream`).
 public enum TrafficKind: Sendable, Hashable {
@@ -8,22 +8,22 @@ public enum TrafficKind: Sendable, Hashable {
 /// A variable of a feature. Two of one name are the same.
 public struct FeatureVariable: Sendable, Hashable {
   /// Without `$`, lower-case.
-  let name: String
+  package let name: String
   /// Whether nginx has no variable of that name, so that a configuration of nginx's may define it.
-  let isOursAlone: Bool
+  package let isOursAlone: Bool
   /// Whether the value says who the client is. sallyport removes each field that is set from it from clients' requests.
-  let saysClient: Bool
+  package let saysClient: Bool
   /// Whether `set` may give it a value, which its feature heeds.
-  let isSettable: Bool
+  package let isSettable: Bool
   /// Whether it is the name that a client asks for, which a client can freely choose.
-  let isClientsWish: Bool
+  package let isClientsWish: Bool
   /// In whose configurations it is.
-  let kinds: Set<TrafficKind>
+  package let kinds: Set<TrafficKind>
   /// Appends the value for an exchange; nothing if there is none.
-  let append: @Sendable (Exchange, inout ByteBuffer) -> Void
+  package let append: @Sendable (Exchange, inout ByteBuffer) -> Void
 
   /// `saysClient`: nil for what the name says, which is true of `ssl_…`.
-  init(
+  package init(
     _ name: String, isOursAlone: Bool = false, isSettable: Bool = false, saysClient: Bool? = nil,
     isClientsWish: Bool = false, of kinds: Set<TrafficKind> = [.http],
     append: @escaping @Sendable (Exchange, inout ByteBuffer) -> Void

@@ -1,5 +1,5 @@
 import Bytes
-import Patterns
+package import Patterns
 package import TLS
 
 /// The variables of `map`, `geo` and `split_clients` as a handshake computes them, which has no request.
@@ -89,17 +89,17 @@ package struct HandshakeTables: Sendable {
   }
 
   /// What a regular expression of a `map` has found.
-  struct Match {
-    var captures = Captures()
-    var subject: [UInt8] = []
-    var named: [NamedCapture] = []
+  package struct Match {
+    package var captures = Captures()
+    package var subject: [UInt8] = []
+    package var named: [NamedCapture] = []
 
     /// nil: no group of the name is in the expression.
-    func group(of slot: Int) -> Int? { named.first { $0.slot == slot }?.group }
+    package func group(of slot: Int) -> Int? { named.first { $0.slot == slot }?.group }
   }
 
   /// The value of a text; nil as for a variable.
-  func value(
+  package func value(
     of template: Template, _ known: (HandshakeVariable) -> [UInt8]?, after match: Match = Match()
   ) -> [UInt8]? {
     var output: [UInt8] = []

@@ -1,18 +1,18 @@
-import Bytes
+package import Bytes
 import Observability
 
 /// A `log_format` as a worker writes it.
 ///
 /// Text, and values that stay the same for a connection, are one run where they follow each other. A connection escapes a
 /// run at its first line (`ConnectionFacts`), and copies it into every other line.
-final class LogLine {
-  struct Step {
+package final class LogLine {
+  package struct Step {
     /// Text that comes first.
-    var text: ByteRange
-    var value: Value
+    package var text: ByteRange
+    package var value: Value
   }
 
-  enum Value {
+  package enum Value {
     case nothing
     /// An index into `runs`.
     case run(Int)
@@ -21,13 +21,13 @@ final class LogLine {
     case other(CompiledTemplate.Step)
   }
 
-  let format: CompiledTemplate
-  let escaping: LogEscaping
-  let steps: [Step]
+  package let format: CompiledTemplate
+  package let escaping: LogEscaping
+  package let steps: [Step]
   /// Each has text and values of the connection only.
   private let runs: [[CompiledTemplate.Step]]
 
-  init(_ format: Template, _ escaping: LogEscaping) {
+  package init(_ format: Template, _ escaping: LogEscaping) {
     let format = format.compiled
     var steps: [Step] = []
     var runs: [[CompiledTemplate.Step]] = []
@@ -68,7 +68,7 @@ final class LogLine {
   var runCount: Int { runs.count }
 
   /// Appends a run as it stands in a line.
-  func append(run: Int, of facts: ConnectionFacts, to line: inout ByteBuffer) {
+  package func append(run: Int, of facts: ConnectionFacts, to line: inout ByteBuffer) {
     for step in runs[run] {
       switch step {
       case .connection(let variable, let place):
@@ -83,7 +83,7 @@ final class LogLine {
   /// Escapes the value of a variable, which stands in `line` from `start` on. An empty value becomes `-` by nginx's
   /// default escaping. A value is copied and written again only if one of its bytes must be escaped.
   @inline(__always)
-  func finish(_ start: Int, in line: inout ByteBuffer, isPlain: Bool) {
+  package func finish(_ start: Int, in line: inout ByteBuffer, isPlain: Bool) {
     if line.count == start {
       if case .default = escaping { line.append(0x2D) }
     } else if !isPlain {

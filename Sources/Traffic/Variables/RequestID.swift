@@ -1,12 +1,12 @@
-import Bytes
+package import Bytes
 import Crypto
 
 /// Random words for identifiers. The kernel gives them 32 at a time, because a system call for each would cost more than
 /// the rest of a log line.
-struct RandomWords: RandomNumberGenerator {
+package struct RandomWords: RandomNumberGenerator {
   private var words: [UInt64] = []
 
-  mutating func next() -> UInt64 {
+  package mutating func next() -> UInt64 {
     if words.isEmpty, let bytes = SystemRandom.bytes(256) {
       words = bytes.withUnsafeBytes { Array($0.bindMemory(to: UInt64.self)) }
     }
@@ -17,23 +17,23 @@ struct RandomWords: RandomNumberGenerator {
 }
 
 /// `$request_id`: 16 random bytes, as 32 hexadecimal digits.
-struct RequestID {
+package struct RequestID {
   private let first: UInt64, second: UInt64
 
-  init(_ words: inout RandomWords) {
+  package init(_ words: inout RandomWords) {
     first = words.next()
     second = words.next()
   }
 
   /// The identifier of a request, made when a template first asks for it.
-  static func of(_ exchange: Exchange) -> RequestID {
+  package static func of(_ exchange: Exchange) -> RequestID {
     if let made = exchange.variables.requestID { return made }
     let made = RequestID(&exchange.worker.randomWords)
     exchange.keep(made)
     return made
   }
 
-  func append(to output: inout ByteBuffer) {
+  package func append(to output: inout ByteBuffer) {
     Hex.encode(first, into: &output)
     Hex.encode(second, into: &output)
   }

@@ -1,9 +1,9 @@
 import Observability
 
 /// Sizes that requests compute.
-enum SizeText {
+package enum SizeText {
   /// Parses a size of nginx with an optional `k` or `m` (`ngx_parse_size`); nil for any other text.
-  static func size(_ text: [UInt8]) -> Int? {
+  package static func size(_ text: [UInt8]) -> Int? {
     let unit: Int
     switch text.last {
     case UInt8(ascii: "k"), UInt8(ascii: "K"): unit = 1024
@@ -28,7 +28,7 @@ enum SizeText {
 extension Exchange {
   /// The size that a text says, which variables may have made. nil for an empty text, which is no limit as in nginx, and after
   /// a line in the log for a text that is no size.
-  func size(of text: [UInt8]) -> Int? {
+  package func size(of text: [UInt8]) -> Int? {
     if text.isEmpty { return nil }
     if let size = SizeText.size(text) { return size }
     log(.error, "invalid size \"\(LogEscape.text(text))\"")

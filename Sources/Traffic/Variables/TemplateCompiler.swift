@@ -1,16 +1,16 @@
-import Observability
-import Language
+package import Observability
+package import Language
 
 /// Compiles text with `$name`, `${name}` and `$1` into a template, as nginx's `ngx_http_script_compile`.
-struct TemplateCompiler {
+package struct TemplateCompiler {
   /// What the configuration defines.
-  let defined: DefinedVariables
+  package let defined: DefinedVariables
 
-  struct ParseError: Error {
-    var diagnostic: Diagnostic
+  package struct ParseError: Error {
+    package var diagnostic: Diagnostic
   }
 
-  func compile(_ word: Word) throws(ParseError) -> Template {
+  package func compile(_ word: Word) throws(ParseError) -> Template {
     var parts: [Template.Part] = []
     var literal: [UInt8] = []
     var rest = Array(word.text.utf8)[...]
@@ -69,7 +69,7 @@ struct TemplateCompiler {
     }
   }
 
-  static func isNameByte(_ byte: UInt8) -> Bool {
+  package static func isNameByte(_ byte: UInt8) -> Bool {
     (byte | 0x20) &- 97 < 26 || byte &- 48 < 10 || byte == UInt8(ascii: "_")
   }
 

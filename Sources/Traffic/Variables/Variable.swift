@@ -72,7 +72,7 @@ public enum SimpleVariable: String, Sendable, Hashable, CaseIterable {
 
 extension SimpleVariable {
   /// Whether `stream` has it too: what is known of a connection that carries no requests.
-  var isOfStream: Bool {
+  package var isOfStream: Bool {
     switch self {
     case .status, .bytes_sent, .connection, .msec, .pid, .hostname, .time_local, .time_iso8601, .nginx_version,
       .server_addr, .server_port, .remote_addr, .remote_port, .binary_remote_addr, .realip_remote_addr,
@@ -91,7 +91,7 @@ extension SimpleVariable {
   }
 
   /// Whether nginx has no variable of that name, so that a configuration of nginx's may define it.
-  var isOursAlone: Bool {
+  package var isOursAlone: Bool {
     switch self {
     case .ssl_client_s_dn_cn, .ssl_client_san_dns, .ssl_client_san_uri, .ssl_client_san_email, .ssl_client_san_ip,
       .ssl_client_spki, .ssl_post_quantum,
@@ -111,7 +111,7 @@ public struct Template: Sendable, Hashable {
 
   public let parts: [Part]
   /// What requests run.
-  let compiled: CompiledTemplate
+  package let compiled: CompiledTemplate
 
   public init(_ parts: [Part]) {
     self.parts = parts

@@ -2,14 +2,14 @@ import Transport
 
 /// The names of variables: nginx's and sallyport's own.
 package enum VariableNames {
-  enum Answer {
+  package enum Answer {
     case known(Variable)
     case planned
     case unknown
   }
 
   /// Finds the variable for a name without its `$`. As in nginx, the name's case does not matter.
-  static func look(up name: String, of kind: TrafficKind = .http) -> Answer {
+  package static func look(up name: String, of kind: TrafficKind = .http) -> Answer {
     let name = name.lowercased()
     if kind == .stream { return lookInStream(name) }
     if let simple = SimpleVariable(rawValue: name) { return .known(.simple(simple)) }
@@ -56,7 +56,7 @@ package enum VariableNames {
   ]
 
   /// All names, for suggestions.
-  static let all: [String] = SimpleVariable.allCases.map(\.rawValue) + Features.variables.keys.sorted()
+  package static let all: [String] = SimpleVariable.allCases.map(\.rawValue) + Features.variables.keys.sorted()
 
   static let allOfStream: [String] =
     SimpleVariable.allCases.filter(\.isOfStream).map(\.rawValue) + Features.streamVariables.keys.sorted()

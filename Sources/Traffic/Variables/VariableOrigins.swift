@@ -1,14 +1,14 @@
-import Language
+package import Language
 
 /// From what texts get their values: the variables that `set` and the tables of the block make of others. For rules about
 /// what a configuration says.
-struct VariableOrigins {
+package struct VariableOrigins {
   /// By slot: `map`, `geo`, `split_clients`, `keyval`.
-  let computed: [Int: ComputedVariable]
+  package let computed: [Int: ComputedVariable]
   /// By slot: the values of the `set` lines of a level and of those around it.
-  let assigned: [Int: [Template]]
+  package let assigned: [Int: [Template]]
 
-  init(at scope: Scope, _ builder: inout SettingsBuilder) {
+  package init(at scope: Scope, _ builder: inout SettingsBuilder) {
     computed = builder.computed
     var assigned: [Int: [Template]] = [:]
     var level: Scope? = scope
@@ -23,7 +23,7 @@ struct VariableOrigins {
   }
 
   /// What a value depends on: also that which decides between the values of a `map`. Captures are not followed.
-  func variables(decidingOn text: Template) -> [Variable] {
+  package func variables(decidingOn text: Template) -> [Variable] {
     var found: [Variable] = []
     var seen: Set<Int> = []
     var rest = [text]
@@ -40,7 +40,7 @@ struct VariableOrigins {
 
 extension Variable {
   /// The slot of a variable that the configuration defines.
-  var slot: Int? {
+  package var slot: Int? {
     switch self {
     case .slot(let slot), .settable(let slot, _): slot
     default: nil

@@ -1,6 +1,6 @@
 /// What a feature shows under one name below `/9/http/` of the API, and may change: things that have names themselves
 /// (nginx Plus: keyvals, limit_reqs).
-protocol APIObjects: Sendable {
+package protocol APIObjects: Sendable {
   /// As the path has it.
   var name: String { get }
   /// A GET or HEAD. `object`: the thing that the path names; nil: all are asked for.
@@ -12,7 +12,7 @@ protocol APIObjects: Sendable {
 }
 
 /// How the API responds to a request.
-protocol APIResponse: AnyObject {
+package protocol APIResponse: AnyObject {
   func answer(_ status: Int, _ text: String, _ exchange: Exchange)
   func refuse(_ fault: APIFault, _ exchange: Exchange)
   /// Answers with a text that takes long to make: on a thread of the pool, and then in pieces.
