@@ -93,7 +93,7 @@ import Testing
     for span in ["ServerFailures", "Upstream/ServerFailures", "TLS/HeadParser", "Exchange.doesNotExist"] {
       #expect(Self.fault(ofType: span)?.isEmpty == false, "\(span)")
     }
-    for span in ["Exchange", "HTTP/HTTP1/HeadParser", "Exchange.end(EndReason)", "Proxy/Features/"] {
+    for span in ["Exchange", "HTTP/HTTP1/HeadParser", "Exchange.end(EndReason)", "Features/"] {
       #expect(Self.fault(ofType: span)?.isEmpty == true, "\(span)")
     }
     #expect(!Self.exists("docs/NONE.md") && !Self.exists("Sources/*/None.swift"))

@@ -72,7 +72,7 @@ import Testing
           return parts.count > 1 ? String(parts[0]) : nil
         })
     }
-    let features = folders(SourceFile.sources, below: "Sources/Proxy/Features/")
+    let features = folders(SourceFile.sources, below: "Sources/Features/")
     let suites = SourceFile.tests.filter { $0.path.hasSuffix("Tests.swift") }
     let tested = folders(suites, below: "Tests/ProxyTests/Features/")
       .union(folders(suites, below: "Tests/EndToEndTests/Features/"))
@@ -80,7 +80,7 @@ import Testing
     let missing = features.subtracting(tested)
     #expect(missing.isEmpty, "make a folder in Tests/ProxyTests/Features for \(missing.sorted())")
     let foreign = tested.subtracting(features)
-    #expect(foreign.isEmpty, "no folder of Sources/Proxy/Features has the name \(foreign.sorted())")
+    #expect(foreign.isEmpty, "no folder of Sources/Features has the name \(foreign.sorted())")
   }
 
   @Test func `MIGRATING names the variables that nginx lacks`() throws {

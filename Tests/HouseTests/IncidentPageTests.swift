@@ -10,36 +10,36 @@ import Testing
   /// names a file and the system's reason.
   private static let indirect: Set<String> = [
     // Their words are in what they log: diagnostics of the configuration, and texts of the system.
-    "Sources/Daemon/OperatorLines.swift", "Sources/Proxy/Accept/WorkerListeners.swift",
+    "Sources/Daemon/OperatorLines.swift", "Sources/Traffic/Accept/WorkerListeners.swift",
     // Functions of their own with the name log.
     "Sources/Daemon/FileNeeds.swift", "Sources/Daemon/Health/HealthListener.swift",
-    "Sources/Daemon/Supervisor.swift", "Sources/Observability/FaultLog.swift", "Sources/Proxy/Worker.swift",
-    "Sources/Proxy/Client/Admission.swift", "Sources/Proxy/Client/ClientFaultLog.swift",
-    "Sources/Proxy/Client/ClientSession.swift",
-    "Sources/Proxy/Client/ProxyHeaderReading.swift", "Sources/Proxy/Client/HTTP2Connection.swift",
-    "Sources/Proxy/Client/ClientHandshake.swift", "Sources/Proxy/Client/TCPConnection.swift",
-    "Sources/Proxy/Forward/DynamicTarget.swift", "Sources/Proxy/Features/Enrolment/EnrolmentHandler.swift",
-    "Sources/Proxy/Features/Enrolment/ESTHandler.swift",
-    "Sources/Proxy/Forward/UpstreamFailureLog.swift", "Sources/Proxy/Forward/TCPHandler.swift",
-    "Sources/Proxy/Features/ProxyAuth/UpstreamAuthentication.swift",
-    "Sources/Proxy/Exchange/Exchange.swift", "Sources/Proxy/Exchange/ExchangeSession.swift",
-    "Sources/Proxy/Exchange/ExchangeResponse.swift",
-    "Sources/Proxy/Features/Files/FileHandler.swift", "Sources/Proxy/Features/Files/TryFiles.swift",
-    "Sources/Proxy/Features/Support/Store/StoreClient.swift", "Sources/Proxy/Features/Support/Store/LiveStores.swift",
-    "Sources/Proxy/Features/AuthBasic/PasswordAccess.swift", "Sources/UpstreamAuth/ChallengeStore.swift",
+    "Sources/Daemon/Supervisor.swift", "Sources/Observability/FaultLog.swift", "Sources/Traffic/Worker.swift",
+    "Sources/Traffic/Client/Admission.swift", "Sources/Traffic/Client/ClientFaultLog.swift",
+    "Sources/Traffic/Client/ClientSession.swift",
+    "Sources/Traffic/Client/ProxyHeaderReading.swift", "Sources/Traffic/Client/HTTP2Connection.swift",
+    "Sources/Traffic/Client/ClientHandshake.swift", "Sources/Traffic/Client/TCPConnection.swift",
+    "Sources/Forward/DynamicTarget.swift", "Sources/Features/Enrolment/EnrolmentHandler.swift",
+    "Sources/Features/Enrolment/ESTHandler.swift",
+    "Sources/Forward/UpstreamFailureLog.swift", "Sources/Forward/TCPHandler.swift",
+    "Sources/Features/ProxyAuth/UpstreamAuthentication.swift",
+    "Sources/Traffic/Exchange/Exchange.swift", "Sources/Traffic/Exchange/ExchangeSession.swift",
+    "Sources/Traffic/Exchange/ExchangeResponse.swift",
+    "Sources/Features/Files/FileHandler.swift", "Sources/Features/Files/TryFiles.swift",
+    "Sources/Features/Support/Store/StoreClient.swift", "Sources/Features/Support/Store/LiveStores.swift",
+    "Sources/Features/AuthBasic/PasswordAccess.swift", "Sources/UpstreamAuth/ChallengeStore.swift",
   ]
 
   /// Where the texts of such values are: a file, and the declaration whose literals count.
   private static let texts = [
     ("Sources/Upstream/AttemptFailure.swift", "public var description: String"),
-    ("Sources/Proxy/Features/ProxyAuth/UpstreamAuthentication.swift", "fileprivate var explanation: String"),
-    ("Sources/Proxy/Forward/DynamicTarget.swift", "fileprivate func sentence("),
-    ("Sources/Proxy/Forward/DynamicTarget.swift", "init(for exchange"),
-    ("Sources/Proxy/Forward/DynamicTarget.swift", "private static func security("),
-    ("Sources/Proxy/Forward/DynamicTarget.swift", "func portFault("),
-    ("Sources/Proxy/Features/StreamPass/StreamPass.swift", "override func start("),
-    ("Sources/Proxy/Client/Admission.swift", "private init(_ context"),
-    ("Sources/Proxy/Counts/CertificateNotices.swift", "func words(of"),
+    ("Sources/Features/ProxyAuth/UpstreamAuthentication.swift", "fileprivate var explanation: String"),
+    ("Sources/Forward/DynamicTarget.swift", "fileprivate func sentence("),
+    ("Sources/Forward/DynamicTarget.swift", "init(for exchange"),
+    ("Sources/Forward/DynamicTarget.swift", "private static func security("),
+    ("Sources/Forward/DynamicTarget.swift", "func portFault("),
+    ("Sources/Features/StreamPass/StreamPass.swift", "override func start("),
+    ("Sources/Traffic/Client/Admission.swift", "private init(_ context"),
+    ("Sources/Traffic/Counts/CertificateNotices.swift", "func words(of"),
     ("Sources/Identity/ClientRules.swift", "public static func message("),
     ("Sources/Observability/FaultLog.swift", "public func note("),
     ("Sources/Observability/FaultLog.swift", "public func succeeded("),
@@ -84,12 +84,13 @@ import Testing
 
   /// Modules whose errors the log tells.
   private static let serving: Set<String> = [
-    "Proxy", "Files", "UpstreamAuth", "Upstream", "Transport", "Envelope", "Observability", "Daemon",
+    "Traffic", "Forward", "Features", "Files", "UpstreamAuth", "Upstream", "Transport", "Envelope", "Observability",
+    "Daemon",
   ]
 
   /// Errors that are told behind words of the page, as in `the line has the reason`.
   private static let reasons: Set<String> = [
-    "Sources/Proxy/Features/Keyval/KeyvalState.swift", "Sources/UpstreamAuth/UserFile.swift",
+    "Sources/Features/Keyval/KeyvalState.swift", "Sources/UpstreamAuth/UserFile.swift",
     "Sources/Transport/SocketError.swift", "Sources/Envelope/Sealer.swift", "Sources/Envelope/EnvelopeFormat.swift",
     "Sources/Observability/LogDestination.swift",
     // The errors of a configuration, whose words are in what it holds.
@@ -116,8 +117,9 @@ import Testing
 
   /// Files whose warnings have no literal of their own.
   private static let composed: Set<String> = [
-    "Sources/Daemon/KeyMaterial.swift", "Sources/Proxy/Material/MaterialLoader.swift", "Sources/Daemon/NameWait.swift",
-    "Sources/Daemon/Workload/WorkloadLoading.swift", "Sources/Proxy/Features/ACME/ACMELoading.swift",
+    "Sources/Daemon/KeyMaterial.swift", "Sources/Traffic/Material/MaterialLoader.swift",
+    "Sources/Daemon/NameWait.swift",
+    "Sources/Daemon/Workload/WorkloadLoading.swift", "Sources/Features/ACME/ACMELoading.swift",
   ]
 
   /// The supervisor logs what a start and a reload have found.

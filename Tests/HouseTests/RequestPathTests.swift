@@ -11,11 +11,11 @@ import Testing
 
   @Test func `only HTTP and the HTTP 1 streams write HTTP 1 text`() {
     let allowed = [
-      "Sources/HTTP/", "Sources/Proxy/Client/HTTP1Stream.swift", "Sources/Upstream/HTTP1UpstreamStream.swift",
+      "Sources/HTTP/", "Sources/Traffic/Client/HTTP1Stream.swift", "Sources/Upstream/HTTP1UpstreamStream.swift",
       // nginx's 497: a plain request on a TLS port, before there is a stream.
-      "Sources/Proxy/Client/ClientHandshake.swift",
+      "Sources/Traffic/Client/ClientHandshake.swift",
       // The report of `check --explain`, which goes to nobody but its reader.
-      "Sources/Proxy/Explain/",
+      "Sources/Traffic/Explain/",
     ]
     for file in SourceFile.sources where !allowed.contains(where: { file.path.hasPrefix($0) }) {
       for line in file.code {
@@ -27,7 +27,7 @@ import Testing
   }
 
   @Test(arguments: [
-    "Sources/Proxy/Exchange/", "Sources/Proxy/Forward/", "Sources/Proxy/Location/", "Sources/Proxy/Features/",
+    "Sources/Traffic/Exchange/", "Sources/Forward/", "Sources/Traffic/Location/", "Sources/Features/",
   ])
   func `exchanges, locations and features name no transport`(folder: String) {
     #expect(!lines(of: folder).isEmpty)
@@ -66,7 +66,7 @@ import Testing
       "Client/TCPStream.swift", "Client/TCPConnection.swift",
     ]
     for name in names {
-      let file = try #require(SourceFile.sources.first { $0.path.hasSuffix("Proxy/\(name)") })
+      let file = try #require(SourceFile.sources.first { $0.path.hasSuffix("Traffic/\(name)") })
       for (number, text) in file.code { #expect(!text.contains(word), "\(name):\(number): \(text)") }
     }
   }
@@ -75,7 +75,7 @@ import Testing
   func `connections of clients know neither location nor handler`(type: String) {
     // After a reload, SessionReview finds the locations of the requests in progress.
     let files = SourceFile.sources.filter {
-      $0.path.contains("Proxy/Client/") && !$0.path.hasSuffix("SessionReview.swift")
+      $0.path.contains("Traffic/Client/") && !$0.path.hasSuffix("SessionReview.swift")
     }
     #expect(files.count > 10)
     for file in files {

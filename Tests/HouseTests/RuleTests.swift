@@ -14,7 +14,7 @@ import Testing
     "Sources/Bytes/ByteBuffer.swift": "bounds of raw memory: a wrong count would read or write beyond it",
     "Sources/HTTP/TrivialList.swift": "bounds of raw memory",
     "Sources/HTTP/HTTP1/ChunkedWriter.swift": "a chunk of no bytes would end the body",
-    "Sources/Proxy/Exchange/Exchange.swift": "an exchange without its connection has nothing to go on with",
+    "Sources/Traffic/Exchange/Exchange.swift": "an exchange without its connection has nothing to go on with",
   ]
 
   @Test(arguments: ["try!", "as!", "fatalError(", "precondition(", "preconditionFailure(", "uniqueKeysWithValues"])
@@ -75,16 +75,16 @@ import Testing
   }
 
   /// Files are read when a configuration is (`SourceFiles`), when a generation is prepared (Daemon) and in the pool.
-  @Test(arguments: ["Configuration", "Proxy", "HTTP", "Negotiation", "Upstream"])
+  @Test(arguments: ["Configuration", "Traffic", "Forward", "Features", "HTTP", "Negotiation", "Upstream"])
   func `an event loop opens no file, and settings are made without one`(module: String) {
     let allowed = [
-      "Sources/Language/SourceFiles.swift", "Sources/Proxy/Body/BodyFile.swift",
+      "Sources/Language/SourceFiles.swift", "Sources/Traffic/Body/BodyFile.swift",
       // What `Feature.load` calls, and what an order of a certificate calls on a thread of the pool.
-      "Sources/Proxy/Features/AuthBasic/GuessLimits.swift", "Sources/Proxy/Features/Files/RealFolders.swift",
-      "Sources/Proxy/Features/ACME/IssuerMaterial.swift",
+      "Sources/Features/AuthBasic/GuessLimits.swift", "Sources/Features/Files/RealFolders.swift",
+      "Sources/Features/ACME/IssuerMaterial.swift",
     ]
     for file in SourceFile.sources where file.module == module && !allowed.contains(file.path) {
-      if file.path.hasPrefix("Sources/Proxy/Material/") || file.path.hasSuffix("Loading.swift") { continue }
+      if file.path.hasPrefix("Sources/Traffic/Material/") || file.path.hasSuffix("Loading.swift") { continue }
       for line in file.code {
         for call in ["realpath(", "realPath(", "Glibc.open(", "= stat()", "opendir(", "access(", ".read(expecting"] {
           let isCalled = line.text.contains(call) && !line.text.contains("func ")
@@ -104,11 +104,12 @@ import Testing
   /// A clock that steps back or forward must not lengthen or end a span. These files say or compare dates: of certificates,
   /// lists, responses, tokens, messages, logs and the start.
   private static let datingFiles: Set<String> = [
-    "ACME/IssuanceRun.swift", "Proxy/Features/OpenTelemetry/SpanRecord.swift", "Daemon/CertificateRenewer.swift",
+    "ACME/IssuanceRun.swift", "Features/OpenTelemetry/SpanRecord.swift", "Daemon/CertificateRenewer.swift",
     "Crypto/CertificateBuilder.swift", "Crypto/RevocationChoice.swift", "Crypto/RevocationListSigning.swift",
-    "Crypto/NewFile.swift", "Proxy/Features/API/APIView.swift",
+    "Crypto/NewFile.swift", "Features/API/APIView.swift",
     "Daemon/Health/HealthQuestion.swift",
-    "Daemon/Health/SupervisorHealth.swift", "Proxy/Material/MaterialLoader.swift", "Daemon/Check/PossibleClients.swift",
+    "Daemon/Health/SupervisorHealth.swift", "Traffic/Material/MaterialLoader.swift",
+    "Daemon/Check/PossibleClients.swift",
     "Daemon/RevocationLoading.swift",
     "Daemon/RevocationNotice.swift", "Daemon/Workload/WorkloadClient.swift", "Daemon/Workload/WorkloadFollower.swift",
     "TLS/Rehearsal.swift", "TLS/UpstreamTLSContext.swift", "Daemon/StapleLoading.swift", "Daemon/StapleRefresh.swift",
@@ -118,15 +119,15 @@ import Testing
     "Enrolment/CertificateRecord.swift", "Enrolment/CertificateRenewal.swift", "Enrolment/EnrolmentService.swift",
     "Enrolment/Inspection/Inspection.swift", "Enrolment/RequestedCertificate.swift", "Enrolment/TrustedRoot.swift",
     "Observability/ClockText.swift", "Observability/LogSink.swift", "Observability/SyslogSocket.swift",
-    "Proxy/Client/ConnectionFacts.swift", "Proxy/Client/SessionReview.swift",
-    "Proxy/Features/ProxyAuth/UpstreamAuthentication.swift", "Proxy/Features/RealClientCert/CertificateSearch.swift",
-    "Proxy/Counts/MetricsSnapshot.swift", "Proxy/Counts/ProcessRecord.swift",
-    "Proxy/Client/ClientDenials.swift", "Proxy/Client/DenialState.swift", "SPIFFE/WorkloadMaterial.swift",
-    "Proxy/Features/Keyval/KeyvalState.swift", "TLS/ChainVerification.swift",
+    "Traffic/Client/ConnectionFacts.swift", "Traffic/Client/SessionReview.swift",
+    "Features/ProxyAuth/UpstreamAuthentication.swift", "Features/RealClientCert/CertificateSearch.swift",
+    "Traffic/Counts/MetricsSnapshot.swift", "Traffic/Counts/ProcessRecord.swift",
+    "Traffic/Client/ClientDenials.swift", "Traffic/Client/DenialState.swift", "SPIFFE/WorkloadMaterial.swift",
+    "Features/Keyval/KeyvalState.swift", "TLS/ChainVerification.swift",
     "TLS/ClientStatusCheck.swift", "TLS/OCSPClient.swift", "TLS/Probe.swift", "TLS/ServerTLSContext.swift",
     "TLS/KeyProof.swift", "Enrolment/Register/AuthorityReading.swift", "Enrolment/ServerRenewal.swift",
-    "TLS/TLSCallbacks.swift", "TLS/JudgementEnd.swift", "TLS/Reverification.swift", "Proxy/Worker.swift",
-    "Proxy/Forward/UpstreamHandler.swift", "Proxy/Features/Support/Store/StoreClient.swift",
+    "TLS/TLSCallbacks.swift", "TLS/JudgementEnd.swift", "TLS/Reverification.swift", "Traffic/Worker.swift",
+    "Forward/UpstreamHandler.swift", "Features/Support/Store/StoreClient.swift",
     "Upstream/UpstreamSession.swift",
   ]
 
