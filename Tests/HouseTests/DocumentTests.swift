@@ -42,7 +42,10 @@ import Testing
 
   @Test func `each type that ARCHITECTURE and the decisions name is declared`() {
     var count = 0
-    for page in Self.pages where page.path == "docs/ARCHITECTURE.md" || page.path.hasPrefix("docs/decisions/") {
+    for page in Self.pages
+    where page.path == "docs/ARCHITECTURE.md" || page.path.hasPrefix("docs/architecture/")
+      || page.path.hasPrefix("docs/decisions/")
+    {
       for span in page.spans {
         guard let fault = Self.fault(ofType: span) else { continue }
         count += 1
