@@ -5,61 +5,64 @@ import Observability
 import TLS
 
 /// `ssl_crl`, `ssl_crl_fetch` and `ssl_crl_cache`.
-extension SettingsBuilder {
+extension ServerTLS {
   /// Builds the files of `ssl_crl`, and what is fetched.
-  mutating func revocation(_ scope: Scope) -> (files: [MaterialReference], fetch: RevocationFetch) {
+  static func revocation(_ scope: Scope, _ builder: inout SettingsBuilder) -> (
+    files: [MaterialReference], fetch: RevocationFetch
+  ) {
     var files: [MaterialReference] = []
     var fetch = RevocationFetch()
-    let cache = scope.value("ssl_crl_cache")
-    if let cache { readCache(cache, &fetch) }
-    for line in scope.list("ssl_crl") {
+    let cache = revocationCache.line(in: scope)
+    if let cache { readCache(cache, &fetch, &builder) }
+    for line in revocationList.lines(in: scope) {
       for (index, word) in line.arguments.enumerated() {
         if !RevocationURL.isURL(word.text) {
-          if let file = material(line, at: index) { files.append(file) }
-        } else if let url = url(word), let folder = fetch.folder {
+          if let file = builder.material(line, at: index) { files.append(file) }
+        } else if let url = url(word, &builder), let folder = fetch.folder {
           let path = "\(folder)/\(FetchedList.name(url, isLearned: false))"
           let file = MaterialReference(path: path, keeping: url.description, location: word.location)
           fetch.lists.append(RevocationFetch.NamedList(url, file: file))
         } else if cache == nil {
-          missingCache(word.location, "\"ssl_crl \(word.text)\"")
+          missingCache(word.location, "\"ssl_crl \(word.text)\"", &builder)
         }
       }
     }
-    if let line = scope.value("ssl_crl_fetch") {
-      fetch.points = points(line)
-      if fetch.points != .none, cache == nil { missingCache(line.location, "\"ssl_crl_fetch\"") }
+    if let line = revocationFetch.line(in: scope) {
+      fetch.points = points(line, &builder)
+      if fetch.points != .none, cache == nil { missingCache(line.location, "\"ssl_crl_fetch\"", &builder) }
     }
     return (files, fetch)
   }
 
-  private mutating func missingCache(_ location: SourceLocation, _ culprit: String) {
-    error(
+  private static func missingCache(_ location: SourceLocation, _ culprit: String, _ builder: inout SettingsBuilder) {
+    builder.error(
       location, "\(culprit) needs \"ssl_crl_cache\": without a kept list, no client could get in after a restart",
       hint: "ssl_crl_cache FOLDER; a folder that the serving user may write")
   }
 
-  private mutating func url(_ word: Word) -> RevocationURL? {
+  private static func url(_ word: Word, _ builder: inout SettingsBuilder) -> RevocationURL? {
     let url = RevocationURL(word.text)
     if url == nil {
-      error(
+      builder.error(
         word.location, "invalid URL \"\(word.text)\" in \"ssl_crl\"",
         hint: "http://HOST[:PORT]/PATH: lists are signed, so https is not needed")
     }
     return url
   }
 
-  private mutating func readCache(_ line: Directive, _ fetch: inout RevocationFetch) {
-    if let folder = material(line), case .path(let path) = folder.spelling {
+  private static func readCache(_ line: Directive, _ fetch: inout RevocationFetch, _ builder: inout SettingsBuilder) {
+    if let folder = builder.material(line), case .path(let path) = folder.spelling {
       fetch.folder = path
     } else {
-      error(line.place(0), "invalid folder \"\(line.text(0))\" in \"ssl_crl_cache\" directive", hint: "name a folder")
+      builder.error(
+        line.place(0), "invalid folder \"\(line.text(0))\" in \"ssl_crl_cache\" directive", hint: "name a folder")
     }
     guard line.arguments.count > 1 else { return }
     let name = "refresh="
     guard line.text(1).hasPrefix(name), let time = Quantity.seconds(String(line.text(1).dropFirst(name.count))),
       (1...31_536_000).contains(time)
     else {
-      error(
+      builder.error(
         line.place(1), "invalid parameter \"\(line.text(1))\" in \"ssl_crl_cache\" directive",
         hint: "refresh=TIME, 1s to 1y, such as refresh=10m")
       return
@@ -67,7 +70,7 @@ extension SettingsBuilder {
     fetch.refresh = time
   }
 
-  private mutating func points(_ line: Directive) -> RevocationFetch.Points {
+  private static func points(_ line: Directive, _ builder: inout SettingsBuilder) -> RevocationFetch.Points {
     let words = line.arguments.map { $0.text.lowercased() }
     if words == ["off"] { return .none }
     if words == ["on"] { return .anywhere }
@@ -77,7 +80,7 @@ extension SettingsBuilder {
       guard word != "on", word != "off", let parsed = RevocationURL("http://\(word)"), parsed.target == "/",
         let parts = try? HostPort(word)
       else {
-        error(
+        builder.error(
           line.place(index), "invalid host \"\(line.text(index))\" in \"ssl_crl_fetch\" directive",
           hint: "on, off, or the hosts that publish the lists: HOST or HOST:PORT")
         continue

@@ -4,8 +4,8 @@ import Language
 
 extension ServerBlock {
   /// The first line of revocation lists in effect, and the line about OCSP.
-  var revocationLine: Directive? { scope.list("ssl_crl").first }
-  var statusLine: Directive? { scope.value("ssl_ocsp") }
+  var revocationLine: Directive? { ServerTLS.revocationList.line(in: scope) }
+  var statusLine: Directive? { ServerTLS.status.line(in: scope) }
 }
 
 extension ServerTLS {
@@ -41,29 +41,30 @@ enum ServerTLSRule: CaseIterable {
   func diagnostic(_ block: ServerBlock) -> Diagnostic? {
     switch self {
     case .noCertificate:
-      guard let tls = block.tls, block.scope.list("ssl_certificate").isEmpty, !tls.rejectsHandshake else { return nil }
+      guard let tls = block.tls, block.lines(ServerTLS.certificate).isEmpty, !tls.rejectsHandshake else { return nil }
       return Diagnostic(
         .error, at: block.place, "no \"ssl_certificate\" is defined for a server that listens with ssl",
         hint: "ssl_certificate FILE; ssl_certificate_key FILE; or ssl_reject_handshake on;")
     case .verificationWithoutAnchors:
       guard let tls = block.clients, tls.verification == .on || tls.verification == .optional,
-        block.scope.value("ssl_client_certificate") == nil, block.scope.value("ssl_trusted_certificate") == nil,
+        block.line(ServerTLS.clientCertificate) == nil,
+        block.line(ServerTLS.trustedCertificate) == nil,
         !block.hasClientPins
       else { return nil }
       return Diagnostic(
-        .error, at: block.scope.value("ssl_verify_client")?.location ?? block.place,
+        .error, at: block.line(ServerTLS.verification)?.location ?? block.place,
         "no ssl_client_certificate or ssl_trusted_certificate for ssl_verify_client",
         hint: "name the CA that client certificates come from: ssl_client_certificate ca.cer;"
           + (block.takesRelayedClients ? "" : " or pin the clients' keys: ssl_client_pin sha256//…;"))
     case .anchorsWithoutVerification:
-      guard let tls = block.tls, tls.verification == .off, block.own("ssl_verify_client") == nil,
-        let line = block.scope.value("ssl_client_certificate")
+      guard let tls = block.tls, tls.verification == .off, block.own(ServerTLS.verification) == nil,
+        let line = block.line(ServerTLS.clientCertificate)
       else { return nil }
       return Diagnostic(
         .warning, at: line.location, "the server does not ask for client certificates: ssl_verify_client is off",
         hint: "ssl_verify_client on; or write ssl_verify_client off; to confirm")
     case .verificationOfPlainText:
-      guard block.tls == nil, !block.takesRelayedClients, let line = block.own("ssl_verify_client"),
+      guard block.tls == nil, !block.takesRelayedClients, let line = block.own(ServerTLS.verification),
         line.text(0).lowercased() != "off"
       else { return nil }
       return Diagnostic(
@@ -74,25 +75,25 @@ enum ServerTLSRule: CaseIterable {
         return nil
       }
       return Diagnostic(
-        .warning, at: block.scope.value("ssl_verify_client")?.location ?? block.place,
+        .warning, at: block.line(ServerTLS.verification)?.location ?? block.place,
         "clients of this server's listen without ssl can't present a certificate",
         hint: block.kind == .stream
           ? "use a separate server for it"
           : "use a separate server for it, with: return 301 https://$host$request_uri;")
     case .certificateForPlainText:
-      guard block.tls == nil, let line = block.own("ssl_certificate") else { return nil }
+      guard block.tls == nil, let line = block.own(ServerTLS.certificate) else { return nil }
       return Diagnostic(
         .warning, at: line.location, "the certificate is never used: the server has no listen with ssl",
         hint: "listen 443 ssl;")
     case .revocationWithoutVerification:
-      guard let tls = block.tls, tls.verification == .off, let line = block.scope.own("ssl_crl").first else {
-        return nil
-      }
+      guard let tls = block.tls, tls.verification == .off, let line = ServerTLS.revocationList.ownLine(in: block.scope)
+      else { return nil }
       return Diagnostic(
         .warning, at: line.location, "\"ssl_crl\" has no effect: the server asks no client for a certificate",
         hint: "ssl_verify_client on;")
     case .fetchWithoutVerification:
-      guard let tls = block.tls, tls.revocationFetch.points != .none, let line = block.scope.value("ssl_crl_fetch"),
+      guard let tls = block.tls, tls.revocationFetch.points != .none,
+        let line = block.line(ServerTLS.revocationFetch),
         tls.verification == .off || tls.verification == .optionalNoCA
       else { return nil }
       return Diagnostic(
@@ -100,50 +101,53 @@ enum ServerTLSRule: CaseIterable {
         "\"ssl_crl_fetch\" is incompatible with \"ssl_verify_client \(tls.verification.rawValue)\"",
         hint: "only a verified chain may name what is fetched: ssl_verify_client on;")
     case .fetchWithoutReload:
-      guard let tls = block.tls, tls.revocationFetch.isOn, !tls.reloads, let line = block.scope.value("ssl_reload")
-      else {
-        return nil
-      }
+      guard let tls = block.tls, tls.revocationFetch.isOn, !tls.reloads,
+        let line = block.line(ServerTLS.reload)
+      else { return nil }
       return Diagnostic(
         .error, at: line.location, "\"ssl_reload off\" where revocation lists are fetched: no new list would count",
         hint: "ssl_reload on; or name files with ssl_crl")
     case .cacheWithoutFetch:
       // A URL with an error is reported as that.
-      guard let tls = block.tls, !tls.revocationFetch.isOn, let line = block.own("ssl_crl_cache"),
-        !block.scope.list("ssl_crl").contains(where: { $0.arguments.contains { $0.text.contains("://") } })
+      guard let tls = block.tls, !tls.revocationFetch.isOn,
+        let line = block.own(ServerTLS.revocationCache),
+        !block.lines(ServerTLS.revocationList).contains(where: {
+          $0.arguments.contains { $0.text.contains("://") }
+        })
       else { return nil }
       return Diagnostic(
         .warning, at: line.location, "\"ssl_crl_cache\" has no effect: no revocation list is fetched here",
         hint: "ssl_crl http://…; or ssl_crl_fetch HOST;")
     case .ticketKeysWithoutTickets:
       guard let tls = block.tls, !tls.sessionTickets || tls.sessionCache == .off,
-        let line = block.scope.own("ssl_session_ticket_key").first
+        let line = ServerTLS.ticketKey.ownLine(in: block.scope)
       else { return nil }
       return Diagnostic(
         .warning, at: line.location, "\"ssl_session_ticket_key\" has no effect: the server issues no tickets",
         hint: "remove it, or ssl_session_tickets off and ssl_session_cache off")
     case .earlyDataWithoutEffect:
       guard let tls = block.tls, tls.earlyData, let reason = tls.earlyDataHindrance,
-        let line = block.scope.value("ssl_early_data")
+        let line = block.line(ServerTLS.earlyData)
       else { return nil }
       return Diagnostic(
         .warning, at: line.location, "\"ssl_early_data\" has no effect: \(reason)", hint: "ssl_early_data off;")
     case .compressionWithoutEffect:
       guard let tls = block.tls, tls.compressesCertificates, let reason = tls.compressionHindrance,
-        let line = block.scope.value("ssl_certificate_compression")
+        let line = block.line(ServerTLS.compression)
       else { return nil }
       return Diagnostic(
         .warning, at: line.location, "\"ssl_certificate_compression\" has no effect: \(reason)",
         hint: "ssl_certificate_compression off;")
     case .certificatesReadInHandshakes:
       let named = block.tls?.namedCertificates.first { !$0.certificate.isContent || $0.key?.isContent == false }
-      guard let named, block.scope.value("ssl_certificate_cache") == nil else { return nil }
+      guard let named, block.line(ServerTLS.certificateCache) == nil else { return nil }
       return Diagnostic(
         .notice, at: named.certificate.location,
         "each handshake reads the files of \"\(named.certificate)\", as in nginx",
         hint: "ssl_certificate_cache max=1000 valid=1h; keeps them; or ssl_certificate_cache off; to confirm")
     case .cacheOfNoCertificates:
-      guard let tls = block.tls, tls.namedCertificates.isEmpty, let line = block.own("ssl_certificate_cache"),
+      guard let tls = block.tls, tls.namedCertificates.isEmpty,
+        let line = block.own(ServerTLS.certificateCache),
         line.text(0) != "off"
       else { return nil }
       return Diagnostic(
@@ -151,22 +155,20 @@ enum ServerTLSRule: CaseIterable {
         hint: "other certificates are read at start and at reload, and stay in memory")
     case .staplingOfNamedCertificates:
       guard let tls = block.tls, !tls.namedCertificates.isEmpty, tls.stapling != .off,
-        let line = block.scope.value("ssl_stapling")
+        let line = block.line(ServerTLS.stapling)
       else { return nil }
       return Diagnostic(
         .warning, at: line.location, "\"ssl_stapling\" has no effect: handshakes choose the certificates, as in nginx",
         hint: "ssl_stapling off; in this server")
     case .rejectionWithoutVerification:
-      guard let line = block.own("ssl_verify_reject"), line.text(0).lowercased() == "handshake" else { return nil }
+      guard let line = block.own(ServerTLS.rejection), line.text(0).lowercased() == "handshake" else { return nil }
       return block.unasked(line, hint: "ssl_verify_client on, or optional")
     case .reportWithoutVerification:
-      guard let line = block.own("ssl_verify_report_only"), block.scope.flag("ssl_verify_report_only") == true else {
-        return nil
-      }
+      guard let line = block.own(ServerTLS.reportOnly), block.flag(ServerTLS.reportOnly) == true else { return nil }
       return block.unasked(line, hint: "ssl_verify_client on, or optional")
     case .reportBesideRejection:
-      guard block.scope.flag("ssl_verify_report_only") == true, let line = block.scope.value("ssl_verify_report_only"),
-        let other = block.scope.value("ssl_verify_reject"), other.text(0).lowercased() == "handshake"
+      guard block.flag(ServerTLS.reportOnly) == true, let line = block.line(ServerTLS.reportOnly),
+        let other = block.line(ServerTLS.rejection), other.text(0).lowercased() == "handshake"
       else { return nil }
       return Diagnostic(
         .error, at: line.location, "\"ssl_verify_report_only on\" beside \"ssl_verify_reject handshake\"",
@@ -174,7 +176,7 @@ enum ServerTLSRule: CaseIterable {
           "a client that is only reported is refused in no way: remove one of the two; the other is at \(other.location)"
       )
     case .statusWithoutVerification:
-      guard let tls = block.tls, tls.clientStatus.extent != .off, let line = block.scope.value("ssl_ocsp") else {
+      guard let tls = block.tls, tls.clientStatus.extent != .off, let line = block.line(ServerTLS.status) else {
         return nil
       }
       switch tls.verification {

@@ -31,24 +31,24 @@ enum ServerWorkloadRule: CaseIterable {
         .error, at: reference.location, "\"ssl_certificate \(reference)\" beside other certificates",
         hint: "a SPIFFE identity stands alone: use a separate server for the others, with a name of its own")
     case .keyBesideIdentity:
-      guard tls.workloadIdentity != nil, let key = block.scope.list("ssl_certificate_key").first else { return nil }
+      guard tls.workloadIdentity != nil, let key = block.line(ServerTLS.certificateKey) else { return nil }
       return Diagnostic(
         .error, at: key.location, "\"ssl_certificate_key\" beside a SPIFFE identity",
         hint: "the key comes with the certificate: remove this line, or move it into the servers that need it")
     case .filesBesideBundles:
-      guard tls.workloadTrust != nil, let line = block.scope.value("ssl_trusted_certificate") else { return nil }
+      guard tls.workloadTrust != nil, let line = block.line(ServerTLS.trustedCertificate) else { return nil }
       return Diagnostic(
         .error, at: line.location, "\"ssl_trusted_certificate\" beside the bundles of SPIFFE",
         hint: "a CA of a file would vouch for every trust domain: use a separate server for its clients")
     case .listsBesideBundles:
-      guard tls.workloadTrust != nil, let line = block.scope.list("ssl_crl").first else { return nil }
+      guard tls.workloadTrust != nil, let line = block.line(ServerTLS.revocationList) else { return nil }
       return Diagnostic(
         .error, at: line.location, "\"ssl_crl\" beside the bundles of SPIFFE",
         hint: "the agent sends the revocation lists with the bundles: remove this line")
     case .fetchedListsBesideBundles:
       guard tls.workloadTrust != nil, tls.revocationFetch.isOn else { return nil }
       return Diagnostic(
-        .error, at: block.scope.value("ssl_crl_fetch")?.location ?? block.place,
+        .error, at: block.line(ServerTLS.revocationFetch)?.location ?? block.place,
         "\"ssl_crl_fetch\" beside the bundles of SPIFFE",
         hint: "the agent sends the revocation lists with the bundles: ssl_crl_fetch off; here")
     case .frontsBesideBundles:
@@ -60,7 +60,7 @@ enum ServerWorkloadRule: CaseIterable {
     case .bundlesUnjudged:
       guard tls.workloadTrust != nil, tls.verification == .optionalNoCA else { return nil }
       return Diagnostic(
-        .error, at: block.scope.value("ssl_verify_client")?.location ?? block.place,
+        .error, at: block.line(ServerTLS.verification)?.location ?? block.place,
         "\"ssl_verify_client optional_no_ca\" beside the bundles of SPIFFE",
         hint: "an ID that no bundle verifies says nothing: ssl_verify_client on, or optional")
     }

@@ -17,6 +17,11 @@ struct Said<Value> {
   }
 }
 
+extension Said<Bool> {
+  /// What a line in effect says; nil: there is none.
+  init?(_ row: some DirectiveRow, in scope: Scope) { self.init(row.line(in: scope), row.flag(in: scope)) }
+}
+
 /// The directives in effect for a location's upstream, and their consequences (docs/SECURITY.md, *Trust in upstreams*).
 struct UpstreamTrustFacts {
   /// nil: each value of the target says it.

@@ -36,8 +36,11 @@ package struct ServerBlock {
   /// The settings by which clients are judged; nil: nobody is.
   package var clients: ServerTLSSettings? { tls ?? relayedPolicy }
 
-  /// Returns the block's own line of this name.
-  package func own(_ name: String) -> Directive? { scope.own(name).last }
+  /// The block's own line of a directive, the last of several.
+  package func own(_ row: some DirectiveRow) -> Directive? { scope.own(row.name).last }
+  package func line(_ row: some DirectiveRow) -> Directive? { row.line(in: scope) }
+  package func lines(_ row: some DirectiveRow) -> [Directive] { row.lines(in: scope) }
+  package func flag(_ row: some DirectiveRow) -> Bool? { row.flag(in: scope) }
 
   /// Returns an error if the block never requests a certificate from a client.
   package func unasked(_ line: Directive, hint: String) -> Diagnostic? {

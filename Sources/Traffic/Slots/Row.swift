@@ -221,9 +221,8 @@ package struct Row<Settings: RowSettings>: DirectiveRow, Sendable {
 
   /// A file or credential.
   package static func material(
-    _ name: String, _ contexts: DirectiveContexts, _ usage: String = "MATERIAL",
-    _ place: Place<MaterialReference?>, initial: String = "", _ help: String, example: String,
-    trust: TrustEffect = .untold
+    _ name: String, _ contexts: DirectiveContexts, _ place: Place<MaterialReference?>, usage: String = "MATERIAL",
+    initial: String = "", _ help: String, example: String, trust: TrustEffect = .untold
   ) -> Row {
     let form = ArgumentForm.words(1...1, usage)
     return Row(.value(name, contexts, form, initial, help, example: example, trust: trust)) {
