@@ -89,7 +89,7 @@ package final class RequestBody {
     gauge?.giveBack(memory.count &+ (writing ?? 0))
     guard let pool, file != nil else { return }
     // Handed over, so that the thread has the last reference.
-    package let last = Mutex(file.take())
+    let last = Mutex(file.take())
     _ = pool.run(.bodies, for: "") { last.withLock { $0 = nil } }
   }
 
