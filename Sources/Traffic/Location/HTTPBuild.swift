@@ -33,23 +33,4 @@ extension SettingsBuilder {
       )
     }
   }
-
-  package mutating func head(_ scope: Scope) -> ClientHeadSettings {
-    var head = ClientHeadSettings()
-    head.timeout = scope.milliseconds("client_header_timeout") ?? head.timeout
-    if let (count, size) = buffers(scope.value("large_client_header_buffers")) {
-      head.buffers = count
-      head.bufferSize = size
-    }
-    head.ignoresInvalidFields = scope.flag("ignore_invalid_headers") ?? true
-    head.underscoresInFields = scope.flag("underscores_in_headers") ?? false
-    head.fields = scope.number("max_headers") ?? head.fields
-    head.mergesSlashes = scope.flag("merge_slashes") ?? true
-    return head
-  }
-}
-
-extension Scope {
-  /// The line in effect that keeps several slashes in a path apart; nil: they count as one.
-  package var unmergedSlashes: Directive? { flag("merge_slashes") == false ? value("merge_slashes") : nil }
 }

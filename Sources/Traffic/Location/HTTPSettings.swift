@@ -49,7 +49,7 @@ extension ServerSettings {
 }
 
 /// How request heads are read (server level).
-public struct ClientHeadSettings: Sendable, Hashable {
+public struct ClientHeadSettings: RowSettings, Sendable, Hashable {
   /// Milliseconds (`client_header_timeout`).
   public var timeout = 60_000
   /// `large_client_header_buffers`: number × size; a line fits one, the head fits all.

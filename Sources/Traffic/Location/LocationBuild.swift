@@ -58,10 +58,12 @@ extension SettingsBuilder {
     {
       diagnostics.append(diagnostic)
     }
+    var limits = CoreHTTP.limits.read(scope, &self)
+    ClientBody.read(scope, into: &limits)
     return LocationSettings(
-      match: level.match, locations: innerLocations(level), limits: limits(scope), redirects: redirects(scope),
-      isInternal: scope.isInternal, location: place, features: features,
-      bodyFiles: bodyFiles(scope))
+      match: level.match, locations: innerLocations(level), limits: limits,
+      redirects: CoreHTTP.redirects.read(scope, &self), isInternal: scope.isInternal, location: place,
+      features: features, bodyFiles: bodyFiles(scope))
   }
 
   private mutating func innerLocations(_ level: Level) -> [LocationSettings] {
@@ -121,54 +123,6 @@ extension SettingsBuilder {
       return nil
     }
   }
-
-  private mutating func limits(_ scope: Scope) -> LocationLimits {
-    var limits = LocationLimits()
-    ClientBody.read(scope, into: &limits)
-    limits.chunkedResponses = scope.flag("chunked_transfer_encoding") ?? true
-    limits.sendTimeout = scope.milliseconds("send_timeout") ?? limits.sendTimeout
-    readKeepalive(scope.value("keepalive_timeout"), into: &limits)
-    limits.keepaliveRequests = scope.number("keepalive_requests") ?? limits.keepaliveRequests
-    limits.keepaliveTime = scope.milliseconds("keepalive_time") ?? limits.keepaliveTime
-    limits.lingeringClose = scope.text("lingering_close").map { $0.lowercased() != "off" } ?? true
-    limits.lingeringTime = scope.milliseconds("lingering_time") ?? limits.lingeringTime
-    limits.lingeringTimeout = scope.milliseconds("lingering_timeout") ?? limits.lingeringTimeout
-    limits.resetsTimedOut = scope.flag("reset_timedout_connection") ?? false
-    return limits
-  }
-
-  private mutating func readKeepalive(_ directive: Directive?, into limits: inout LocationLimits) {
-    guard let directive else { return }
-    if let timeout = Quantity.milliseconds(directive.text(0)) {
-      limits.keepaliveTimeout = timeout
-    } else {
-      error(
-        directive.place(0), "invalid value \"\(directive.text(0))\" in \"keepalive_timeout\" directive",
-        hint: "it must be \(Expected.milliseconds)")
-    }
-    guard directive.arguments.count > 1 else { return }
-    limits.keepaliveAnnounced = Quantity.seconds(directive.text(1))
-    if limits.keepaliveAnnounced == nil {
-      error(
-        directive.place(1), "invalid value \"\(directive.text(1))\" in \"keepalive_timeout\" directive",
-        hint: "it must be \(Expected.seconds)")
-    }
-  }
-
-  private func redirects(_ scope: Scope) -> RedirectSettings {
-    var redirects = RedirectSettings()
-    redirects.absolute = scope.flag("absolute_redirect") ?? true
-    redirects.portIn = scope.flag("port_in_redirect") ?? true
-    redirects.serverNameIn = scope.flag("server_name_in_redirect") ?? false
-    redirects.serverTokens = scope.flag("server_tokens") ?? true
-    return redirects
-  }
-}
-
-extension Scope {
-  /// Whether only sallyport itself leads requests to the level (`internal`). As in nginx, it holds in the locations inside,
-  /// too.
-  package var isInternal: Bool { value("internal") != nil }
 }
 
 extension LocationMatch {

@@ -102,7 +102,7 @@ extension LocationSettings {
 }
 
 /// How our own redirects and pages are written.
-public struct RedirectSettings: Sendable, Hashable {
+public struct RedirectSettings: RowSettings, Sendable, Hashable {
   public var absolute = true
   public var portIn = true
   public var serverNameIn = false
@@ -112,7 +112,7 @@ public struct RedirectSettings: Sendable, Hashable {
 }
 
 /// Bounds of a location. Times in milliseconds, sizes in bytes.
-public struct LocationLimits: Sendable, Hashable {
+public struct LocationLimits: RowSettings, Sendable, Hashable {
   /// 0 is no bound (`client_max_body_size`, 1m).
   public var maxBodySize: UInt64 = 1 << 20
   /// nil: not said; see docs/decisions/0007-request-buffering.md (`client_body_buffer_size`).

@@ -93,7 +93,8 @@ extension SettingsBuilder {
     if kind == .http { judgeHTTP(block) } else { judgeStream(block) }
     return ServerSettings(
       names: ServerNames.read(block.scope, &self), primaryName: ServerNames.primary(block.scope), tls: block.tls,
-      relayedPolicy: block.relayedPolicy, head: kind == .http ? head(block.scope) : ClientHeadSettings(),
+      relayedPolicy: block.relayedPolicy,
+      head: kind == .http ? CoreHTTP.head.read(block.scope, &self) : ClientHeadSettings(),
       http2: block.http2, stream: block.stream, root: block.root, location: block.place)
   }
 }

@@ -42,6 +42,14 @@ extension Array {
     for row in self { row.read(scope, into: &settings, &builder) }
   }
 
+  /// The settings of a level: the defaults, and what the lines in effect say.
+  package func read<Settings>(_ scope: Scope, _ builder: inout SettingsBuilder) -> Settings
+  where Element == Row<Settings> {
+    var settings = Settings()
+    read(scope, into: &settings, &builder)
+    return settings
+  }
+
   /// The same for settings that nobody may ask for.
   package func read<Settings>(
     _ scope: Scope, into settings: inout Settings?, _ builder: inout SettingsBuilder
@@ -228,6 +236,21 @@ package struct Row<Settings: RowSettings>: DirectiveRow, Sendable {
     return Row(.value(name, contexts, form, initial, help, example: example, trust: trust)) {
       settings, lines, builder in
       settings[keyPath: place] = builder.material(lines[0])
+    }
+  }
+
+  /// A number of buffers and the size of each, whose product must fit in a machine's memory.
+  package static func buffers(
+    _ name: String, _ contexts: DirectiveContexts, _ count: Place<Int>, _ size: Place<Int>, _ help: String,
+    example: String, trust: TrustEffect = .untold
+  ) -> Row {
+    let standard = Settings()
+    let initial = "\(standard[keyPath: count]) \(Quantity.spelling(ofSize: standard[keyPath: size]))"
+    return Row(.value(name, contexts, .buffers, initial, help, example: example, trust: trust)) {
+      settings, lines, builder in
+      if let found = builder.buffers(lines[0]) {
+        (settings[keyPath: count], settings[keyPath: size]) = (found.count, found.size)
+      }
     }
   }
 
