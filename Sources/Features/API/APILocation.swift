@@ -39,8 +39,6 @@ struct APILocation: ContentFeature {
       example: "api;", trust: .told)
   ]
 
-  static func line(in scope: Scope) -> Directive? { scope.own(name).first }
-
   static func judge(_ level: Level, _ builder: inout SettingsBuilder) {
     OpenPageRule.judge(line(in: level.scope), what: "the API", level, &builder)
   }

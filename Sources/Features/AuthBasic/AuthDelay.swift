@@ -2,21 +2,18 @@ import Language
 import Observability
 
 /// auth_delay: a 401 of the access phase waits, so that passwords can't be tried in quick succession.
-struct AuthDelay: LocationFeature {
-  private let milliseconds: Int
+struct AuthDelay: FeatureSettings, LocationFeature {
+  private var milliseconds = 0
 
   static let chapter = Chapter.rewrite
-  private static let name = "auth_delay"
 
-  static let directives: [DirectiveEntry] = [
-    .value(
-      name, .everyHTTP, .milliseconds, "0s", "How long a response with status 401 waits.",
+  static let rows: [Row<AuthDelay>] = [
+    .milliseconds(
+      "auth_delay", .everyHTTP, \.milliseconds, initial: "0s", "How long a response with status 401 waits.",
       example: "auth_delay 1s;")
   ]
 
-  static func read(_ level: Level, _ builder: inout SettingsBuilder) -> AuthDelay? {
-    level.scope.milliseconds(name).flatMap { $0 > 0 ? AuthDelay(milliseconds: $0) : nil }
-  }
+  var isInEffect: Bool { milliseconds > 0 }
 
   func compile(_ parts: inout LocationParts, _ makers: LiveMakers) {
     parts.denialResponder = DelayedDenial(milliseconds: milliseconds)

@@ -3,48 +3,44 @@ import HTTP
 import Language
 
 /// charset (nginx: ngx_http_charset_filter_module), of which sallyport has the name alone: it converts no bodies.
-struct Charset: LocationFeature {
-  /// An empty value adds nothing.
-  var name: Template
+struct Charset: FeatureSettings, LocationFeature {
+  /// An empty value adds nothing; nil: `off`.
+  var name: Template?
   /// The types that get it, in lower case; nil: all (`charset_types *`).
-  var types: Set<[UInt8]>? = Set(
-    [
-      "text/html", "text/xml", "text/plain", "text/vnd.wap.wml", "application/javascript", "application/rss+xml",
-    ].map { Array($0.utf8) })
+  var types: Set<[UInt8]>? = Set(standardTypes.map { Array($0.utf8) })
 
   // MARK: Directives
 
   static let chapter = Chapter.fields
   private static let levels = DirectiveContexts.everyHTTP
 
-  static let directives: [DirectiveEntry] = [
-    .value(
-      "charset", levels.union(.locationIf), .words(1...1, "CHARSET | off"), "off",
-      "The charset in the Content-Type of responses that say none, with variables if need be. Bodies are never converted.",
-      example: "charset utf-8;", trust: .none),
-    .list(
-      "charset_types", levels, .words(1...Int.max, "TYPE … | *"),
-      "text/html text/xml text/plain text/vnd.wap.wml application/javascript application/rss+xml",
-      "The types of responses that get it, and text/html in any case.",
-      example: "charset_types text/css application/json;", trust: .none),
+  private static let standardTypes = [
+    "text/html", "text/xml", "text/plain", "text/vnd.wap.wml", "application/javascript", "application/rss+xml",
   ]
 
-  static func read(_ level: Level, _ builder: inout SettingsBuilder) -> Charset? {
-    let scope = level.scope
-    guard let line = scope.value("charset"), line.text(0) != "off" else { return nil }
-    var settings = Charset(name: builder.template(line, 0))
-    let words = scope.list("charset_types").flatMap(\.arguments).map { $0.text.lowercased() }
-    if words.contains("*") {
-      settings.types = nil
-    } else if !words.isEmpty {
-      settings.types = Set((["text/html"] + words).map { Array($0.utf8) })
-    }
-    return settings
-  }
+  static let rows: [Row<Charset>] = [
+    .line(
+      "charset", levels.union(.locationIf), .words(1...1, "CHARSET | off"), initial: "off",
+      "The charset in the Content-Type of responses that say none, with variables if need be. Bodies are never converted.",
+      example: "charset utf-8;", trust: .none
+    ) { $0.name = $1.text(0) == "off" ? nil : $2.template($1, 0) },
+    .lines(
+      "charset_types", levels, .words(1...Int.max, "TYPE … | *"), initial: standardTypes.joined(separator: " "),
+      "The types of responses that get it, and text/html in any case.",
+      example: "charset_types text/css application/json;", trust: .none
+    ) { charset, lines, _ in
+      let words = lines.flatMap(\.arguments).map { $0.text.lowercased() }
+      charset.types = words.contains("*") ? nil : Set((["text/html"] + words).map { Array($0.utf8) })
+    },
+  ]
+
+  var isInEffect: Bool { name != nil }
 
   // MARK: Effect
 
-  func compile(_ parts: inout LocationParts, _ makers: LiveMakers) { parts.headFilters.append(LiveCharset(self)) }
+  func compile(_ parts: inout LocationParts, _ makers: LiveMakers) {
+    if let name { parts.headFilters.append(LiveCharset(name, types)) }
+  }
 }
 
 /// `charset`: names the charset in the Content-Type of responses that say none. sallyport converts no bodies.
@@ -52,7 +48,7 @@ final class LiveCharset: HeadFilter {
   private let name: CompiledTemplate
   private let types: Set<[UInt8]>?
 
-  init(_ settings: Charset) { (name, types) = (settings.name.compiled, settings.types) }
+  init(_ name: Template, _ types: Set<[UInt8]>?) { (self.name, self.types) = (name.compiled, types) }
 
   /// A byte of the names that IANA registers (RFC 2978 §2.3), without the marks that could end a parameter.
   private static func isNameByte(_ byte: UInt8) -> Bool {

@@ -4,32 +4,27 @@ import Language
 public import Observability
 
 /// error_page (nginx: ngx_http_core_module): what a client gets in place of an error.
-struct ErrorPages: LocationFeature {
-  var pages: [ErrorPage]
+struct ErrorPages: FeatureSettings, LocationFeature {
+  var pages: [ErrorPage] = []
   /// `recursive_error_pages`
-  var isRecursive: Bool
+  var isRecursive = false
 
   // MARK: Directives
 
   static let chapter = Chapter.http
   private static let levels = DirectiveContexts.everyHTTP
 
-  static let directives: [DirectiveEntry] = [
-    .list(
-      "error_page", levels.union(.locationIf), .words(2...Int.max, "CODE … [=[CODE]] URI"), "",
-      "The page or redirect that replaces an error.", example: "error_page 502 503 /unavailable;", trust: .told),
-    .value(
-      "recursive_error_pages", .everyHTTP, .flag, "off",
-      "Whether `error_page` applies to an error of an error page too.",
+  static let rows: [Row<ErrorPages>] = [
+    .lines(
+      "error_page", levels.union(.locationIf), .words(2...Int.max, "CODE … [=[CODE]] URI"),
+      "The page or redirect that replaces an error.", example: "error_page 502 503 /unavailable;", trust: .told
+    ) { errors, lines, builder in errors.pages = lines.flatMap { pages($0, &builder) } },
+    .flag(
+      "recursive_error_pages", levels, \.isRecursive, "Whether `error_page` applies to an error of an error page too.",
       example: "recursive_error_pages on;"),
   ]
 
-  static func read(_ level: Level, _ builder: inout SettingsBuilder) -> ErrorPages? {
-    let lines = level.scope.list("error_page")
-    let pages = lines.flatMap { Self.pages($0, &builder) }
-    let isRecursive = level.scope.flag("recursive_error_pages") ?? false
-    return pages.isEmpty && !isRecursive ? nil : ErrorPages(pages: pages, isRecursive: isRecursive)
-  }
+  var isInEffect: Bool { !pages.isEmpty || isRecursive }
 
   private static func pages(_ line: Directive, _ builder: inout SettingsBuilder) -> [ErrorPage] {
     guard let last = line.arguments.last else { return [] }

@@ -6,7 +6,7 @@ import Observability
 ///
 /// The folder is the whole feature: the directives and what they set here, what happens to a request in `ConnectionLimit`,
 /// and the counts of a zone in `ConnectionCounts`.
-struct LimitConn: LocationFeature {
+struct LimitConn: FeatureSettings, LocationFeature {
   /// One line. `count`: how many exchanges of one key may be in progress, 1 to 65,535.
   struct Line: Sendable, Hashable {
     var zone: LimitZoneSettings
@@ -17,8 +17,8 @@ struct LimitConn: LocationFeature {
     }
   }
 
-  var lines: [Line]
-  var response: LimitResponseSettings
+  var lines: [Line] = []
+  var response = LimitResponseSettings()
 
   // MARK: Directives
 
@@ -34,25 +34,29 @@ struct LimitConn: LocationFeature {
   private static let httpLevels = DirectiveContexts.everyHTTP
   private static let levels = httpLevels.union(.everyStream)
 
-  static let directives: [DirectiveEntry] = [
-    .local(
-      "limit_conn_zone", [.http, .stream], .words(2...4, "KEY zone=NAME:SIZE [store=NAME [fail=open|closed|local]]"),
-      "A zone for `limit_conn`. All workers share it, and a reload keeps it. If no further key fits, the request is"
-        + " refused. With `store`, all machines with this `shared_store` count together; while it can't be asked, this"
-        + " process counts (`fail=local`), or requests pass (`open`), or are refused (`closed`).", repeatable: true,
-      example: "limit_conn_zone $binary_remote_addr zone=z:10m;", trust: .told),
-    .list(
-      "limit_conn", levels, .words(2...2, "ZONE NUMBER"), "",
+  private static let zone = DirectiveEntry.local(
+    "limit_conn_zone", [.http, .stream], .words(2...4, "KEY zone=NAME:SIZE [store=NAME [fail=open|closed|local]]"),
+    "A zone for `limit_conn`. All workers share it, and a reload keeps it. If no further key fits, the request is"
+      + " refused. With `store`, all machines with this `shared_store` count together; while it can't be asked, this"
+      + " process counts (`fail=local`), or requests pass (`open`), or are refused (`closed`).", repeatable: true,
+    example: "limit_conn_zone $binary_remote_addr zone=z:10m;", trust: .told)
+
+  static let rows: [Row<LimitConn>] = [
+    Row(zone),
+    .lines(
+      name, levels, .words(2...2, "ZONE NUMBER"),
       "The number of requests with one value of the zone's key that may be in progress. Each stream of HTTP/2 counts,"
-        + " until the client has taken the response.", example: "limit_conn c 10;", trust: .told),
-    .value(
-      "limit_conn_dry_run", levels, .flag, "off",
+        + " until the client has taken the response.", example: "limit_conn c 10;", trust: .told
+    ) { $0.lines = lines($1, &$2) },
+    .flag(
+      "limit_conn_dry_run", levels, \.response.isDryRun,
       "Counts and logs the requests that `limit_conn` limits, and passes them.", example: "limit_conn_dry_run on;"),
-    .value(
-      "limit_conn_status", httpLevels, .number(400...599), "503", "The status of a request that `limit_conn` refuses.",
+    .number(
+      "limit_conn_status", httpLevels, 400...599, \.response.status,
+      "The status of a request that `limit_conn` refuses.",
       example: "limit_conn_status 429;"),
-    .value(
-      "limit_conn_log_level", levels, .oneOf(["info", "notice", "warn", "error"]), "error",
+    .choice(
+      "limit_conn_log_level", levels, LimitResponseSettings.levels, \.response.level,
       "The level of a refusal's line in the error log.", example: "limit_conn_log_level warn;"),
   ]
 
@@ -63,12 +67,14 @@ struct LimitConn: LocationFeature {
   ]
 
   static func begin(_ http: Scope, _ builder: inout SettingsBuilder) {
-    for line in http.own("limit_conn_zone") { builder.addLimitZone(line, hasRate: false) }
+    for line in zone.lines(in: http) { builder.addLimitZone(line, hasRate: false) }
   }
 
-  static func read(_ level: Level, _ builder: inout SettingsBuilder) -> LimitConn? {
+  var isInEffect: Bool { !lines.isEmpty }
+
+  private static func lines(_ written: [Directive], _ builder: inout SettingsBuilder) -> [Line] {
     var lines: [Line] = []
-    for line in level.scope.list(name) {
+    for line in written {
       guard let limit = Self.line(line, &builder) else { continue }
       if lines.contains(where: { $0.zone.name == limit.zone.name }) {
         builder.error(
@@ -77,11 +83,7 @@ struct LimitConn: LocationFeature {
       }
       lines.append(limit)
     }
-    if lines.isEmpty { return nil }
-    let response = LimitResponseSettings(
-      isDryRun: level.scope.flag("limit_conn_dry_run"), status: level.scope.number("limit_conn_status"),
-      level: level.scope.text("limit_conn_log_level"))
-    return LimitConn(lines: lines, response: response)
+    return lines
   }
 
   private static func line(_ line: Directive, _ builder: inout SettingsBuilder) -> Line? {

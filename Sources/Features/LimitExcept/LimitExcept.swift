@@ -13,10 +13,11 @@ struct LimitExcept: LocationFeature {
   // MARK: Directives
 
   static let chapter = Chapter.rewrite
+  private static let name = "limit_except"
 
   static let directives: [DirectiveEntry] = [
     .local(
-      "limit_except", .location, .block(1...Int.max, "METHOD …"),
+      name, .location, .block(1...Int.max, "METHOD …"),
       "Settings for requests with other methods. `GET` includes `HEAD`. As in nginx, such a request doesn't run the location's `rewrite`, `return`, `if` and `set`.",
       example: "limit_except GET HEAD { deny all; }", trust: .told)
   ]
@@ -27,7 +28,7 @@ struct LimitExcept: LocationFeature {
   ]
 
   static func read(_ level: Level, _ builder: inout SettingsBuilder) -> LimitExcept? {
-    guard let line = level.scope.own("limit_except").first else { return nil }
+    guard let line = level.scope.own(name).first else { return nil }
     var names: [String] = []
     for word in line.arguments {
       guard known.contains(word.text.uppercased()) else {

@@ -6,7 +6,7 @@ import Observability
 ///
 /// The folder is the whole feature: the directives and what they set here, what happens to a request in `RequestLimit`, and
 /// the states of a zone in `RequestStates`.
-struct LimitReq: LocationFeature {
+struct LimitReq: FeatureSettings, LocationFeature {
   /// One line. `rate` is in thousandths of a request per second, `burst` and `delay` are in thousandths of a request.
   struct Line: Sendable, Hashable {
     var zone: LimitZoneSettings
@@ -22,8 +22,8 @@ struct LimitReq: LocationFeature {
     }
   }
 
-  var lines: [Line]
-  var response: LimitResponseSettings
+  var lines: [Line] = []
+  var response = LimitResponseSettings()
 
   // MARK: Directives
 
@@ -37,29 +37,32 @@ struct LimitReq: LocationFeature {
   private static let name = "limit_req"
   private static let levels = DirectiveContexts.everyHTTP
 
-  static let directives: [DirectiveEntry] = [
-    .local(
-      "limit_req_zone", .http,
-      .words(3...5, "KEY zone=NAME:SIZE rate=NUMBERr/s|NUMBERr/m [store=NAME [fail=open|closed|local]]"),
-      "A zone for `limit_req`: the rate that each value of the key may have. All workers share it, and a reload keeps the"
-        + " states of a zone with the same name, key and size. A megabyte holds about 5,000 states (nginx: 8,000); a full"
-        + " zone forgets the one used least recently. `$ssl_client_spki` as the key limits each client identity. With"
-        + " `store`, the zone is that of all machines with this `shared_store`; while it can't be asked, this process counts"
-        + " (`fail=local`), or requests pass (`open`), or are refused (`closed`).",
-      repeatable: true, example: "limit_req_zone $binary_remote_addr zone=z:10m rate=10r/s;", trust: .told),
-    .list(
-      "limit_req", levels, .words(1...3, "zone=NAME [burst=NUMBER] [nodelay | delay=NUMBER]"), "",
+  private static let zone = DirectiveEntry.local(
+    "limit_req_zone", .http,
+    .words(3...5, "KEY zone=NAME:SIZE rate=NUMBERr/s|NUMBERr/m [store=NAME [fail=open|closed|local]]"),
+    "A zone for `limit_req`: the rate that each value of the key may have. All workers share it, and a reload keeps the"
+      + " states of a zone with the same name, key and size. A megabyte holds about 5,000 states (nginx: 8,000); a full"
+      + " zone forgets the one used least recently. `$ssl_client_spki` as the key limits each client identity. With"
+      + " `store`, the zone is that of all machines with this `shared_store`; while it can't be asked, this process counts"
+      + " (`fail=local`), or requests pass (`open`), or are refused (`closed`).",
+    repeatable: true, example: "limit_req_zone $binary_remote_addr zone=z:10m rate=10r/s;", trust: .told)
+
+  static let rows: [Row<LimitReq>] = [
+    Row(zone),
+    .lines(
+      name, levels, .words(1...3, "zone=NAME [burst=NUMBER] [nodelay | delay=NUMBER]"),
       "Delays requests above the zone's rate, and refuses those above `burst`. A request with an empty key isn't limited.",
-      example: "limit_req zone=r burst=20 nodelay;", trust: .told),
-    .value(
-      "limit_req_dry_run", levels, .flag, "off",
+      example: "limit_req zone=r burst=20 nodelay;", trust: .told
+    ) { $0.lines = lines($1, &$2) },
+    .flag(
+      "limit_req_dry_run", levels, \.response.isDryRun,
       "Counts and logs the requests that `limit_req` limits, and passes them.",
       example: "limit_req_dry_run on;"),
-    .value(
-      "limit_req_status", levels, .number(400...599), "503", "The status of a request that `limit_req` refuses.",
+    .number(
+      "limit_req_status", levels, 400...599, \.response.status, "The status of a request that `limit_req` refuses.",
       example: "limit_req_status 429;"),
-    .value(
-      "limit_req_log_level", levels, .oneOf(["info", "notice", "warn", "error"]), "error",
+    .choice(
+      "limit_req_log_level", levels, LimitResponseSettings.levels, \.response.level,
       "The level of a refusal's line in the error log; a delay's line is one level less severe.",
       example: "limit_req_log_level warn;"),
   ]
@@ -71,12 +74,14 @@ struct LimitReq: LocationFeature {
   ]
 
   static func begin(_ http: Scope, _ builder: inout SettingsBuilder) {
-    for line in http.own("limit_req_zone") { builder.addLimitZone(line, hasRate: true) }
+    for line in zone.lines(in: http) { builder.addLimitZone(line, hasRate: true) }
   }
 
-  static func read(_ level: Level, _ builder: inout SettingsBuilder) -> LimitReq? {
+  var isInEffect: Bool { !lines.isEmpty }
+
+  private static func lines(_ written: [Directive], _ builder: inout SettingsBuilder) -> [Line] {
     var lines: [Line] = []
-    for line in level.scope.list(name) {
+    for line in written {
       guard let limit = Self.line(line, &builder) else { continue }
       if lines.contains(where: { $0.zone.name == limit.zone.name }) {
         builder.error(
@@ -85,19 +90,15 @@ struct LimitReq: LocationFeature {
       }
       lines.append(limit)
     }
-    if lines.isEmpty { return nil }
     if let first = lines.lazy.compactMap(\.zone.store).first,
       let other = lines.first(where: { $0.zone.store.map { $0.store != first.store } ?? false })
     {
       builder.error(
-        level.scope.list(name).last?.location,
+        written.last?.location,
         "\"limit_req\" has zones of two stores, \"\(first.store)\" and \"\(other.zone.store?.store ?? "")\"",
         hint: "one store decides on one request")
     }
-    let response = LimitResponseSettings(
-      isDryRun: level.scope.flag("limit_req_dry_run"), status: level.scope.number("limit_req_status"),
-      level: level.scope.text("limit_req_log_level"))
-    return LimitReq(lines: lines, response: response)
+    return lines
   }
 
   private static func line(_ line: Directive, _ builder: inout SettingsBuilder) -> Line? {

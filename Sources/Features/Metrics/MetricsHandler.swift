@@ -14,8 +14,6 @@ struct MetricsLocation: ContentFeature {
       example: "metrics;")
   ]
 
-  static func line(in scope: Scope) -> Directive? { scope.own("metrics").first }
-
   static func judge(_ level: Level, _ builder: inout SettingsBuilder) {
     OpenPageRule.judge(line(in: level.scope), what: "the metrics", level, &builder)
   }

@@ -14,8 +14,6 @@ struct StatusLocation: ContentFeature {
       example: "status;")
   ]
 
-  static func line(in scope: Scope) -> Directive? { scope.own("status").first }
-
   static func judge(_ level: Level, _ builder: inout SettingsBuilder) {
     OpenPageRule.judge(line(in: level.scope), what: "the status page", level, &builder)
   }

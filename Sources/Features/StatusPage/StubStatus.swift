@@ -12,8 +12,6 @@ struct StubStatus: ContentFeature {
       "Serves nginx's page of connections and requests, over all workers, to GET and HEAD.", example: "stub_status;")
   ]
 
-  static func line(in scope: Scope) -> Directive? { scope.own("stub_status").first }
-
   static func judge(_ level: Level, _ builder: inout SettingsBuilder) {
     OpenPageRule.judge(line(in: level.scope), what: "the counts of stub_status", level, &builder)
   }

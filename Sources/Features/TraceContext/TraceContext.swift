@@ -17,9 +17,11 @@ struct TraceContext: LocationFeature {
 
   static let chapter = Chapter.http
 
+  private static let name = "trace_context"
+
   static let directives: [DirectiveEntry] = [
     .value(
-      "trace_context", DirectiveContexts.everyHTTP, .oneOf(["off", "on", "restart"]), "off",
+      name, DirectiveContexts.everyHTTP, .oneOf(["off", "on", "restart"]), "off",
       "Passes on the client's W3C trace (`on`) or begins one for each request (`restart`), with a span of sallyport's own in `traceparent`.",
       example: "trace_context on;")
   ]
@@ -53,7 +55,7 @@ struct TraceContext: LocationFeature {
 
   /// nil: off, so that the client's fields go on as any others.
   private static func mode(_ scope: Scope) -> Mode? {
-    scope.text("trace_context").flatMap { Mode(rawValue: $0.lowercased()) }
+    scope.text(name).flatMap { Mode(rawValue: $0.lowercased()) }
   }
 
   static func upstreamFields(_ scope: Scope) -> [(name: String, value: Template)] {

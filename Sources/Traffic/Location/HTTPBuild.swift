@@ -1,6 +1,6 @@
 import Observability
 import TLS
-package import Language
+import Language
 
 extension SettingsBuilder {
   /// Builds the `http {}` block: first what servers refer to, then the servers, then the checks across all servers.

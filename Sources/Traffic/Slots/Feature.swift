@@ -217,10 +217,14 @@ extension LocationFeature {
 /// A feature that responds to requests. A location has the content of one feature at most: the last of `Features.all` that
 /// its lines name.
 package protocol ContentFeature: LocationFeature {
-  /// The line of the level itself that names this content; nil: none does.
+  /// The line of the level itself that names this content, whose row is the feature's first; nil: none does.
   static func line(in scope: Scope) -> Directive?
   /// What the content does, for `check --diff`.
   func words(_ http: HTTPSettings) -> String
+}
+
+extension ContentFeature {
+  package static func line(in scope: Scope) -> Directive? { directives.first?.ownLine(in: scope) }
 }
 
 /// A feature whose clients read sallyport's own errors elsewhere than in a page.

@@ -105,14 +105,9 @@ extension Quantity {
 }
 
 extension LimitResponseSettings {
-  /// What the directives of a limit say of what it refuses; nil: nothing, so that the default holds. `level`: the name of a
-  /// level of the error log.
-  init(isDryRun: Bool?, status: Int?, level: String?) {
-    self.init()
-    self.isDryRun = isDryRun ?? self.isDryRun
-    self.status = status ?? self.status
-    self.level = level.flatMap { LogLevel(name: $0) } ?? self.level
-  }
+  static let levels: KeyValuePairs<String, LogLevel> = [
+    "info": .info, "notice": .notice, "warn": .warn, "error": .error,
+  ]
 
   /// Says what a change of them means. `name`: the directive.
   static func compare(_ name: String, _ old: Self?, _ new: Self?, _ found: inout TrustChanges) {
