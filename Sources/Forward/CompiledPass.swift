@@ -35,6 +35,9 @@ package final class CompiledPass: LiveContent {
   package let negotiation: UpstreamNegotiation?
   /// `proxy_ssl_alpn` with variables; empty: `context` has the names.
   private let offeredProtocols: [CompiledTemplate]
+  /// `proxy_upload_rate` and `proxy_download_rate` of `stream`; nil: no limit.
+  let uploadRate: CompiledTemplate?
+  let downloadRate: CompiledTemplate?
   /// Bytes of a response that may wait for the client.
   let bufferTotal: Int
   package let setFields: LiveFieldBlock
@@ -109,6 +112,8 @@ package final class CompiledPass: LiveContent {
     self.negotiation = negotiation
     let offered = settings.tcp?.offeredProtocols.map(\.compiled) ?? []
     self.offeredProtocols = offered
+    self.uploadRate = settings.tcp?.uploadRate?.compiled
+    self.downloadRate = settings.tcp?.downloadRate?.compiled
     self.trust = settings.trust.name.constant.flatMap { [context] name in
       (offered.isEmpty ? origin.settled : nil).map {
         UpstreamTrust(

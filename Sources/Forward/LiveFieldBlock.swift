@@ -33,7 +33,7 @@ package struct LiveFieldBlock {
   private var always = 0
   private var constants: [FieldBlock] = []
   private var text: [UInt8] = []
-  private var features: [FeatureVariable] = []
+  private var features: [ExchangeReader] = []
   private var others: [Variable] = []
 
   /// Adds a field. Of these values, the first that isn't empty for a request goes out.

@@ -28,6 +28,7 @@ package final class TCPHandler: UpstreamHandler {
   private enum Side: String { case client, upstream }
 
   private var settings = TCPPassSettings()
+  private var uploadRate: CompiledTemplate?, downloadRate: CompiledTemplate?
   private var clientHold = Hold(), upstreamHold = Hold()
   private var clientEnd: End?, upstreamEnd: End?
   /// Whose end came last.
@@ -54,6 +55,7 @@ package final class TCPHandler: UpstreamHandler {
 
   private func start(_ exchange: Exchange, _ pass: CompiledPass) {
     settings = pass.settings.tcp ?? settings
+    (uploadRate, downloadRate) = (pass.uploadRate, pass.downloadRate)
     if pass.group != nil { return tryNext(exchange, pass) }
     do throws(DynamicTarget.Refusal) { try settleTarget(exchange, pass) } catch { return error.answer(exchange) }
     let question = dynamic?.find(for: exchange) { [self] group in
@@ -91,8 +93,8 @@ package final class TCPHandler: UpstreamHandler {
     attempt.noteConnected()
     exchange.logAlone(.info, "proxy \(stream.session.localAddress) connected to \(attempt.serverName(in: group) ?? "")")
     exchange.setState(.tunnel)
-    upload = rate(settings.uploadRate, exchange)
-    download = rate(settings.downloadRate, exchange)
+    upload = rate(uploadRate, exchange)
+    download = rate(downloadRate, exchange)
     client.noteActivity()
     client.setDeadline(in: settings.timeout)
     if let upload { client.allowance = upload.allowance(now: worker.loop.now) }
@@ -110,8 +112,8 @@ package final class TCPHandler: UpstreamHandler {
     if exchange.serial == serial, self.exchange === exchange { client.resumeBody() }
   }
 
-  private func rate(_ template: Template?, _ exchange: Exchange) -> TCPRate? {
-    guard let template, let rate = exchange.size(of: template.compiled.bytes(exchange)), rate > 0 else {
+  private func rate(_ template: CompiledTemplate?, _ exchange: Exchange) -> TCPRate? {
+    guard let template, let rate = exchange.size(of: template.bytes(exchange)), rate > 0 else {
       return nil
     }
     return TCPRate(rate: rate, start: worker.loop.now)

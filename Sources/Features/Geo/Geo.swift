@@ -193,7 +193,7 @@ public struct GeoSettings: Sendable {
   }
 }
 
-extension GeoSettings: ComputedSettings {
+extension GeoSettings: LiveVariableSettings {
   package var decidingText: Template? { subject }
   package var possibleValues: [Template]? { Self.constants(values) }
   /// `proxy` lines look at a field of a request.

@@ -181,7 +181,7 @@ final class LiveKeyvals: LivePart {
 }
 
 /// What one `keyval` says.
-struct KeyvalSettings: ComputedSettings {
+struct KeyvalSettings: LiveVariableSettings {
   let key: Template
   let zone: KeyvalZoneSettings
 

@@ -119,7 +119,7 @@ public struct MapSettings: Sendable {
   }
 }
 
-extension MapSettings: ComputedSettings {
+extension MapSettings: LiveVariableSettings {
   package var decidingText: Template? { subject }
   package var possibleValues: [Template]? { values }
   package func live(isVolatile: Bool, _ makers: LiveMakers) -> LiveVariable { LiveMap(self, isVolatile: isVolatile) }

@@ -202,9 +202,17 @@ final class LiveOpenTelemetry {
   let settings: OpenTelemetry
   /// As `location` has it.
   let locationName: [UInt8]
+  /// nil: the location's name.
+  let name: CompiledTemplate?
+  /// By whose text a request is traced; nil: no text decides.
+  let condition: CompiledTemplate?
+  let attributes: [(name: String, value: CompiledTemplate)]
 
   init(_ settings: OpenTelemetry, named match: LocationMatch) {
     self.settings = settings
+    name = settings.name?.compiled
+    condition = if case .whereOn(let text)? = settings.decision { text.compiled } else { nil }
+    attributes = settings.attributes.map { ($0.name, $0.value.compiled) }
     locationName =
       switch match {
       case .prefix(let path), .prefixNoRegex(let path), .exact(let path): path

@@ -40,8 +40,8 @@ final class SpanState: FeatureState {
     switch tracer.settings.decision {
     case nil: break
     case .always: state.span?.isSampled = true
-    case .whereOn(let template):
-      let value = template.compiled.bytes(exchange)
+    case .whereOn:
+      let value = tracer.condition?.bytes(exchange)
       state.span?.isSampled = value == Array("1".utf8) || value == Array("on".utf8)
     }
     return state

@@ -69,7 +69,7 @@ struct SpanRecord {
   }
 
   private func server(_ writer: inout SpanWriter, _ tracer: LiveOpenTelemetry) {
-    let name = tracer.settings.name?.compiled.bytes(exchange) ?? tracer.locationName
+    let name = tracer.name?.bytes(exchange) ?? tracer.locationName
     name.withUnsafeBytes {
       begin(
         &writer, span.own, parent: span.parent?.parentID, .server, $0, from: exchange.account.startedAt, to: now)
@@ -87,8 +87,8 @@ struct SpanRecord {
     Self.agent.withUnsafeBytes { name in
       if let agent = head.value(named: name) { writer.attribute(9, "user_agent.original", bytes[agent]) }
     }
-    for attribute in tracer.settings.attributes {
-      writer.attribute(9, attribute.name, attribute.value.compiled.bytes(exchange))
+    for attribute in tracer.attributes {
+      writer.attribute(9, attribute.name, attribute.value.bytes(exchange))
     }
     let status = exchange.progress.status
     end(&writer, status: status, isError: status >= 500)

@@ -92,7 +92,7 @@ public struct SplitSettings: Sendable {
   package func fingerprint(_ names: [Int: String]) -> String { "split \(subject.text(names)) \(parts)" }
 }
 
-extension SplitSettings: ComputedSettings {
+extension SplitSettings: LiveVariableSettings {
   package var decidingText: Template? { subject }
   package var possibleValues: [Template]? { Self.constants(parts.map(\.value)) }
   package func live(isVolatile: Bool, _ makers: LiveMakers) -> LiveVariable { LiveSplit(self, isVolatile: isVolatile) }

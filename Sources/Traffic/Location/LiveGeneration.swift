@@ -108,7 +108,7 @@ package final class LiveGeneration {
     }
     let computed = generation.http.computed
     let last = computed.keys.max() ?? -1
-    self.variables = (0..<(last + 1)).map { computed[$0].map { $0.settings.live(isVolatile: $0.isVolatile, makers) } }
+    self.variables = (0..<(last + 1)).map { computed[$0]?.live(makers) }
     self.loop = loop
     self.shared = shared
     // The names of one block's groups mean nothing in the other.

@@ -25,6 +25,7 @@ extension Template {
       case .literal(let bytes): return String(decoding: bytes, as: UTF8.self)
       case .variable(.slot(let slot)):
         return "$\(names[slot] ?? "(variable \(slot + 1) of set)")"
+      case .variable(.belowFolder(_, let slot)): return "$\(names[slot] ?? "")"
       case .variable(let variable): return "$\(variable.name)"
       }
     }.joined()
@@ -48,7 +49,7 @@ extension Variable {
     case .capture(let number), .escapedCapture(let number): "\(number)"
     case .proxyTLV(let kind): "proxy_protocol_tlv_\(kind.name)"
     case .settable(_, let variable): variable.name
-    case .slot(let index): "(variable \(index + 1) of set)"
+    case .slot(let index), .belowFolder(_, let index): "(variable \(index + 1) of set)"
     }
   }
 }

@@ -1,6 +1,6 @@
 package import Bytes
 
-/// A template as requests evaluate it: a program over one run of text, made once for all workers. Its steps hold no
+/// A template as requests evaluate it: a program over one run of text, made once where it is evaluated. Its steps hold no
 /// reference, so that going through them touches no count; variables that stay the same for a connection know their place in
 /// its cache.
 package struct CompiledTemplate: Sendable {
@@ -21,30 +21,27 @@ package struct CompiledTemplate: Sendable {
 
   /// The whole value, when no variable is in it.
   package let constant: [UInt8]?
+  /// None if the value is constant: a `map` can have 100,000 of those, and each worker has its own.
   package let steps: [Step]
   private let text: [UInt8]
-  private let features: [FeatureVariable]
+  private let features: [ExchangeReader]
   private let others: [Variable]
 
-  package init(_ parts: [Template.Part]) {
-    var text: [UInt8] = []
-    var features: [FeatureVariable] = []
+  package init(_ template: Template) {
+    constant = template.constant
+    var text = constant ?? []
+    var features: [ExchangeReader] = []
     var others: [Variable] = []
-    steps = parts.map { Self.step($0, text: &text, features: &features, others: &others) }
-    constant = Self.constant(parts)
+    steps =
+      constant == nil
+      ? template.parts.map { Self.step($0, text: &text, features: &features, others: &others) } : []
     self.text = text
     self.features = features
     self.others = others
   }
 
-  private static func constant(_ parts: [Template.Part]) -> [UInt8]? {
-    guard let first = parts.first else { return [] }
-    if parts.count == 1, case .literal(let bytes) = first { return bytes }
-    return nil
-  }
-
   package static func step(
-    _ part: Template.Part, text: inout [UInt8], features: inout [FeatureVariable], others: inout [Variable]
+    _ part: Template.Part, text: inout [UInt8], features: inout [ExchangeReader], others: inout [Variable]
   ) -> Step {
     switch part {
     case .literal(let bytes):
@@ -59,7 +56,7 @@ package struct CompiledTemplate: Sendable {
       default: return .connection(variable, place: place)
       }
     case .variable(.feature(let variable)):
-      features.append(variable)
+      features.append(variable.exchangeReader)
       return .feature(features.count - 1)
     case .variable(let variable):
       others.append(variable)
@@ -92,6 +89,11 @@ package struct CompiledTemplate: Sendable {
     }
   }
 
+  /// The steps, with that of a constant value.
+  package var allSteps: [Step] {
+    constant.map { [.literal(ByteRange(start: 0, count: $0.count))] } ?? steps
+  }
+
   /// For what is not hot.
   package func bytes(_ exchange: Exchange) -> [UInt8] {
     if let constant { return constant }
@@ -99,6 +101,11 @@ package struct CompiledTemplate: Sendable {
     append(exchange, to: &output)
     return Array(output.readable)
   }
+}
+
+extension Template {
+  /// What requests run. It is made at each call, so who is asked for each request keeps it.
+  package var compiled: CompiledTemplate { CompiledTemplate(self) }
 }
 
 extension SimpleVariable {

@@ -15,8 +15,6 @@ package protocol ComputedSettings: Sendable {
   var readsForwardedAddress: Bool { get }
   /// Text that is equal for equal values.
   func fingerprint(_ names: [Int: String]) -> String
-  /// The variable in one worker.
-  func live(isVolatile: Bool, _ makers: LiveMakers) -> LiveVariable
   /// The value in a handshake; nil if a variable that it needs has none, or a regular expression gives up.
   func value(in tables: HandshakeTables, _ known: (HandshakeVariable) -> [UInt8]?) -> [UInt8]?
 }
@@ -57,17 +55,6 @@ public struct ComputedVariable: Sendable {
       if case .variable(.slot(let slot)) = part { slot } else { nil }
     }
   }
-}
-
-/// A variable of `map`, `geo` or `split_clients` in one worker.
-package class LiveVariable {
-  /// Computed at each use, not once in a request.
-  package final let isVolatile: Bool
-
-  package init(isVolatile: Bool) { self.isVolatile = isVolatile }
-
-  /// The value for an exchange; nil if it can't be told, because a regular expression reached its limit.
-  package func value(for exchange: Exchange) -> [UInt8]? { [] }
 }
 
 extension SettingsBuilder {

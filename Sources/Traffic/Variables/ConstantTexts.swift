@@ -1,4 +1,3 @@
-import Bytes
 import Language
 import Observability
 
@@ -131,13 +130,7 @@ extension SettingsBuilder {
     for value in values { folder = Array(zip(folder, value).prefix { $0 == $1 }.map(\.0)) }
     folder = folder.lastIndex(of: UInt8(ascii: "/")).map { Array(folder[...$0]) } ?? []
     guard folder.contains(where: { $0 != UInt8(ascii: "/") }) else { return nil }
-    let whole = Template([resolved.parts[0]]).compiled
-    let rest = FeatureVariable(variables.slotNames[slot] ?? "") { [folder] exchange, output in
-      let value = whole.bytes(exchange)
-      // No path has a NUL: without one of the values, there is no file.
-      output.append(value.starts(with: folder) ? Array(value.dropFirst(folder.count)) : [0])
-    }
-    return Template([.literal(folder), .variable(.feature(rest))] + resolved.parts.dropFirst())
+    return Template([.literal(folder), .variable(.belowFolder(folder, slot: slot))] + resolved.parts.dropFirst())
   }
 
   private func constants(for text: Template, at level: Level) -> ConstantTexts? {

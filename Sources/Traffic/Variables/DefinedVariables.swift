@@ -172,7 +172,7 @@ extension Variable {
     case .argument, .requestField, .cookie, .sentField, .sentTrailer, .upstreamField, .upstreamTrailer, .upstreamCookie,
       .proxyTLV:
       true
-    case .simple, .feature, .capture, .escapedCapture, .slot, .settable: false
+    case .simple, .feature, .capture, .escapedCapture, .slot, .belowFolder, .settable: false
     }
   }
 

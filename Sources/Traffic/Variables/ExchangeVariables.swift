@@ -11,7 +11,7 @@ extension Exchange {
   package func append(_ variable: Variable, to output: inout ByteBuffer) {
     switch variable {
     case .simple(let simple): append(simple, to: &output)
-    case .feature(let variable): variable.append(self, &output)
+    case .feature(let variable): variable.exchangeReader.append(self, &output)
     case .requestField(let name): name.withUnsafeBytes { appendRequestField($0, to: &output) }
     case .argument(let name): if !name.isEmpty { appendArgument(name, to: &output) }
     case .cookie(let name): if !name.isEmpty { appendCookie(name, to: &output) }
@@ -25,6 +25,7 @@ extension Exchange {
       if variables.captures.indices.contains(group) { output.append(variables.captures[group]) }
     case .escapedCapture(let group): appendEscapedCapture(group, to: &output)
     case .slot(let slot): append(slot: slot, to: &output)
+    case .belowFolder(let folder, let slot): append(below: folder, slot: slot, to: &output)
     case .settable(let slot, let variable):
       if let value = variables.value(slot) { output.append(value) } else { append(variable, to: &output) }
     }
@@ -45,6 +46,13 @@ extension Exchange {
     guard location.warnsOfUnset, let name = live.generation.http.setNames[slot] else { return }
     set(slot, [])
     log(.warn, "using uninitialized \"\(name)\" variable")
+  }
+
+  private func append(below folder: [UInt8], slot: Int, to output: inout ByteBuffer) {
+    var value = ByteBuffer()
+    append(slot: slot, to: &value)
+    let isBelow = value.readable.starts(with: folder)
+    output.append(isBelow ? Array(value.readable.dropFirst(folder.count)) : [0])
   }
 
   /// Appends a capture in a query or in an address: escaped, if the request's path was.

@@ -1,9 +1,10 @@
-package import Bytes
-
 /// What a server serves: requests of HTTP, or connections of any protocol (`stream`).
 public enum TrafficKind: Sendable, Hashable {
   case http, stream
 }
+
+/// How the value of a feature's variable is read. Settings only pass it on; what runs knows its kinds.
+package protocol VariableReader: Sendable {}
 
 /// A variable of a feature. Two of one name are the same.
 public struct FeatureVariable: Sendable, Hashable {
@@ -19,14 +20,12 @@ public struct FeatureVariable: Sendable, Hashable {
   package let isClientsWish: Bool
   /// In whose configurations it is.
   package let kinds: Set<TrafficKind>
-  /// Appends the value for an exchange; nothing if there is none.
-  package let append: @Sendable (Exchange, inout ByteBuffer) -> Void
+  package let reader: any VariableReader
 
   /// `saysClient`: nil for what the name says, which is true of `ssl_…`.
   package init(
     _ name: String, isOursAlone: Bool = false, isSettable: Bool = false, saysClient: Bool? = nil,
-    isClientsWish: Bool = false, of kinds: Set<TrafficKind> = [.http],
-    append: @escaping @Sendable (Exchange, inout ByteBuffer) -> Void
+    isClientsWish: Bool = false, of kinds: Set<TrafficKind> = [.http], reader: any VariableReader
   ) {
     self.saysClient = saysClient ?? name.hasPrefix("ssl_")
     self.isClientsWish = isClientsWish
@@ -34,7 +33,7 @@ public struct FeatureVariable: Sendable, Hashable {
     self.kinds = kinds
     self.isOursAlone = isOursAlone
     self.isSettable = isSettable
-    self.append = append
+    self.reader = reader
   }
 
   public static func == (one: FeatureVariable, other: FeatureVariable) -> Bool { one.name == other.name }

@@ -33,7 +33,7 @@ package final class LogLine {
     var runs: [[CompiledTemplate.Step]] = []
     let none = ByteRange(start: 0, count: 0)
     var text = none
-    for step in format.steps {
+    for step in format.allSteps {
       if case .run? = steps.last?.value {
         switch step {
         case .literal, .connection:

@@ -30,6 +30,9 @@ public enum Variable: Sendable, Hashable {
   case slot(Int)
   /// A field's or an argument's variable that `set` sets somewhere. Until it does, the variable has its own value.
   indirect case settable(slot: Int, Variable)
+  /// What follows a folder in the value of a slot. A value that doesn't begin with it has a NUL in its place, which no path
+  /// has: then there is no file.
+  case belowFolder([UInt8], slot: Int)
   /// That of a feature.
   case feature(FeatureVariable)
   /// $proxy_protocol_tlv_NAME
@@ -110,21 +113,16 @@ public struct Template: Sendable, Hashable {
   }
 
   public let parts: [Part]
-  /// What requests run.
-  package let compiled: CompiledTemplate
 
-  public init(_ parts: [Part]) {
-    self.parts = parts
-    compiled = CompiledTemplate(parts)
-  }
+  public init(_ parts: [Part]) { self.parts = parts }
 
   public init(literal: String) { self.init(literal.isEmpty ? [] : [.literal(Array(literal.utf8))]) }
 
-  public static func == (one: Template, other: Template) -> Bool { one.parts == other.parts }
-  public func hash(into hasher: inout Hasher) { hasher.combine(parts) }
-
   /// The bytes when there is no variable in it.
-  public var constant: [UInt8]? { compiled.constant }
+  public var constant: [UInt8]? {
+    guard let first = parts.first else { return [] }
+    return if parts.count == 1, case .literal(let bytes) = first { bytes } else { nil }
+  }
 
   /// Whether the text is empty, whatever a request is.
   public var isEmpty: Bool { parts.isEmpty }
