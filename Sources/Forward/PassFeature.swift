@@ -1,7 +1,7 @@
 import HTTP
 package import Language
 import Observability
-package import Upstream
+import Upstream
 
 /// A feature whose line names an upstream for the requests of a location, or for the sessions of a server of `stream`.
 package protocol UpstreamFeature: Feature {
@@ -91,15 +91,7 @@ package struct PassDraft {
   package let dialect: PassDialect
   package var target: PassTarget
   package var trust = PassTrust()
-  package var version: UpstreamVersion
-  package var origin = OriginSettings()
-  package var timeouts = UpstreamTimeouts()
-  package var retry = RetrySettings()
-  package var buffers = PassBuffers()
-  package var request = PassedRequest()
-  package var response = PassedResponse()
-  /// nil in `http`.
-  package var tcp: TCPPassSettings?
+  package var settings = PassSettings()
   /// The names that the TLS of all connections offers by ALPN.
   package var offeredProtocols: [String] = []
 
@@ -109,8 +101,7 @@ package struct PassDraft {
     self.url = url
     self.dialect = dialect
     target = PassTarget(url.target, uri: url.uri)
-    version = dialect.version ?? .http11
-    tcp = level.isOfStream ? TCPPassSettings() : nil
+    settings.version = dialect.version ?? settings.version
   }
 
   package var scope: Scope { level.scope }
@@ -125,8 +116,8 @@ extension SettingsBuilder {
     let features = Features.ofPass(level.isOfStream ? .stream : .http)
     for feature in features { feature.readPass(&draft, &self) }
     let own = level.isOfStream ? [] : Features.ofHTTPLocation.flatMap { $0.upstreamFields(level.scope) }
-    for (name, value) in own + dialect.standardFields where !draft.request.sets(name) {
-      draft.request.fields.append(SetField(name: Array(name.utf8), value: value))
+    for (name, value) in own + dialect.standardFields where !draft.settings.request.sets(name) {
+      draft.settings.request.fields.append(SetField(name: Array(name.utf8), value: value))
     }
     diagnostics += KeptConnectionRule.check(groups, kept: keptGroups, draft)
     return UpstreamPass(draft, parts: parts + features.compactMap { $0.part(of: draft, &self) })

@@ -89,6 +89,8 @@ public struct PassTrust: Sendable {
 
 /// How much of a request and of its response waits in memory.
 public struct PassBuffers: Sendable {
+  /// `proxy_buffering`
+  public var isOn = true
   /// The largest response head, in bytes (`proxy_buffer_size`, 4k on nginx; 16k with us where nothing is said).
   public var head = 16384
   /// Bytes of a response that may wait for a slow client: `proxy_buffers` N × size, or with `proxy_buffering off` one
@@ -129,6 +131,20 @@ public struct PassedResponse: Sendable {
   public var ignoredFields: IgnoredResponseFields = []
 }
 
+/// What lines say of a pass, besides whom it trusts.
+package struct PassSettings: RowSettings {
+  package var version = UpstreamVersion.http11
+  package var origin = OriginSettings()
+  package var timeouts = UpstreamTimeouts()
+  package var retry = RetrySettings()
+  package var buffers = PassBuffers()
+  package var request = PassedRequest()
+  package var response = PassedResponse()
+  /// What only `stream` has.
+  package var tcp = TCPPassSettings()
+  package init() {}
+}
+
 /// What a location says of its upstream, by `proxy_pass` or by the line of another protocol, and all that hangs on it.
 public final class UpstreamPass: Sendable {
   public let target: PassTarget
@@ -151,14 +167,14 @@ public final class UpstreamPass: Sendable {
   package init(_ draft: PassDraft, parts: [any PassPart]) {
     target = draft.target
     trust = draft.trust
-    version = draft.version
-    origin = draft.origin
-    timeouts = draft.timeouts
-    retry = draft.retry
-    buffers = draft.buffers
-    request = draft.request
-    response = draft.response
-    tcp = draft.tcp
+    version = draft.settings.version
+    origin = draft.settings.origin
+    timeouts = draft.settings.timeouts
+    retry = draft.settings.retry
+    buffers = draft.settings.buffers
+    request = draft.settings.request
+    response = draft.settings.response
+    tcp = draft.level.isOfStream ? draft.settings.tcp : nil
     dialect = draft.dialect
     self.parts = parts
     location = draft.line.location

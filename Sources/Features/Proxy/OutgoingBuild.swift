@@ -4,15 +4,14 @@ import UpstreamAuth
 import Language
 
 /// Builds what concerns the request that goes to an upstream, and what sallyport makes of its response's fields.
-extension SettingsBuilder {
+extension ProxyPass {
   /// As in nginx, a name that stands twice is a warning.
-  mutating func ignoredHeaders(_ scope: Scope) -> IgnoredResponseFields {
-    guard let line = scope.value("proxy_ignore_headers") else { return [] }
+  static func ignoredFields(_ line: Directive, _ builder: inout SettingsBuilder) -> IgnoredResponseFields {
     var fields: IgnoredResponseFields = []
     for word in line.arguments {
       guard let field = IgnoredResponseFields.named[word.text.lowercased()] else { continue }
       if fields.contains(field) {
-        warning(word.location, "duplicate value \"\(word.text)\"", hint: "write it once")
+        builder.warning(word.location, "duplicate value \"\(word.text)\"", hint: "write it once")
       }
       fields.insert(field)
     }
@@ -21,29 +20,19 @@ extension SettingsBuilder {
 
   // MARK: How connections to upstreams begin
 
-  mutating func origin(_ scope: Scope) -> OriginSettings {
-    var origin = OriginSettings()
-    origin.fixed.isKeptAlive = scope.flag("proxy_socket_keepalive") ?? false
-    origin.fixed.sendBuffer = scope.size("proxy_socket_sndbuf")
-    origin.fixed.receiveBuffer = scope.size("proxy_socket_rcvbuf")
-    if let line = scope.value("proxy_bind") { readBind(line, into: &origin) }
-    if let line = scope.value("proxy_protocol") { origin.header = headerForm(line, scope) }
-    return origin
-  }
-
-  private mutating func readBind(_ line: Directive, into origin: inout OriginSettings) {
+  static func readBind(_ line: Directive, into origin: inout OriginSettings, _ builder: inout SettingsBuilder) {
     if let word = line.arguments.dropFirst().first {
       if word.text == "transparent" {
-        error(
+        builder.error(
           word.location, "\"transparent\" needs CAP_NET_ADMIN, which sallyport doesn't keep",
           hint: "a header of the PROXY protocol tells the upstream the client's address")
       } else {
-        error(word.location, "invalid parameter \"\(word.text)\"", hint: "proxy_bind ADDRESS[:PORT] | off")
+        builder.error(word.location, "invalid parameter \"\(word.text)\"", hint: "proxy_bind ADDRESS[:PORT] | off")
       }
     }
     let text = line.text(0)
     if text == "off" { return }
-    let template = template(line, 0)
+    let template = builder.template(line, 0)
     guard template.constant != nil else {
       origin.local = template
       return
@@ -51,13 +40,14 @@ extension SettingsBuilder {
     if text.isEmpty { return }
     origin.fixed.local = SocketAddress(binding: text)
     if origin.fixed.local == nil {
-      error(
+      builder.error(
         line.place(0), "invalid address \"\(text)\"", hint: "such as 192.0.2.1, 192.0.2.1:8000 or [2001:db8::1], or off"
       )
     }
   }
 
-  private mutating func headerForm(_ line: Directive, _ scope: Scope) -> ProxyHeaderForm? {
+  static func headerForm(_ scope: Scope, _ builder: inout SettingsBuilder) -> ProxyHeaderForm? {
+    guard let line = header.line(in: scope) else { return nil }
     let form: ProxyHeaderForm?
     switch line.arguments.map({ $0.text.lowercased() }) {
     case ["off"]: return nil
@@ -66,13 +56,13 @@ extension SettingsBuilder {
     case ["v2", "certificate"]: form = .version2(hasCertificate: true)
     default:
       form = nil
-      error(
+      builder.error(
         line.place(0),
         "invalid form \"\(line.arguments.map(\.text).joined(separator: " "))\" of the PROXY header",
         hint: "on, off, v2, or v2 certificate")
     }
     if scope.authSchemes.contains(.ntlm) {
-      error(
+      builder.error(
         line.location, "a PROXY header beside \"proxy_auth ntlm\", which keeps a connection for a user",
         hint: "the header is of one client; remove one of the two")
     }

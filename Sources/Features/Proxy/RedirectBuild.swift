@@ -5,9 +5,9 @@ import Language
 extension ProxyPass {
   // As in nginx, domains and names of cookies have no case; others have after `~`, and not after `~*`.
   static let definitions: [String: Definition] = [
-    "proxy_redirect": { define($0, hasCase: true, &$1) }, "proxy_cookie_path": { define($0, hasCase: true, &$1) },
-    "proxy_cookie_domain": { define($0, hasCase: false, &$1) },
-    "proxy_cookie_flags": { define($0, hasCase: false, &$1) },
+    redirect.name: { define($0, hasCase: true, &$1) }, cookiePath.name: { define($0, hasCase: true, &$1) },
+    cookieDomain.name: { define($0, hasCase: false, &$1) },
+    cookieFlags.name: { define($0, hasCase: false, &$1) },
   ]
 
   private static func define(_ line: Directive, hasCase: Bool, _ defined: inout DefinedVariables) {
@@ -19,10 +19,10 @@ extension ProxyPass {
 }
 
 /// `proxy_redirect` and `proxy_cookie_…`.
-extension SettingsBuilder {
-  mutating func redirectRewrites(_ draft: PassDraft) -> [RedirectRewrite] {
+extension ProxyPass {
+  static func redirectRewrites(_ draft: PassDraft, _ builder: inout SettingsBuilder) -> [RedirectRewrite] {
     if draft.dialect.callsMethods { return [] }
-    let (url, lines) = (draft.url, draft.scope.list("proxy_redirect"))
+    let (url, lines) = (draft.url, redirect.lines(in: draft.scope))
     let standard: RedirectRewrite? =
       url.authority == nil
       ? nil
@@ -35,14 +35,14 @@ extension SettingsBuilder {
     if lines.contains(where: { $0.arguments.count == 1 && $0.text(0) == "off" }) { return [] }
     return lines.compactMap { line in
       if line.arguments.count == 2 {
-        return rewritePattern(line).map { RedirectRewrite(from: $0, to: template(line, 1)) }
+        return rewritePattern(line, &builder).map { RedirectRewrite(from: $0, to: builder.template(line, 1)) }
       }
       guard line.text(0) == "default" else {
-        error(line.place(0), "invalid parameter \"\(line.text(0))\"", hint: "default, off, or FROM TO")
+        builder.error(line.place(0), "invalid parameter \"\(line.text(0))\"", hint: "default, off, or FROM TO")
         return nil
       }
       if standard == nil {
-        error(
+        builder.error(
           line.location, "\"proxy_redirect default\" cannot be used with \"proxy_pass\" directive with variables",
           hint: "proxy_redirect off, or FROM TO")
       }
@@ -51,51 +51,57 @@ extension SettingsBuilder {
   }
 
   /// The first word of a line: text, or an expression after `~`. nil for an expression that `DefinedVariables` reported.
-  private mutating func rewritePattern(_ line: Directive) -> RewritePattern? {
-    guard let word = line.arguments.first, word.text.hasPrefix("~") else { return .text(template(line, 0)) }
-    return variables.pattern(at: word).map { .regex($0, slots: variables.namedCaptures(of: $0)) }
+  private static func rewritePattern(_ line: Directive, _ builder: inout SettingsBuilder) -> RewritePattern? {
+    guard let word = line.arguments.first, word.text.hasPrefix("~") else { return .text(builder.template(line, 0)) }
+    return builder.variables.pattern(at: word).map { .regex($0, slots: builder.variables.namedCaptures(of: $0)) }
   }
 
-  mutating func cookieRewrites(_ scope: Scope) -> CookieRewriteSettings {
+  static func cookieRewrites(_ scope: Scope, _ builder: inout SettingsBuilder) -> CookieRewriteSettings {
     CookieRewriteSettings(
-      domains: cookieRules(scope, "proxy_cookie_domain"), paths: cookieRules(scope, "proxy_cookie_path"),
-      flags: cookieFlags(scope))
+      domains: cookieRules(cookieDomain.lines(in: scope), &builder),
+      paths: cookieRules(cookiePath.lines(in: scope), &builder),
+      flags: cookieFlags(scope, &builder))
   }
 
-  private mutating func cookieRules(_ scope: Scope, _ name: String) -> [CookieRewriteSettings.Rule] {
-    let lines = scope.list(name)
+  private static func cookieRules(
+    _ lines: [Directive], _ builder: inout SettingsBuilder
+  ) -> [CookieRewriteSettings.Rule] {
     if lines.contains(where: { $0.arguments.count == 1 && $0.text(0) == "off" }) { return [] }
     return lines.compactMap { line in
       guard line.arguments.count == 2 else {
-        error(line.place(0), "invalid parameter \"\(line.text(0))\"", hint: "off, or FROM TO")
+        builder.error(line.place(0), "invalid parameter \"\(line.text(0))\"", hint: "off, or FROM TO")
         return nil
       }
-      return rewritePattern(line).map { CookieRewriteSettings.Rule(from: $0, to: cookieReplacement(line)) }
+      return rewritePattern(line, &builder).map {
+        CookieRewriteSettings.Rule(from: $0, to: cookieReplacement(line, &builder))
+      }
     }
   }
 
   /// As in nginx, a dot before a domain counts for nothing, and that of the upstream's attribute stays. What replaces a
   /// regular expression's match replaces all of it.
-  private mutating func cookieReplacement(_ line: Directive) -> Template {
+  private static func cookieReplacement(_ line: Directive, _ builder: inout SettingsBuilder) -> Template {
     let word = line.arguments[1]
-    guard line.name == "proxy_cookie_domain", !line.text(0).hasPrefix("~"), word.text.hasPrefix(".") else {
-      return template(word)
+    guard line.name == cookieDomain.name, !line.text(0).hasPrefix("~"), word.text.hasPrefix(".") else {
+      return builder.template(word)
     }
-    return template(Word(String(word.text.dropFirst()), at: word.location))
+    return builder.template(Word(String(word.text.dropFirst()), at: word.location))
   }
 
-  private mutating func cookieFlags(_ scope: Scope) -> [CookieRewriteSettings.FlagRule] {
-    let lines = scope.list("proxy_cookie_flags")
+  private static func cookieFlags(
+    _ scope: Scope, _ builder: inout SettingsBuilder
+  ) -> [CookieRewriteSettings.FlagRule] {
+    let lines = Self.cookieFlags.lines(in: scope)
     if lines.contains(where: { $0.arguments.count == 1 && $0.text(0) == "off" }) { return [] }
     return lines.compactMap { line in
       for word in line.arguments.dropFirst() where !word.text.contains("$") {
         guard CookieRewriteSettings.Flag(rawValue: word.text.lowercased()) == nil else { continue }
-        error(
+        builder.error(
           word.location, "invalid parameter \"\(word.text)\"",
           hint: "one of \(CookieRewriteSettings.Flag.allCases.map(\.rawValue).joined(separator: ", "))")
       }
-      let flags = line.arguments.dropFirst().map { template($0) }
-      return rewritePattern(line).map { CookieRewriteSettings.FlagRule(name: $0, flags: flags) }
+      let flags = line.arguments.dropFirst().map { builder.template($0) }
+      return rewritePattern(line, &builder).map { CookieRewriteSettings.FlagRule(name: $0, flags: flags) }
     }
   }
 }

@@ -45,8 +45,8 @@ enum StartTLS: PassFeature {
 
   static func readPass(_ draft: inout PassDraft, _ builder: inout SettingsBuilder) {
     let scope = draft.scope
-    draft.tcp?.opening = ofUpstream(scope)
-    draft.tcp?.passesGreeting = ofClients(scope) == nil
+    draft.settings.tcp.opening = ofUpstream(scope)
+    draft.settings.tcp.passesGreeting = ofClients(scope) == nil
   }
 
   static func read(_ block: inout ServerBlock, _ builder: inout SettingsBuilder) {

@@ -78,7 +78,7 @@ extension UpstreamTLS {
     let scope = draft.scope
     var tls = UpstreamTLSSettings()
     rows.read(scope, into: &tls, &builder)
-    tls.offersHTTP2 = draft.version == .http2
+    tls.offersHTTP2 = draft.settings.version == .http2
     tls.protocols = draft.offeredProtocols
     tls.trust = facts.settings(
       trusted: builder.material(facts.trustedCertificate),
