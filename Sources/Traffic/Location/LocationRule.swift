@@ -56,12 +56,12 @@ package enum KeptConnectionRule {
   package static func check(
     _ groups: [UpstreamGroupSettings], kept: Set<Int>, _ pass: PassDraft
   ) -> [Diagnostic] {
-    let fields = pass.request.fields
+    let fields = pass.settings.request.fields
     guard case .group(let index, _) = pass.target.upstream, index < groups.count,
       groups[index].keepalive.connections > 0,
       kept.contains(index)
     else { return [] }
-    guard pass.version == .http10 || pass.version == .http11 && fields.contains(where: \.closesConnection) else {
+    guard pass.settings.version == .http10 || pass.settings.version == .http11 && fields.contains(where: \.closesConnection) else {
       return []
     }
     return [
