@@ -10,23 +10,26 @@ struct AddHeader: LocationFeature {
   // MARK: Directives
 
   static let chapter = Chapter.fields
+  private static let name = "add_header"
   private static let levels = DirectiveContexts.everyHTTP
   /// The values of `add_header_inherit` and `add_trailer_inherit`.
   static let inheritance = ArgumentForm.oneOf(["on", "off", "merge"])
 
   static let directives: [DirectiveEntry] = [
     .list(
-      "add_header", levels.union(.locationIf), .words(2...3, "FIELD VALUE [always]"), "",
+      name, levels.union(.locationIf), .words(2...3, "FIELD VALUE [always]"), "",
       "Adds a field to the response to the client. ETag and Last-Modified replace the upstream's, and an empty value removes it. Control characters of a value become spaces, so `$ssl_client_cert` is one line.",
       example: "add_header Strict-Transport-Security \"max-age=31536000\" always;"),
-    .value(
-      "add_header_inherit", levels, inheritance, "on",
-      "What a level gets of the outer `add_header` lines: `merge` puts them before its own, `off` takes none.",
-      example: "add_header_inherit merge;"),
+    inherit,
   ]
 
+  private static let inherit = DirectiveEntry.value(
+    "add_header_inherit", levels, inheritance, "on",
+    "What a level gets of the outer `add_header` lines: `merge` puts them before its own, `off` takes none.",
+    example: "add_header_inherit merge;")
+
   static func read(_ level: Level, _ builder: inout SettingsBuilder) -> AddHeader? {
-    let fields = builder.addedFields(level.scope, "add_header")
+    let fields = AddedField.read(level.scope, name, &builder)
     return fields.isEmpty ? nil : AddHeader(fields: fields)
   }
 
@@ -39,13 +42,12 @@ struct AddHeader: LocationFeature {
 
   static func judge(_ level: Level, _ builder: inout SettingsBuilder) {
     let scope = level.scope
-    guard !level.isConditional, let own = scope.own("add_header").first, scope.text("add_header_inherit") == nil else {
-      return
-    }
+    let lines = scope.own(name)
+    guard !level.isConditional, let own = lines.first, inherit.line(in: scope) == nil else { return }
     // A page that a client sees has none of these responses.
     if scope.fixedResponse == .redirect || level.servesSubrequestsAlone { return }
-    let kept = Set(scope.own("add_header").map { $0.text(0).lowercased() })
-    let lost = (scope.outer?.inheritingList("add_header") ?? []).filter {
+    let kept = Set(lines.map { $0.text(0).lowercased() })
+    let lost = (scope.outer?.inheritingList(name) ?? []).filter {
       let name = $0.text(0).lowercased()
       return protecting.contains(name) && !kept.contains(name)
     }
@@ -82,22 +84,23 @@ public struct AddedField: Sendable, Hashable {
   }
 }
 
-extension SettingsBuilder {
+extension AddedField {
   /// Builds the lines of `add_header` or `add_trailer`.
-  mutating func addedFields(_ scope: Scope, _ directive: String) -> [AddedField] {
+  static func read(_ scope: Scope, _ directive: String, _ builder: inout SettingsBuilder) -> [AddedField] {
     scope.inheritingList(directive).compactMap { line in
       if line.arguments.count > 2, line.text(2) != "always" {
-        error(line.place(2), "invalid parameter \"\(line.text(2))\"", hint: "\"always\", or quotes around the value")
+        builder.error(
+          line.place(2), "invalid parameter \"\(line.text(2))\"", hint: "\"always\", or quotes around the value")
         return nil
       }
-      guard let name = fieldName(line) else { return nil }
+      guard let name = builder.fieldName(line) else { return nil }
       if ["content-length", "transfer-encoding"].contains(line.text(0).lowercased()) {
-        error(
+        builder.error(
           line.place(0), "\"\(line.text(0))\" can't be set by \(directive)",
           hint: "sallyport sets the framing fields itself: remove this line")
         return nil
       }
-      return AddedField(name: name, value: fieldValue(line), always: line.arguments.count > 2)
+      return AddedField(name: name, value: builder.fieldValue(line), always: line.arguments.count > 2)
     }
   }
 }

@@ -7,11 +7,12 @@ struct AddTrailer: LocationFeature {
   private let fields: [AddedField]
 
   static let chapter = Chapter.fields
+  private static let name = "add_trailer"
   private static let levels = DirectiveContexts.everyHTTP
 
   static let directives: [DirectiveEntry] = [
     .list(
-      "add_trailer", levels.union(.locationIf), .words(2...3, "FIELD VALUE [always]"), "",
+      name, levels.union(.locationIf), .words(2...3, "FIELD VALUE [always]"), "",
       "Adds a field after the body. A response of HTTP/1.1 is then chunked.",
       example: "add_trailer X-Request-Time $request_time;"),
     .value(
@@ -21,7 +22,7 @@ struct AddTrailer: LocationFeature {
   ]
 
   static func read(_ level: Level, _ builder: inout SettingsBuilder) -> AddTrailer? {
-    let fields = builder.addedFields(level.scope, "add_trailer")
+    let fields = AddedField.read(level.scope, name, &builder)
     return fields.isEmpty ? nil : AddTrailer(fields: fields)
   }
 

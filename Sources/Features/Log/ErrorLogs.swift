@@ -20,11 +20,11 @@ struct ErrorLogs: LocationFeature {
   ]
 
   static func begin(_ scope: Scope, _ main: inout MainSettings, _ builder: inout SettingsBuilder) {
-    main.errorLogs = builder.errorLogs(scope)
+    main.errorLogs = lines(scope, &builder)
   }
 
   static func read(_ level: Level, _ builder: inout SettingsBuilder) -> ErrorLogs? {
-    ErrorLogs(lines: builder.errorLogs(level.scope))
+    ErrorLogs(lines: lines(level.scope, &builder))
   }
 
   // MARK: Effect
@@ -36,16 +36,16 @@ extension LocationSettings {
   package var errorLogs: [ErrorLogSettings] { self[ErrorLogs.self]?.lines ?? [] }
 }
 
-extension SettingsBuilder {
+extension ErrorLogs {
   /// The lines in effect. Without `error_log`, the log goes to `stderr` at level `error` and above.
-  mutating func errorLogs(_ scope: Scope) -> [ErrorLogSettings] {
-    let lines = scope.list(ErrorLogs.directive)
+  fileprivate static func lines(_ scope: Scope, _ builder: inout SettingsBuilder) -> [ErrorLogSettings] {
+    let lines = scope.list(directive)
     if lines.isEmpty { return [ErrorLogSettings(destination: .stderr, level: .error)] }
     return lines.compactMap { line in
       var level = LogLevel.error
       if line.arguments.count > 1 {
         guard let named = LogLevel(name: line.text(1)) else {
-          error(
+          builder.error(
             line.place(1), "invalid log level \"\(line.text(1))\"",
             hint: "it must be one of debug, info, notice, warn, error, crit, alert, emerg")
           return nil
@@ -53,26 +53,28 @@ extension SettingsBuilder {
         level = named
       }
       if line.text(0) == "off" {
-        warning(
+        builder.warning(
           line.place(0), "\"error_log off\" names a file called \"off\"",
           hint: "error_log stderr emerg; logs the least")
       }
-      return logDestination(line).map { ErrorLogSettings(destination: $0, level: level, location: line.place(0)) }
+      return destination(line, &builder).map {
+        ErrorLogSettings(destination: $0, level: level, location: line.place(0))
+      }
     }
   }
 
   /// The one log that a line names.
-  mutating func logDestination(_ line: Directive) -> LogDestination? {
+  static func destination(_ line: Directive, _ builder: inout SettingsBuilder) -> LogDestination? {
     guard !line.text(0).contains("$") else {
-      error(
+      builder.error(
         line.place(0), "the name of an \"\(line.name)\" has no variables",
         hint: "name one file; access_log can have variables in the name of a file")
       return nil
     }
     do {
-      return try LogDestination(parsing: line.text(0), relativeTo: folder)
+      return try LogDestination(parsing: line.text(0), relativeTo: builder.folder)
     } catch {
-      self.error(line.place(0), error.message)
+      builder.error(line.place(0), error.message)
       return nil
     }
   }
