@@ -35,7 +35,7 @@ struct ErrorPages: FeatureSettings, LocationFeature {
       let text = String(word.text.dropFirst())
       replacement = text.isEmpty ? 0 : Quantity.number(text)
       guard let status = replacement, text.isEmpty || (100...599).contains(status) else {
-        builder.error(word.location, "invalid value \"\(word.text)\" in \"error_page\" directive", hint: "= or =STATUS")
+        builder.refuse(word, of: line, hint: "= or =STATUS")
         return []
       }
     }
@@ -54,9 +54,7 @@ struct ErrorPages: FeatureSettings, LocationFeature {
     }
     return codes.compactMap { word in
       guard let status = Quantity.number(word.text), (300...599).contains(status) else {
-        builder.error(
-          word.location, "invalid value \"\(word.text)\" in \"error_page\" directive",
-          hint: "value must be between 300 and 599")
+        builder.refuse(word, of: line, hint: "value must be between 300 and 599")
         return nil
       }
       return ErrorPage(status: status, target: target, replacement: replacement, location: last.location)

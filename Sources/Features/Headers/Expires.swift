@@ -30,8 +30,7 @@ struct Expires: FeatureSettings, LocationFeature {
   private static func value(_ line: Directive, _ builder: inout SettingsBuilder) -> Value? {
     let isModified = line.arguments.count > 1
     if isModified, line.text(0) != "modified" {
-      builder.error(
-        line.place(0), "invalid value \"\(line.text(0))\" in \"expires\" directive", hint: "[modified] TIME")
+      builder.refuse(line, 0, hint: "[modified] TIME")
       return nil
     }
     let word = line.arguments.count - 1
@@ -39,9 +38,8 @@ struct Expires: FeatureSettings, LocationFeature {
       return .template(builder.template(line, word), modified: isModified)
     }
     guard let rule = ExpiresRule(Array(line.text(word).utf8), modified: isModified) else {
-      builder.error(
-        line.place(word), "invalid value \"\(line.text(word))\" in \"expires\" directive",
-        hint: "30d, -1, @15h30m (below 24 hours), modified +24h, epoch, max or off")
+      builder.refuse(
+        line, word, hint: "30d, -1, @15h30m (below 24 hours), modified +24h, epoch, max or off")
       return nil
     }
     if case .off = rule { return nil }

@@ -78,9 +78,7 @@ extension SettingsBuilder {
       return nil
     }
     if template.constant != nil, Quantity.size(line.text(0)) == nil || line.text(0).lowercased().hasSuffix("g") {
-      error(
-        line.place(0), "invalid value \"\(line.text(0))\" in \"\(line.name)\" directive",
-        hint: "a size such as 50k or 2m")
+      refuse(line, 0, hint: "a size such as 50k or 2m")
       return nil
     }
     return template

@@ -41,9 +41,8 @@ package struct PathReadingRules: LocationFeature {
     var readings: PathReadings = []
     for word in line.arguments {
       guard let known = words.first(where: { $0.word == word.text }) else {
-        builder.error(
-          word.location, "invalid value \"\(word.text)\" in \"\(name)\" directive",
-          hint: "off alone, or any of \(words.map(\.word).joined(separator: ", "))")
+        builder.refuse(
+          word, of: line, hint: "off alone, or any of \(words.map(\.word).joined(separator: ", "))")
         continue
       }
       readings.formUnion(known.reading)

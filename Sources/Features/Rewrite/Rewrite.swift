@@ -6,9 +6,9 @@ import Observability
 ///
 /// The folder is the whole feature: the directives here, how lines become steps in `RewriteBuild`, what the steps do in
 /// `RewriteSteps`, `RewriteRuleStep` and `ConditionStep`.
-struct Rewrite: LocationFeature {
+struct Rewrite: FeatureSettings, LocationFeature {
   /// The directives of the level itself.
-  var steps: [RewriteStep]
+  var steps: [RewriteStep] = []
   /// `rewrite_log`
   var logsMatches = false
   /// `uninitialized_variable_warn`
@@ -20,7 +20,7 @@ struct Rewrite: LocationFeature {
   private static let blocks: DirectiveContexts = [.server, .location, .serverIf, .locationIf]
   private static let levels: DirectiveContexts = [.http, .server, .location, .locationIf]
 
-  static let directives: [DirectiveEntry] = [
+  private static let acts: [DirectiveEntry] = [
     .local(
       "return", blocks, .words(1...2, "CODE [TEXT] | CODE URL | URL"),
       "Responds immediately, before `auth_basic`, `allow` and `deny` apply; 444 closes the connection without a response.",
@@ -40,16 +40,20 @@ struct Rewrite: LocationFeature {
       "if", [.server, .location], .block(1...Int.max, "(CONDITION)"),
       "Runs the directives in the block if the condition holds. In a location, the block is a location of its own, as in nginx. A thread beside the event loops looks at the files of `-f`, `-d`, `-e` and `-x`.",
       repeatable: true, example: "if ($request_method = TRACE) { return 405; }", trust: .told),
-    .value(
-      "rewrite_log", levels, .flag, "off", "Whether to log what `rewrite` and `if` match, at level notice.",
-      example: "rewrite_log on;", trust: .none),
-    .value(
-      "uninitialized_variable_warn", levels, .flag, "on",
-      "Whether to log the use of a variable that `set` has not set, at level warn.",
-      example: "uninitialized_variable_warn off;"),
-    .inert("rewrite_log", .serverIf, because: "as in nginx, the value of the server block counts"),
-    .inert("uninitialized_variable_warn", .serverIf, because: "as in nginx, the value of the server block counts"),
   ]
+
+  static let rows: [Row<Rewrite>] =
+    acts.map { Row($0) } + [
+      .flag(
+        "rewrite_log", levels, \.logsMatches, "Whether to log what `rewrite` and `if` match, at level notice.",
+        example: "rewrite_log on;", trust: .none),
+      .flag(
+        "uninitialized_variable_warn", levels, \.warnsOfUnset,
+        "Whether to log the use of a variable that `set` has not set, at level warn.",
+        example: "uninitialized_variable_warn off;"),
+      .inert("rewrite_log", .serverIf, because: "as in nginx, the value of the server block counts"),
+      .inert("uninitialized_variable_warn", .serverIf, because: "as in nginx, the value of the server block counts"),
+    ]
 
   static let definitions: [String: Definition] = [
     "set": { directive, defined in
@@ -75,11 +79,9 @@ struct Rewrite: LocationFeature {
   ]
 
   static func read(_ level: Level, _ builder: inout SettingsBuilder) -> Rewrite? {
-    let rewrite = Rewrite(
-      // The steps of a block are those of the condition, in the level around it.
-      steps: level.isConditional ? [] : builder.rewriteSteps(level),
-      logsMatches: level.scope.flag("rewrite_log") ?? false,
-      warnsOfUnset: level.scope.flag("uninitialized_variable_warn") ?? true)
+    var rewrite = Rewrite(level.scope, &builder)
+    // The steps of a block are those of the condition, in the level around it.
+    if !level.isConditional { rewrite.steps = steps(level, &builder) }
     return rewrite.steps.isEmpty && !rewrite.logsMatches && rewrite.warnsOfUnset ? nil : rewrite
   }
 

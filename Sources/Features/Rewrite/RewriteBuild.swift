@@ -3,76 +3,81 @@ import Patterns
 import Language
 
 /// Builds the directives of nginx's rewrite module.
-extension SettingsBuilder {
+extension Rewrite {
   /// Builds the steps of a level, in order. nginx runs the steps of the server before it chooses a location.
-  mutating func rewriteSteps(_ level: Level) -> [RewriteStep] {
+  static func steps(_ level: Level, _ builder: inout SettingsBuilder) -> [RewriteStep] {
     var steps: [RewriteStep] = []
     for directive in level.scope.directives {
       switch directive.name {
       case "set":
         let name = directive.text(0).dropFirst().lowercased()
         if name == "args" {
-          steps.append(.setArguments(template(directive, 1)))
-        } else if let slot = variables.slots[name] {
-          steps.append(.set(slot: slot, template(directive, 1)))
+          steps.append(.setArguments(builder.template(directive, 1)))
+        } else if let slot = builder.variables.slots[name] {
+          steps.append(.set(slot: slot, builder.template(directive, 1)))
         }
-      case "return": if let settings = returnSettings(directive) { steps.append(.return(settings)) }
-      case "rewrite": if let rule = rewriteRule(directive) { steps.append(.rewrite(rule)) }
+      case "return": if let settings = response(directive, &builder) { steps.append(.return(settings)) }
+      case "rewrite": if let rule = rule(directive, &builder) { steps.append(.rewrite(rule)) }
       case "break": steps.append(.break)
-      case "if": if let settings = condition(directive, level) { steps.append(.if(settings)) }
+      case "if": if let settings = condition(directive, level, &builder) { steps.append(.if(settings)) }
       default: break
       }
     }
     return steps
   }
 
-  private mutating func condition(_ directive: Directive, _ level: Level) -> ConditionSettings? {
+  private static func condition(_ directive: Directive, _ level: Level, _ builder: inout SettingsBuilder)
+    -> ConditionSettings?
+  {
     let inner = Level.conditional(Scope(directive.block ?? [], outer: level.scope), .if, outer: level)
-    let steps = rewriteSteps(inner)
+    let steps = steps(inner, &builder)
     var settings: LocationSettings?
     if case .location = level {
-      settings = location(inner, at: directive.location)
+      settings = builder.location(inner, at: directive.location)
     } else {
-      diagnostics += Rewrite.respondsBeforeAccess(inner.scope)
+      builder.diagnostics += respondsBeforeAccess(inner.scope)
     }
     let spelling: ConditionSpelling
     do {
       spelling = try ConditionSpelling(directive)
     } catch {
-      diagnostics.append(error.diagnostic)
+      builder.diagnostics.append(error.diagnostic)
       return nil
     }
     func made(_ condition: RewriteCondition, _ isNegated: Bool = false) -> ConditionSettings {
       ConditionSettings(condition, isNegated: isNegated, steps: steps, location: settings)
     }
     switch spelling {
-    case .variable(let word): return made(.isSet(variable(word)))
-    case .equals(let word, let other, let isNegated): return made(.equals(variable(word), template(other)), isNegated)
+    case .variable(let word): return made(.isSet(variable(word, &builder)))
+    case .equals(let word, let other, let isNegated):
+      return made(.equals(variable(word, &builder), builder.template(other)), isNegated)
     case .matches(let word, let pattern, _, let isNegated):
-      guard let compiled = variables.pattern(at: pattern) else { return nil }
-      OpenPatternRule.judge(compiled.pattern, at: pattern, on: variable(word), &self)
-      return made(.matches(variable(word), compiled, variables.namedCaptures(of: compiled)), isNegated)
+      guard let compiled = builder.variables.pattern(at: pattern) else { return nil }
+      OpenPatternRule.judge(compiled.pattern, at: pattern, on: variable(word, &builder), &builder)
+      return made(
+        .matches(variable(word, &builder), compiled, builder.variables.namedCaptures(of: compiled)), isNegated)
     case .file(let test, let path, let isNegated):
       let isRelative = !path.text.hasPrefix("/") && !path.text.hasPrefix("$")
-      let whole = isRelative ? Word(resolve(path.text, in: folder), at: path.location, quoted: path.quoted) : path
-      return made(.file(template(whole), test), isNegated)
+      let whole =
+        isRelative ? Word(resolve(path.text, in: builder.folder), at: path.location, quoted: path.quoted) : path
+      return made(.file(builder.template(whole), test), isNegated)
     }
   }
 
   /// A word that is one variable.
-  private mutating func variable(_ word: Word) -> Template {
-    let template = template(word)
+  private static func variable(_ word: Word, _ builder: inout SettingsBuilder) -> Template {
+    let template = builder.template(word)
     if template.parts.count > 1 {
-      error(
+      builder.error(
         word.location, "unknown \"\(word.text.dropFirst())\" variable", hint: "a condition begins with one variable")
     }
     return template
   }
 
-  private mutating func rewriteRule(_ directive: Directive) -> RewriteRule? {
-    guard let word = directive.arguments.first, let pattern = variables.pattern(at: word) else { return nil }
+  private static func rule(_ directive: Directive, _ builder: inout SettingsBuilder) -> RewriteRule? {
+    guard let word = directive.arguments.first, let pattern = builder.variables.pattern(at: word) else { return nil }
     var text = directive.text(1)
-    if text.isEmpty { error(directive.place(1), "empty replacement", hint: "rewrite REGEX /PATH;") }
+    if text.isEmpty { builder.error(directive.place(1), "empty replacement", hint: "rewrite REGEX /PATH;") }
     let keepsArguments = !text.hasSuffix("?")
     if !keepsArguments { text.removeLast() }
     var flag = RewriteRule.Flag.none
@@ -84,11 +89,11 @@ extension SettingsBuilder {
     case "break": flag = isURL ? .redirect(302) : .break
     case "": flag = isURL ? .redirect(302) : .none
     default:
-      error(
+      builder.error(
         directive.place(2), "invalid parameter \"\(directive.text(2))\"", hint: "last, break, redirect or permanent")
     }
-    let captures = variables.namedCaptures(of: pattern)
-    let parts = template(Word(text, at: directive.place(1), quoted: true)).parts
+    let captures = builder.variables.namedCaptures(of: pattern)
+    let parts = builder.template(Word(text, at: directive.place(1), quoted: true)).parts
     if case .redirect = flag {
       let hasQuery = parts.contains { if case .literal(let bytes) = $0 { bytes.contains(0x3F) } else { false } }
       return RewriteRule(
@@ -101,31 +106,32 @@ extension SettingsBuilder {
       keepsArguments: keepsArguments, flag: flag)
   }
 
-  private mutating func returnSettings(_ directive: Directive) -> ReturnSettings? {
+  private static func response(_ directive: Directive, _ builder: inout SettingsBuilder) -> ReturnSettings? {
     let first = directive.text(0)
     guard let status = Quantity.number(first) else {
       let isURL = ["http://", "https://", "$scheme"].contains { first.hasPrefix($0) }
       guard isURL, directive.arguments.count == 1 else {
-        error(
+        builder.error(
           directive.place(0), "invalid return code \"\(first)\"",
           hint: "return CODE [TEXT], return CODE URL, or a URL that begins with http://, https:// or $scheme")
         return nil
       }
-      return ReturnSettings(status: 302, content: .redirect(template(directive, 0)))
+      return ReturnSettings(status: 302, content: .redirect(builder.template(directive, 0)))
     }
     guard status == 0 || (100...999).contains(status) else {
-      error(directive.place(0), "invalid return code \"\(first)\"", hint: "a status of HTTP, 200 to 599, or 444")
+      builder.error(
+        directive.place(0), "invalid return code \"\(first)\"", hint: "a status of HTTP, 200 to 599, or 444")
       return nil
     }
     let redirects = [301, 302, 303, 307, 308].contains(status)
     guard directive.arguments.count > 1 else {
       if redirects {
-        warning(
+        builder.warning(
           directive.location, "`return \(status)` without a URL sends no Location field", hint: "return \(status) URL;")
       }
       return ReturnSettings(status: status, content: .standard)
     }
-    let text = template(directive, 1)
+    let text = builder.template(directive, 1)
     return ReturnSettings(status: status, content: redirects ? .redirect(text) : .text(text))
   }
 }

@@ -21,9 +21,7 @@ struct StubStatus: ContentFeature {
     builder.refuseSecondContent(at: line, level.scope)
     // nginx takes any word after it, `off` too, and serves the page all the same.
     if line.arguments.first.map({ $0.text.lowercased() == "on" }) ?? true { return StubStatus() }
-    builder.error(
-      line.place(0), "invalid value \"\(line.text(0))\" in \"stub_status\" directive",
-      hint: "write `stub_status;`, or leave the directive out")
+    builder.refuse(line, 0, hint: "write `stub_status;`, or leave the directive out")
     return nil
   }
 

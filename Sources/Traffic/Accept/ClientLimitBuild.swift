@@ -24,9 +24,7 @@ extension SettingsBuilder {
       let prefix = isTotal ? "" : "per_address="
       guard text.hasPrefix(prefix), let number = Quantity.number(String(text.dropFirst(prefix.count))), number > 0
       else {
-        error(
-          line.place(index), "invalid value \"\(text)\" in \"ssl_handshake_limit\" directive",
-          hint: "write a number from 1 on, and after it perhaps per_address=NUMBER")
+        refuse(line, index, hint: "write a number from 1 on, and after it perhaps per_address=NUMBER")
         continue
       }
       if isTotal { limits.total = number } else { limits.perAddress = number }

@@ -40,17 +40,11 @@ package enum CoreHTTP: Feature {
       if let timeout = Quantity.milliseconds(line.text(0)) {
         limits.keepaliveTimeout = timeout
       } else {
-        builder.error(
-          line.place(0), "invalid value \"\(line.text(0))\" in \"\(line.name)\" directive",
-          hint: "it must be \(Expected.milliseconds)")
+        builder.refuse(line, 0, hint: "it must be \(Expected.milliseconds)")
       }
       guard line.arguments.count > 1 else { return }
       limits.keepaliveAnnounced = Quantity.seconds(line.text(1))
-      if limits.keepaliveAnnounced == nil {
-        builder.error(
-          line.place(1), "invalid value \"\(line.text(1))\" in \"\(line.name)\" directive",
-          hint: "it must be \(Expected.seconds)")
-      }
+      if limits.keepaliveAnnounced == nil { builder.refuse(line, 1, hint: "it must be \(Expected.seconds)") }
     },
     .number(
       "keepalive_requests", levels, 0...Int.max, \.keepaliveRequests,

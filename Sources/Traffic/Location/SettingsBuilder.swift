@@ -98,6 +98,15 @@ package struct SettingsBuilder {
     diagnostics.append(Diagnostic(.error, at: place, message, hint: hint))
   }
 
+  /// Refuses a word of a line. `hint`: what stands there instead.
+  package mutating func refuse(_ word: Word, of line: Directive, hint: Wording) {
+    error(word.location, "invalid value \"\(word.text)\" in \"\(line.name)\" directive", hint: hint)
+  }
+
+  package mutating func refuse(_ line: Directive, _ index: Int, hint: Wording) {
+    refuse(Word(line.text(index), at: line.place(index)), of: line, hint: hint)
+  }
+
   package mutating func warning(_ place: SourceLocation?, _ message: Wording, hint: Wording? = nil) {
     diagnostics.append(Diagnostic(.warning, at: place, message, hint: hint))
   }

@@ -28,9 +28,7 @@ extension SettingsBuilder {
     guard let directive else { return .fixed(1) }
     if directive.text(0) == "auto" { return .auto }
     guard let count = Quantity.number(directive.text(0)), (1...1024).contains(count) else {
-      error(
-        directive.place(0), "invalid value \"\(directive.text(0))\" in \"worker_processes\" directive",
-        hint: "it must be \"auto\" or a number from 1 to 1024")
+      refuse(directive, 0, hint: "it must be \"auto\" or a number from 1 to 1024")
       return .fixed(1)
     }
     return .fixed(count)

@@ -140,9 +140,7 @@ package struct Row<Settings: RowSettings>: DirectiveRow, Sendable {
       settings, lines, builder in
       guard let size = Quantity.size(lines[0].text(0)) else { return }
       if let limits, !limits.range.contains(size) {
-        return builder.error(
-          lines[0].place(0), "invalid value \"\(lines[0].text(0))\" in \"\(lines[0].name)\" directive",
-          hint: limits.hint)
+        return builder.refuse(lines[0], 0, hint: Wording(limits.hint))
       }
       settings[keyPath: place] = .init(clamping: size)
     }
