@@ -1,6 +1,6 @@
 import ACME
 import Bytes
-package import Crypto
+import Crypto
 import HTTP
 package import Language
 import Observability
@@ -51,57 +51,35 @@ package struct OpenTelemetry: LocationFeature {
 
   package static let chapter = Chapter.http
   private static let levels = DirectiveContexts.everyHTTP
-  private static let exporter: DirectiveContexts = .otelExporter
-  private static let trace = "otel_trace"
-  private static let contextName = "otel_trace_context"
+  private static let exporterLine = DirectiveEntry.local(
+    "otel_exporter", .http, .block(0...0, ""),
+    "The collector of OpenTelemetry that gets the spans of traced requests, by OTLP over HTTP.",
+    example: "otel_exporter { endpoint http://127.0.0.1:4318; }", trust: .none)
+  private static let serviceLine = DirectiveEntry.local(
+    "otel_service_name", .http, .words(1...1, "NAME"), "unknown_service:sallyport",
+    "`service.name` of the resource of all spans.", example: "otel_service_name gateway;", trust: .none)
+  private static let resourceLine = DirectiveEntry.local(
+    "otel_resource_attr", .http, .words(2...2, "NAME VALUE"), "An attribute of the resource of all spans.",
+    repeatable: true, example: "otel_resource_attr deployment.environment.name production;", trust: .none)
+  private static let traceLine = DirectiveEntry.value(
+    "otel_trace", levels, .words(1...1, "on | off | $VARIABLE"), "off",
+    "Whether requests are traced: a span of each, and one of each attempt at an upstream. With a variable, those for which it is `1` or `on`, such as `$otel_parent_sampled` or one of `split_clients`.",
+    example: "otel_trace $otel_parent_sampled;", trust: .none)
+  private static let contextLine = DirectiveEntry.value(
+    "otel_trace_context", levels, .oneOf(Context.allCases.map(\.rawValue)), "ignore",
+    "`extract`: the request belongs to the trace of the client's `traceparent`. `inject`: upstreams get a `traceparent` of sallyport's. `propagate`: both.",
+    example: "otel_trace_context propagate;", trust: .none)
+  private static let nameLine = DirectiveEntry.value(
+    "otel_span_name", levels, .words(1...1, "TEXT"), "the location's name", "The name of a request's span.",
+    example: "otel_span_name \"$request_method $server_name\";", trust: .none)
+  private static let attributeLine = DirectiveEntry.list(
+    "otel_span_attr", levels, .words(2...2, "NAME TEXT"), "",
+    "An attribute of a request's span, besides those of the semantic conventions. A client's identity is in no span unless a line says so.",
+    example: "otel_span_attr client.dn $ssl_client_s_dn;", trust: .none)
 
-  package static let directives: [DirectiveEntry] = [
-    .local(
-      "otel_exporter", .http, .block(0...0, ""),
-      "The collector of OpenTelemetry that gets the spans of traced requests, by OTLP over HTTP.",
-      example: "otel_exporter { endpoint http://127.0.0.1:4318; }", trust: .none),
-    .local(
-      "endpoint", exporter, .words(1...1, "URL"),
-      "The collector: http or https, verified as an upstream is. Without a path, `/v1/traces` is asked. It is required.",
-      example: "endpoint https://collector.example.com:4318;", trust: .none),
-    .local(
-      "interval", exporter, .milliseconds, "5s", "How long a span waits to be sent at most, looked at each second.",
-      example: "interval 10s;", trust: .none),
-    .local(
-      "batch_size", exporter, .number(1...10_000), "512", "The most spans in one request, for each worker.",
-      example: "batch_size 1000;", trust: .none),
-    .local(
-      "batch_count", exporter, .number(1...1000), "4",
-      "How many requests may wait for the collector. Spans beyond them are dropped and counted.",
-      example: "batch_count 16;", trust: .none),
-    .local(
-      "trusted_certificate", exporter, .words(1...1, "MATERIAL"), "the system's CAs",
-      "The CAs that verify the collector.", example: "trusted_certificate collector-ca.crt;", trust: .none),
-    .local(
-      "header", exporter, .words(2...2, "NAME VALUE"), "A field of the requests to the collector.", repeatable: true,
-      example: "header Authorization \"Basic dXNlcjpzZWNyZXQ=\";", trust: .none),
-    .local(
-      "otel_service_name", .http, .words(1...1, "NAME"), "unknown_service:sallyport",
-      "`service.name` of the resource of all spans.", example: "otel_service_name gateway;", trust: .none),
-    .local(
-      "otel_resource_attr", .http, .words(2...2, "NAME VALUE"), "An attribute of the resource of all spans.",
-      repeatable: true, example: "otel_resource_attr deployment.environment.name production;", trust: .none),
-    .value(
-      trace, levels, .words(1...1, "on | off | $VARIABLE"), "off",
-      "Whether requests are traced: a span of each, and one of each attempt at an upstream. With a variable, those for which it is `1` or `on`, such as `$otel_parent_sampled` or one of `split_clients`.",
-      example: "otel_trace $otel_parent_sampled;", trust: .none),
-    .value(
-      contextName, levels, .oneOf(Context.allCases.map(\.rawValue)), "ignore",
-      "`extract`: the request belongs to the trace of the client's `traceparent`. `inject`: upstreams get a `traceparent` of sallyport's. `propagate`: both.",
-      example: "otel_trace_context propagate;", trust: .none),
-    .value(
-      "otel_span_name", levels, .words(1...1, "TEXT"), "the location's name", "The name of a request's span.",
-      example: "otel_span_name \"$request_method $server_name\";", trust: .none),
-    .list(
-      "otel_span_attr", levels, .words(2...2, "NAME TEXT"), "",
-      "An attribute of a request's span, besides those of the semantic conventions. A client's identity is in no span unless a line says so.",
-      example: "otel_span_attr client.dn $ssl_client_s_dn;", trust: .none),
-  ]
+  package static let directives =
+    [exporterLine, SpanExport.endpointLine] + SpanExport.rows.entries
+    + [serviceLine, resourceLine, traceLine, contextLine, nameLine, attributeLine]
 
   package static let variables = [
     variable("otel_trace_id") { span, output in output.append(span.trace) },
@@ -122,23 +100,25 @@ package struct OpenTelemetry: LocationFeature {
   package static let workerParts: [WorkerPart.Type] = [SpanBuffer.self]
 
   package static func begin(_ http: Scope, _ builder: inout SettingsBuilder) {
-    guard let line = http.own("otel_exporter").first else {
-      for name in ["otel_service_name", "otel_resource_attr"] {
-        guard let line = http.own(name).first else { continue }
+    guard let line = exporterLine.line(in: http) else {
+      for line in [serviceLine, resourceLine].compactMap({ $0.line(in: http) }) {
         builder.warning(
-          line.location, "\"\(name)\" has no effect without \"otel_exporter\"",
+          line.location, "\"\(line.name)\" has no effect without \"otel_exporter\"",
           hint: "otel_exporter { endpoint http://HOST:4318; }")
       }
       return
     }
-    builder[Block.self].export = SpanExport.read(line, http, &builder)
+    let resource =
+      [["service.name", serviceLine.text(in: http) ?? serviceLine.initial]]
+      + resourceLine.lines(in: http).map { [$0.text(0), $0.text(1)] }
+    builder[Block.self].export = SpanExport.read(line, resource, &builder)
   }
 
   package static func read(_ level: Level, _ builder: inout SettingsBuilder) -> OpenTelemetry? {
     let scope = level.scope
-    let context = scope.text(contextName).flatMap { Context(rawValue: $0.lowercased()) } ?? .ignore
+    let context = context(scope)
     var decision: Decision?
-    if let line = scope.value(trace) {
+    if let line = traceLine.line(in: scope) {
       switch line.text(0).lowercased() {
       case "off": break
       case "on": decision = .always
@@ -146,26 +126,30 @@ package struct OpenTelemetry: LocationFeature {
         let template = builder.template(line, 0)
         if template.constant != nil {
           builder.error(
-            line.place(0), "invalid value \"\(line.text(0))\" in \"\(trace)\"", hint: "on, off or a variable")
+            line.place(0), "invalid value \"\(line.text(0))\" in \"\(traceLine.name)\"", hint: "on, off or a variable")
         } else {
           decision = .whereOn(template)
         }
       }
       if decision != nil, builder[Block.self].export == nil {
         builder.error(
-          line.location, "\"\(trace)\" without \"otel_exporter\": the spans would go nowhere",
+          line.location, "\"\(traceLine.name)\" without \"otel_exporter\": the spans would go nowhere",
           hint: "otel_exporter { endpoint http://HOST:4318; } in http")
       }
     }
-    if context.injects, let line = scope.value(contextName), othersWriteParent(scope) {
+    if context.injects, let line = contextLine.line(in: scope), othersWriteParent(scope) {
       builder.error(
-        line.location, "\"\(contextName) \(context.rawValue)\" beside \"trace_context\": both write traceparent",
+        line.location, "\"\(line.name) \(context.rawValue)\" beside \"trace_context\": both write traceparent",
         hint: "trace_context off; or otel_trace_context extract;")
     }
     guard decision != nil || context != .ignore else { return nil }
     return OpenTelemetry(
-      decision: decision, context: context, name: scope.value("otel_span_name").map { builder.template($0, 0) },
-      attributes: scope.list("otel_span_attr").map { Attribute(name: $0.text(0), value: builder.template($0, 1)) })
+      decision: decision, context: context, name: nameLine.line(in: scope).map { builder.template($0, 0) },
+      attributes: attributeLine.lines(in: scope).map { Attribute(name: $0.text(0), value: builder.template($0, 1)) })
+  }
+
+  private static func context(_ scope: Scope) -> Context {
+    contextLine.text(in: scope).flatMap { Context(rawValue: $0.lowercased()) } ?? .ignore
   }
 
   private static func othersWriteParent(_ scope: Scope) -> Bool {
@@ -184,7 +168,7 @@ package struct OpenTelemetry: LocationFeature {
   private static let stateField = Array("tracestate".utf8)
 
   package static func upstreamFields(_ scope: Scope) -> [(name: String, value: Template)] {
-    guard scope.text(contextName).flatMap({ Context(rawValue: $0.lowercased()) })?.injects == true else { return [] }
+    if !context(scope).injects { return [] }
     return [("traceparent", parent), ("tracestate", state)].map { ($0, Template([.variable(.feature($1))])) }
   }
 
@@ -224,21 +208,68 @@ final class LiveOpenTelemetry {
 
 /// `otel_exporter`, and what all spans have.
 public struct SpanExport: Sendable, Hashable {
-  var endpoint: SpanEndpoint
-  /// Milliseconds.
-  var interval = 5000
-  var batchSize = 512
-  var batchCount = 4
-  /// nil: the system's CAs.
-  package var trustedCertificate: MaterialReference?
-  var headers: [String] = []
-  /// NAME VALUE, the service's name first.
-  var resource: [[String]] = []
-  @NotCompared var location: SourceLocation?
+  struct Sending: RowSettings, Hashable {
+    /// Milliseconds.
+    var interval = 5000
+    var batchSize = 512
+    var batchCount = 4
+    /// nil: the system's CAs.
+    var trustedCertificate: MaterialReference?
+    var headers: [String] = []
+  }
 
-  fileprivate static func read(_ line: Directive, _ http: Scope, _ builder: inout SettingsBuilder) -> SpanExport? {
+  let endpoint: SpanEndpoint
+  let sending: Sending
+  /// NAME VALUE, the service's name first.
+  let resource: [[String]]
+  @NotCompared private(set) var location: SourceLocation?
+
+  fileprivate static let endpointLine = DirectiveEntry.local(
+    "endpoint", .otelExporter, .words(1...1, "URL"),
+    "The collector: http or https, verified as an upstream is. Without a path, `/v1/traces` is asked. It is required.",
+    example: "endpoint https://collector.example.com:4318;", trust: .none)
+
+  fileprivate static let rows: [Row<Sending>] = [
+    .milliseconds(
+      "interval", .otelExporter, \.interval, "How long a span waits to be sent at most, looked at each second.",
+      example: "interval 10s;", trust: .none
+    ).local(),
+    .number(
+      "batch_size", .otelExporter, 1...10_000, \.batchSize, "The most spans in one request, for each worker.",
+      example: "batch_size 1000;", trust: .none
+    ).local(),
+    .number(
+      "batch_count", .otelExporter, 1...1000, \.batchCount,
+      "How many requests may wait for the collector. Spans beyond them are dropped and counted.",
+      example: "batch_count 16;", trust: .none
+    ).local(),
+    .material(
+      "trusted_certificate", .otelExporter, \.trustedCertificate, initial: "the system's CAs",
+      "The CAs that verify the collector.", example: "trusted_certificate collector-ca.crt;", trust: .none
+    ).local(),
+    Row(
+      .local(
+        "header", .otelExporter, .words(2...2, "NAME VALUE"), "A field of the requests to the collector.",
+        repeatable: true, example: "header Authorization \"Basic dXNlcjpzZWNyZXQ=\";", trust: .none)
+    ) { sending, lines, builder in sending.headers = lines.compactMap { header($0, &builder) } },
+  ]
+
+  private static func header(_ line: Directive, _ builder: inout SettingsBuilder) -> String? {
+    let (name, value) = (line.text(0), line.text(1))
+    let isField =
+      name.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7F && $0 != 0x3A } && !name.isEmpty
+      && value.utf8.allSatisfy { $0 >= 0x20 && $0 != 0x7F }
+      && !["host", "content-length", "content-type", "connection", "transfer-encoding"].contains(name.lowercased())
+    if isField { return "\(name): \(value)" }
+    builder.error(line.place(0), "\"\(name)\" can't be a field of the requests", hint: "header NAME VALUE;")
+    return nil
+  }
+
+  fileprivate static func read(
+    _ line: Directive, _ resource: [[String]], _ builder: inout SettingsBuilder
+  ) -> SpanExport? {
     let scope = Scope(line.block ?? [], outer: nil)
-    let written = scope.own("endpoint").first
+    let written = endpointLine.line(in: scope)
     guard let endpoint = written.flatMap({ SpanEndpoint($0.text(0)) }) else {
       builder.error(
         written?.place(0) ?? line.location,
@@ -247,28 +278,9 @@ public struct SpanExport: Sendable, Hashable {
         hint: "endpoint http://HOST:4318; or https://…, for OTLP over HTTP")
       return nil
     }
-    var export = SpanExport(endpoint: endpoint)
-    export.location = line.location
-    if let time = scope.milliseconds("interval") { export.interval = max(100, time) }
-    if let size = scope.number("batch_size") { export.batchSize = size }
-    if let count = scope.number("batch_count") { export.batchCount = count }
-    export.trustedCertificate = builder.material(scope.own("trusted_certificate").first)
-    for line in scope.own("header") {
-      let isField =
-        line.text(0).utf8.allSatisfy { $0 > 0x20 && $0 < 0x7F && $0 != 0x3A } && !line.text(0).isEmpty
-        && line.text(1).utf8.allSatisfy { $0 >= 0x20 && $0 != 0x7F }
-        && !["host", "content-length", "content-type", "connection", "transfer-encoding"].contains(
-          line.text(0).lowercased())
-      if isField {
-        export.headers.append("\(line.text(0)): \(line.text(1))")
-      } else {
-        builder.error(line.place(0), "\"\(line.text(0))\" can't be a field of the requests", hint: "header NAME VALUE;")
-      }
-    }
-    export.resource =
-      [["service.name", http.text("otel_service_name") ?? "unknown_service:\(Product.name)"]]
-      + http.own("otel_resource_attr").map { [$0.text(0), $0.text(1)] }
-    return export
+    var sending: Sending = rows.read(scope, &builder)
+    sending.interval = max(100, sending.interval)
+    return SpanExport(endpoint: endpoint, sending: sending, resource: resource, location: line.location)
   }
 }
 
@@ -303,14 +315,16 @@ struct SpanEndpoint: Sendable, Hashable, CustomStringConvertible {
 
 extension OpenTelemetry {
   package static func fileUses(_ http: HTTPSettings) -> [FileUse] {
-    FileUse.material([http[Block.self].export?.trustedCertificate])
+    FileUse.material([http[Block.self].export?.sending.trustedCertificate])
   }
 }
 
 extension OpenTelemetry {
   /// Looks at the CAs, which are read again for each request to the collector.
   package static func load(_ http: HTTPSettings, _ loader: inout MaterialLoader, _ parts: inout GenerationParts) {
-    if let file = http[Block.self].export?.trustedCertificate { _ = loader.authorities(file, passwordFile: nil) }
+    if let file = http[Block.self].export?.sending.trustedCertificate {
+      _ = loader.authorities(file, passwordFile: nil)
+    }
   }
 }
 

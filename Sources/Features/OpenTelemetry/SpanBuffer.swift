@@ -27,13 +27,13 @@ final class SpanBuffer: WorkerPart {
     // ScopeSpans.spans
     spans.field(2, one.bytes.readable)
     count += 1
-    if count >= export?.batchSize ?? 0 || spans.bytes.count >= Self.mostBytes { flush() }
+    if count >= export?.sending.batchSize ?? 0 || spans.bytes.count >= Self.mostBytes { flush() }
   }
 
   override func tick(now: UInt64) {
     guard count > 0, let export else { return }
     guard let beganAt else { return self.beganAt = now }
-    if now &- beganAt &+ 1000 >= UInt64(clamping: export.interval) { flush() }
+    if now &- beganAt &+ 1000 >= UInt64(clamping: export.sending.interval) { flush() }
   }
 
   override func flush() {

@@ -63,7 +63,7 @@ package final class SpanExporter: SharedPart {
   /// Takes a batch of spans, ScopeSpans.spans each.
   func take(_ spans: [UInt8], count: Int) {
     let begins = state.withLock { state -> Bool in
-      guard let export = state.export, state.waiting.count < export.batchCount else {
+      guard let export = state.export, state.waiting.count < export.sending.batchCount else {
         state.counts.dropped &+= UInt64(count)
         return false
       }
@@ -121,7 +121,7 @@ package final class SpanExporter: SharedPart {
   /// The batch waits again, before the others, if there is still room for it.
   private func giveBack(_ batch: Batch) {
     state.withLock { state in
-      if state.waiting.count < state.export?.batchCount ?? 0 {
+      if state.waiting.count < state.export?.sending.batchCount ?? 0 {
         state.waiting.insert(batch, at: 0)
       } else {
         state.counts.dropped &+= UInt64(batch.count)
@@ -174,7 +174,7 @@ package final class SpanExporter: SharedPart {
         "POST \(endpoint.target) HTTP/1.1", "Host: \(endpoint.authority)",
         "User-Agent: \(Product.name)/\(Product.version)", "Content-Type: application/x-protobuf",
         "Content-Length: \(body.count)", "Connection: close",
-      ] + export.headers
+      ] + export.sending.headers
     let request = Array((lines.joined(separator: "\r\n") + "\r\n\r\n").utf8) + body
     let addresses =
       SocketAddress(literal: endpoint.host, port: endpoint.port).map { [$0] }
@@ -203,7 +203,7 @@ package final class SpanExporter: SharedPart {
     settings.reusesSessions = false
     settings.verifyDepth = 8
     let anchors: TrustAnchors
-    if let file = export.trustedCertificate {
+    if let file = export.sending.trustedCertificate {
       anchors = try TrustAnchors(.certificates(try Certificate.loadAll(file)))
       settings.trust = .verified(AnchorSettings(file: file, includesSystem: false), checksName: true)
     } else {
