@@ -3,55 +3,46 @@ import HTTP
 import Observability
 import Language
 
-/// Builds `root`, `alias` and what belongs to files.
-extension SettingsBuilder {
-  mutating func files(_ level: Level) -> FileSettings? {
-    let scope = level.scope
-    let tryFiles = level.isConditional ? nil : scope.own("try_files").first
-    var said = fileRoot(level, for: level)
-    if said == nil, let tryFiles { said = standardRoot(of: tryFiles) }
-    guard let root = said else { return nil }
-    if root.kind == .wholeAlias, let tryFiles {
-      error(
-        tryFiles.location, "\"try_files\" beside an \"alias\" in a location with a regular expression",
+extension FileSettings {
+  package static func read(_ level: Level, _ builder: inout SettingsBuilder) -> FileSettings? {
+    let line = level.isConditional ? nil : tryLine.ownLine(in: level.scope)
+    guard let root = fileRoot(level, for: level, &builder) ?? line.map({ standardRoot(of: $0, &builder) }) else {
+      return nil
+    }
+    if root.kind == .wholeAlias, let line {
+      builder.error(
+        line.location, "\"try_files\" beside an \"alias\" in a location with a regular expression",
         hint: "use root, or a location with a prefix")
     }
-    var index = scope.list("index").flatMap { line in line.arguments.map { template($0) } }
-    if index.isEmpty { index = [Template(literal: "index.html")] }
-    var files = FileSettings(root: root, index: index, tryFiles: tryFiles.flatMap { self.tryFiles($0) })
-    files.sendsETag = scope.flag("etag") ?? true
-    files.logsAbsence = scope.flag("log_not_found") ?? true
-    files.maxRanges = scope.number("max_ranges") ?? .max
-    switch scope.text("if_modified_since")?.lowercased() {
-    case "off": files.comparison = .off
-    case "before": files.comparison = .before
-    default: break
-    }
+    var files: FileSettings = (places + options).read(level.scope, &builder)
+    files.root = root
+    files.tryFiles = line.flatMap { tryFiles($0, &builder) }
     return files
   }
 
   // MARK: Where they are
 
   /// `user`: the level whose requests get the files, with the values that its lines give variables.
-  private mutating func fileRoot(_ level: Level, for user: Level) -> FileRoot? {
+  private static func fileRoot(_ level: Level, for user: Level, _ builder: inout SettingsBuilder) -> FileRoot? {
     let scope = level.scope
-    if let alias = scope.own("alias").first {
-      if let root = scope.own("root").first {
-        error(alias.location, "\"alias\" beside \"root\"", hint: "one of them; root is at \(root.location)")
+    let own = rootLine.ownLine(in: scope)
+    if let line = aliasLine.ownLine(in: scope) {
+      if let own {
+        builder.error(line.location, "\"alias\" beside \"root\"", hint: "one of them; root is at \(own.location)")
       }
-      return self.alias(alias, level, for: user)
+      return alias(line, level, for: user, &builder)
     }
-    if let line = scope.own("root").first { return place(line, .root, for: user) }
+    if let own { return place(own, .root, for: user, &builder) }
     switch level {
-    case .server, .streamServer: return scope.value("root").flatMap { place($0, .root, for: user) }
-    case .location(_, _, let outer), .conditional(_, _, let outer): return fileRoot(outer, for: user)
+    case .server, .streamServer: return rootLine.line(in: scope).flatMap { place($0, .root, for: user, &builder) }
+    case .location(_, _, let outer), .conditional(_, _, let outer): return fileRoot(outer, for: user, &builder)
     }
   }
 
   /// nginx's default of `root`: the folder `html`, which is often not there. So `try_files` alone leads to its last word.
-  private mutating func standardRoot(of tryFiles: Directive) -> FileRoot {
-    let folder = resolve("html", in: folder)
-    diagnostics.append(
+  private static func standardRoot(of tryFiles: Directive, _ builder: inout SettingsBuilder) -> FileRoot {
+    let folder = resolve("html", in: builder.folder)
+    builder.diagnostics.append(
       Diagnostic(
         .notice, at: tryFiles.location,
         "\"try_files\" without \"root\" or \"alias\" looks for files in \"\(folder)\", the default of \"root\"",
@@ -59,39 +50,42 @@ extension SettingsBuilder {
     return FileRoot(kind: .root, folder: Array(folder.utf8), rest: Template([]))
   }
 
-  private mutating func alias(_ line: Directive, _ level: Level, for user: Level) -> FileRoot? {
+  private static func alias(_ line: Directive, _ level: Level, for user: Level, _ builder: inout SettingsBuilder)
+    -> FileRoot?
+  {
     switch level.match {
     case .named(let name):
-      error(
+      builder.error(
         line.location, "the \"alias\" directive cannot be used inside the named location \"@\(name)\"", hint: "root")
       return nil
-    case .regex: return place(line, .wholeAlias, for: user)
-    case .exact(let path): return place(line, .alias(prefix: path.count), for: user)
+    case .regex: return place(line, .wholeAlias, for: user, &builder)
+    case .exact(let path): return place(line, .alias(prefix: path.count), for: user, &builder)
     case .prefix(let path), .prefixNoRegex(let path):
-      judge(alias: line, of: String(decoding: path, as: UTF8.self), isInternal: level.scope.isInternal)
-      return place(line, .alias(prefix: path.count), for: user)
+      judge(alias: line, of: String(decoding: path, as: UTF8.self), isInternal: level.scope.isInternal, &builder)
+      return place(line, .alias(prefix: path.count), for: user, &builder)
     }
   }
 
   /// Tells that `alias`, or its location, has no slash at its end, so that more paths lead to files than the author meant.
-  private mutating func judge(alias line: Directive, of path: String, isInternal: Bool) {
+  private static func judge(alias line: Directive, of path: String, isInternal: Bool, _ builder: inout SettingsBuilder)
+  {
     let endsWithSlash = line.text(0).hasSuffix("/")
     if path.hasSuffix("/"), !endsWithSlash, !line.text(0).contains("$") {
-      error(
+      builder.error(
         line.place(0), "\"alias\" has no slash at its end, but location \"\(path)\" has: paths would join its name",
         hint: "alias \(line.text(0))/;")
     } else if isInternal {
       // No client can ask for what the location also matches.
       return
     } else if !path.hasSuffix("/"), endsWithSlash {
-      warning(
+      builder.warning(
         line.place(0),
         "\"alias\" has a slash at its end, but location \"\(path)\" has none: it also matches \"\(path)…\"",
         hint: "location \(path)/ { … }")
-    } else if !path.hasSuffix("/"), Self.mayBeFolder(path), Self.mayBeFolder(line.text(0)),
+    } else if !path.hasSuffix("/"), mayBeFolder(path), mayBeFolder(line.text(0)),
       !line.text(0).contains("$")
     {
-      warning(
+      builder.warning(
         line.place(0),
         "location \"\(path)\" also matches \"\(path)-old/x\", which is the file \"\(line.text(0))-old/x\"",
         hint: "location \(path)/ { alias \(line.text(0))/; }")
@@ -103,26 +97,28 @@ extension SettingsBuilder {
     !(path.split(separator: "/").last ?? "").contains(".")
   }
 
-  private mutating func place(_ line: Directive, _ kind: FileRoot.Kind, for user: Level) -> FileRoot? {
+  private static func place(_ line: Directive, _ kind: FileRoot.Kind, for user: Level, _ builder: inout SettingsBuilder)
+    -> FileRoot?
+  {
     guard let word = line.arguments.first else { return nil }
-    let written = template(word)
-    guard let whole = pathBelowFolder(written, at: user) else {
-      error(
+    let written = builder.template(word)
+    guard let whole = builder.pathBelowFolder(written, at: user) else {
+      builder.error(
         word.location, "\"\(line.name)\" begins with a variable: a request could choose any folder",
         hint: "begin with a folder: \(line.name) /srv/$host;")
       return nil
     }
     if whole.uses(where: { $0 == .feature(FileSettings.documentRoot) || $0 == .feature(FileSettings.requestFilename) })
     {
-      error(word.location, "\"\(line.name)\" names itself by a variable", hint: "use another variable")
+      builder.error(word.location, "\"\(line.name)\" names itself by a variable", hint: "use another variable")
       return nil
     }
     var parts = whole.parts
     if word.text.isEmpty { parts = [.literal([])] }
     guard case .literal(let text)? = parts.first else { return nil }
-    var path = Array(resolve(String(decoding: text, as: UTF8.self), in: folder).utf8)
+    var path = Array(resolve(String(decoding: text, as: UTF8.self), in: builder.folder).utf8)
     // The configuration was named relative to the current folder. The process may leave that folder.
-    if path.first != 0x2F { path = Self.currentFolder + path }
+    if path.first != 0x2F { path = currentFolder + path }
     if parts.count == 1 {
       if kind == .root { while path.count > 1, path.last == 0x2F { path.removeLast() } }
       parts = []
@@ -134,7 +130,7 @@ extension SettingsBuilder {
       if end == path.count, case .literal(let rest) = parts[0], rest.isEmpty { parts.removeFirst() }
     }
     guard path.first == 0x2F, path != [0x2F] else {
-      error(
+      builder.error(
         word.location, "\"\(line.name) \(word.text)\" would serve every file that the process can read, keys too",
         hint: "name a folder that holds only what is served")
       return nil
@@ -152,12 +148,12 @@ extension SettingsBuilder {
 
   // MARK: try_files
 
-  private mutating func tryFiles(_ line: Directive) -> TryFilesSettings? {
+  private static func tryFiles(_ line: Directive, _ builder: inout SettingsBuilder) -> TryFilesSettings? {
     guard let last = line.arguments.last else { return nil }
     let candidates = line.arguments.dropLast().map { word in
       let isFolder = word.text.hasSuffix("/")
       let name = Word(isFolder ? String(word.text.dropLast()) : word.text, at: word.location, quoted: word.quoted)
-      return TryFilesSettings.Candidate(path: template(name), isFolder: isFolder)
+      return TryFilesSettings.Candidate(path: builder.template(name), isFolder: isFolder)
     }
     if last.text.hasPrefix("@") {
       return TryFilesSettings(
@@ -165,16 +161,17 @@ extension SettingsBuilder {
     }
     if last.text.hasPrefix("=") {
       guard let code = Quantity.number(String(last.text.dropFirst())), code == 204 || (400...599).contains(code) else {
-        error(last.location, "invalid code \"\(last.text)\" in \"try_files\" directive", hint: "=204, or =400 to =599")
+        builder.error(
+          last.location, "invalid code \"\(last.text)\" in \"try_files\" directive", hint: "=204, or =400 to =599")
         return nil
       }
       return TryFilesSettings(candidates: candidates, fallback: .status(code), location: last.location)
     }
     guard last.text.hasPrefix("/") || last.text.hasPrefix("$") else {
-      error(
+      builder.error(
         last.location, "the last word of \"try_files\" is no path: \"\(last.text)\"", hint: "/path, @name or =CODE")
       return nil
     }
-    return TryFilesSettings(candidates: candidates, fallback: .path(template(last)), location: last.location)
+    return TryFilesSettings(candidates: candidates, fallback: .path(builder.template(last)), location: last.location)
   }
 }

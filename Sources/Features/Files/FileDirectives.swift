@@ -1,4 +1,5 @@
 import Bytes
+import HTTP
 package import Language
 package import Observability
 
@@ -10,45 +11,43 @@ extension FileSettings: LocationFeature {
 
   package var mayRespond: Bool { true }
 
-  package static let directives: [DirectiveEntry] = [
-    .value(
-      "root", levels.union(.locationIf), .words(1...1, "FOLDER"), "none (nginx: html)",
-      "The folder of the files; the request's whole path follows. A relative name is relative to the main file's folder."
-        + " With variables it must begin with a fixed folder, which no request leaves. A variable with constant values of"
-        + " `set` or `map` begins with the folder that these have in common.", example: "root /var/www/html;",
-      trust: .told),
-    .value(
-      "alias", .location, .words(1...1, "FOLDER/ | FILE"), "",
-      "The folder of the files; the request's path follows without the location's prefix. In a location with a regular"
-        + " expression, the whole path of the file, with its captures.", example: "alias /var/www/html/;"),
-    .list(
-      "index", levels, .words(1...Int.max, "FILE …"), "index.html",
+  static let rootLine = DirectiveEntry.value(
+    "root", levels.union(.locationIf), .words(1...1, "FOLDER"), "none (nginx: html)",
+    "The folder of the files; the request's whole path follows. A relative name is relative to the main file's folder."
+      + " With variables it must begin with a fixed folder, which no request leaves. A variable with constant values of"
+      + " `set` or `map` begins with the folder that these have in common.", example: "root /var/www/html;",
+    trust: .told)
+  static let aliasLine = DirectiveEntry.value(
+    "alias", .location, .words(1...1, "FOLDER/ | FILE"), "",
+    "The folder of the files; the request's path follows without the location's prefix. In a location with a regular"
+      + " expression, the whole path of the file, with its captures.", example: "alias /var/www/html/;")
+  static let tryLine = DirectiveEntry.local(
+    "try_files", [.server, .location], .words(2...Int.max, "FILE … PATH | @NAME | =CODE"),
+    "Serves the first file or, with a slash at the end of its name, folder that is there; otherwise continues with the last"
+      + " word. Without `root` and `alias`, it looks in the folder `html` beside the configuration file. An `alias` with a"
+      + " regular expression can't be beside it.",
+    example: "try_files $uri $uri/ /index.html;")
+
+  static let places: [Row<FileSettings>] = [
+    Row(rootLine), Row(aliasLine),
+    .lines(
+      "index", levels, .words(1...Int.max, "FILE …"), initial: standardIndex,
       "The files that stand for a folder. A folder without one gets status 403. The last one can be a path, such as"
-        + " `/index/$host.html`, with which the request goes on.", example: "index index.html index.htm;"),
-    .local(
-      "try_files", [.server, .location], .words(2...Int.max, "FILE … PATH | @NAME | =CODE"),
-      "Serves the first file or, with a slash at the end of its name, folder that is there; otherwise continues with the last"
-        + " word. Without `root` and `alias`, it looks in the folder `html` beside the configuration file. An `alias` with a"
-        + " regular expression can't be beside it.",
-      example: "try_files $uri $uri/ /index.html;"),
-    .list(
-      "types", levels, .table(0...0, ""), "text/html html; image/gif gif; image/jpeg jpg",
-      "The Content-Type of files by the ends of their names: lines `TYPE ENDING …;`.",
-      example: "types { text/html html; text/css css; }", trust: .none),
-    .value(
-      "default_type", levels, .words(1...1, "TYPE"), "text/plain",
-      "The Content-Type of other files, and of the text of `return`.",
-      example: "default_type application/octet-stream;",
-      trust: .none),
-    .value(
-      "log_not_found", levels, .flag, "on", "Whether the error log names files that are missing.",
+        + " `/index/$host.html`, with which the request goes on.", example: "index index.html index.htm;"
+    ) { files, lines, builder in files.index = lines.flatMap(\.arguments).map { builder.template($0) } },
+    Row(tryLine),
+  ]
+
+  static let options: [Row<FileSettings>] = [
+    .flag(
+      "log_not_found", levels, \.logsAbsence, "Whether the error log names files that are missing.",
       example: "log_not_found off;", trust: .none),
-    .value("etag", levels, .flag, "on", "Whether files have an ETag.", example: "etag off;"),
-    .value(
-      "if_modified_since", levels, .oneOf(["off", "exact", "before"]), "exact",
+    .flag("etag", levels, \.sendsETag, "Whether files have an ETag.", example: "etag off;"),
+    .choice(
+      "if_modified_since", levels, ["off": .off, "exact": .exact, "before": .before], \.comparison,
       "How the time of If-Modified-Since is compared with the file's.", example: "if_modified_since before;"),
-    .value(
-      "max_ranges", levels, .number(0...Int.max), "no limit",
+    .number(
+      "max_ranges", levels, 0...Int.max, \.maxRanges, initial: "no limit",
       "How many ranges a request may ask for; 0 ignores Range.", example: "max_ranges 1;"),
     .inert("autoindex", levels, .oneOf(["off"]), because: "sallyport never lists a folder"),
     .inert("autoindex_exact_size", levels, because: "sallyport never lists a folder"),
@@ -72,6 +71,8 @@ extension FileSettings: LocationFeature {
     .inert("types_hash_bucket_size", levels, because: "the tables grow as needed"),
   ]
 
+  package static let directives = places.entries + ContentTypes.rows.entries + options.entries
+
   static let documentRoot = FeatureVariable("document_root") { $0.location.files?.appendRoot($0, to: &$1) }
   static let requestFilename = FeatureVariable("request_filename") { $0.location.files?.appendFile($0, to: &$1) }
 
@@ -79,8 +80,6 @@ extension FileSettings: LocationFeature {
     documentRoot, requestFilename,
     FeatureVariable("realpath_root") { $0.location.files?.appendRealRoot($0, to: &$1) },
   ]
-
-  package static func read(_ level: Level, _ builder: inout SettingsBuilder) -> FileSettings? { builder.files(level) }
 
   package var namedTargets: [(name: String, act: Wording, place: SourceLocation)] {
     guard let tryFiles, case .named(let name) = tryFiles.fallback else { return [] }

@@ -58,9 +58,11 @@ public struct TryFilesSettings: Sendable, Hashable {
 }
 
 /// The files of a location without another content.
-public struct FileSettings: Sendable, Hashable {
-  public var root: FileRoot
-  public var index: [Template]
+public struct FileSettings: RowSettings, Hashable {
+  /// `read` sets it.
+  public var root = FileRoot(kind: .root, folder: [], rest: Template([]))
+  static let standardIndex = "index.html"
+  public var index = [Template(literal: standardIndex)]
   public var tryFiles: TryFilesSettings?
   public var sendsETag = true
   /// `if_modified_since`
@@ -69,11 +71,7 @@ public struct FileSettings: Sendable, Hashable {
   /// `log_not_found`
   public var logsAbsence = true
 
-  public init(root: FileRoot, index: [Template], tryFiles: TryFilesSettings?) {
-    self.root = root
-    self.index = index
-    self.tryFiles = tryFiles
-  }
+  public init() {}
 }
 
 extension FileSettings {

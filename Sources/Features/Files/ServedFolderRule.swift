@@ -11,16 +11,18 @@ enum ServedFolderRule {
     "/etc/sallyport", "/etc/ssl", "/etc/pki", "/etc/letsencrypt",
   ]
 
+  private static let folders = [FileSettings.rootLine, FileSettings.aliasLine]
+
   static func judge(_ level: Level, _ builder: inout SettingsBuilder) {
     // An exact path names one file.
     if case .exact = level.match { return }
     let scope = level.scope
-    var lines = scope.own("root") + scope.own("alias")
-    if case .server = level, lines.isEmpty { lines = scope.list("root") }
+    var lines = folders.compactMap { $0.ownLine(in: scope) }
+    if case .server = level, lines.isEmpty { lines = FileSettings.rootLine.lines(in: scope) }
     for line in lines {
       guard let word = line.arguments.first, let text = try? TemplateCompiler(defined: builder.variables).compile(word)
       else { continue }
-      let isRoot = line.name == "root"
+      let isRoot = line.name == FileSettings.rootLine.name
       let base = builder.folder
       let matches = isRoot ? places(of: level, builder) : isServed(scope) ? [level.match] : []
       let reason = builder.possiblePaths(text, at: level).lazy.compactMap { path in
@@ -48,7 +50,7 @@ enum ServedFolderRule {
   private static func placesInside(_ scope: Scope, _ builder: SettingsBuilder) -> [LocationMatch] {
     scope.ownLocations.flatMap { line -> [LocationMatch] in
       let inner = Scope(line.block ?? [], outer: scope)
-      guard inner.own("root").isEmpty, inner.own("alias").isEmpty else { return [] }
+      if folders.contains(where: { $0.ownLine(in: inner) != nil }) { return [] }
       return (isServed(inner) ? match(of: line, builder).map { [$0] } ?? [] : []) + placesInside(inner, builder)
     }
   }
