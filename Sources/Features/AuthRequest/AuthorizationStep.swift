@@ -46,7 +46,7 @@ final class AuthorizationStep: PhaseStep {
 }
 
 /// One `auth_request` of one exchange. It resumes the exchange with the outcome, unless the exchange gives it up first.
-final class AuthorizationSubrequest: Subrequest {
+package final class AuthorizationSubrequest: Subrequest {
   private let step: AuthorizationStep
   /// nil once the main exchange has the outcome or has given the subrequest up.
   private var main: Exchange?
@@ -71,12 +71,12 @@ final class AuthorizationSubrequest: Subrequest {
     return verdict.map { settle($0, main) } ?? .wait
   }
 
-  override func giveUp() {
+  package override func giveUp() {
     main = nil
     abandon(.clientLeft)
   }
 
-  override func subrequestWillEnd(_ exchange: Exchange, _ reason: EndReason) -> Bool {
+  package override func subrequestWillEnd(_ exchange: Exchange, _ reason: EndReason) -> Bool {
     if main != nil { read(exchange, reason) }
     return super.subrequestWillEnd(exchange, reason)
   }
@@ -99,7 +99,7 @@ final class AuthorizationSubrequest: Subrequest {
       .map { (Array(bytes[$0.name]), Array(bytes[$0.value])) }
   }
 
-  override func didEnd(isWhole: Bool) {
+  package override func didEnd(isWhole: Bool) {
     guard let main, !isStarting else { return }
     main.resume(settle(isWhole ? verdict ?? .incomplete : .incomplete, main))
   }

@@ -207,7 +207,7 @@ extension GeoSettings: LiveVariableSettings {
 }
 
 /// `geo` in one worker.
-final class LiveGeo: LiveVariable {
+package final class LiveGeo: LiveVariable {
   private let settings: GeoSettings
   private let subject: CompiledTemplate?
   private let proxies: [AccessRule.Source]
@@ -219,7 +219,7 @@ final class LiveGeo: LiveVariable {
     super.init(isVolatile: isVolatile)
   }
 
-  override func value(for exchange: Exchange) -> [UInt8]? {
+  package override func value(for exchange: Exchange) -> [UInt8]? {
     settings.value(of: address(for: exchange))
   }
 

@@ -6,7 +6,7 @@ import Transport
 
 /// Compresses the body of one response as it comes. In one turn of the loop it compresses a bounded number of bytes, and
 /// keeps the rest.
-final class ResponseCompressor: BodyFilter {
+package final class ResponseCompressor: BodyFilter {
   private let stream: GzipStream
   private let place: CompressionGauge.Place
   private var output = ByteBuffer()
@@ -28,7 +28,7 @@ final class ResponseCompressor: BodyFilter {
     super.init(exchange)
   }
 
-  override func send(_ bytes: UnsafeRawBufferPointer) {
+  package override func send(_ bytes: UnsafeRawBufferPointer) {
     received &+= UInt64(bytes.count)
     if turn != loop.now { (turn, spent) = (loop.now, 0) }
     let room = kept.isEmpty ? Self.slice - spent : 0
@@ -41,16 +41,16 @@ final class ResponseCompressor: BodyFilter {
     if !isStopped, !hasDeadline { setDeadline(in: Self.patience) }
   }
 
-  override func finish(_ end: BodyEnd) {
+  package override func finish(_ end: BodyEnd) {
     let flush: GzipStream.Flush = if case .whole = end { .finish } else { .sync }
     compress(UnsafeRawBufferPointer(start: nil, count: 0), flush)
     if !isStopped { pass(end) }
   }
 
-  override func didStop() { place.giveBack() }
+  package override func didStop() { place.giveBack() }
 
   /// Compresses more of what is kept.
-  override func again() {
+  package override func again() {
     guard !isStopped, !kept.isEmpty else { return }
     var piece = ByteBuffer()
     let count = place.share(of: min(kept.count, Self.slice), now: loop.now, isNew: false)
@@ -65,7 +65,7 @@ final class ResponseCompressor: BodyFilter {
     didPassKept()
   }
 
-  override func deadlinePassed() {
+  package override func deadlinePassed() {
     guard !isStopped, kept.isEmpty, isOpen else { return }
     compress(UnsafeRawBufferPointer(start: nil, count: 0), .sync)
   }

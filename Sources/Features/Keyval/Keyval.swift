@@ -198,7 +198,7 @@ struct KeyvalSettings: LiveVariableSettings {
 }
 
 /// `keyval` in one worker.
-final class LiveKeyval: LiveVariable {
+package final class LiveKeyval: LiveVariable {
   private let key: CompiledTemplate
   private let zone: KeyvalZone
 
@@ -208,7 +208,7 @@ final class LiveKeyval: LiveVariable {
     super.init(isVolatile: isVolatile)
   }
 
-  override func value(for exchange: Exchange) -> [UInt8]? {
+  package override func value(for exchange: Exchange) -> [UInt8]? {
     zone.value(of: key.bytes(exchange), now: exchange.worker.loop.now) ?? []
   }
 }

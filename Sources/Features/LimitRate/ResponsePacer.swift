@@ -5,7 +5,7 @@ import Transport
 
 /// Sends the body of a response at the rate of `limit_rate`: keeps the bytes that may not go yet, and its deadline sends
 /// them.
-final class ResponsePacer: BodyFilter {
+package final class ResponsePacer: BodyFilter {
   private var pace: ResponsePace
 
   /// Bytes of the response that may wait in the stream before the pacer waits for the client instead of the clock.
@@ -16,12 +16,12 @@ final class ResponsePacer: BodyFilter {
     super.init(exchange)
   }
 
-  override func send(_ bytes: UnsafeRawBufferPointer) {
+  package override func send(_ bytes: UnsafeRawBufferPointer) {
     kept.append(bytes)
     _ = sendAllowed()
   }
 
-  override func proceed() { if sendAllowed() { didPassKept() } }
+  package override func proceed() { if sendAllowed() { didPassKept() } }
 
   /// Sends what may go now. Returns whether nothing is kept any more.
   private func sendAllowed() -> Bool {
@@ -44,7 +44,7 @@ final class ResponsePacer: BodyFilter {
     return !isStopped
   }
 
-  override func deadlinePassed() { proceed() }
+  package override func deadlinePassed() { proceed() }
 }
 
 /// A location's `limit_rate` and `limit_rate_after`, and what `set $limit_rate` sets. The rate of a response is that of

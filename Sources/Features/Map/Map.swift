@@ -146,7 +146,7 @@ extension MapSettings: LiveVariableSettings {
 }
 
 /// `map` in one worker.
-final class LiveMap: LiveVariable {
+package final class LiveMap: LiveVariable {
   private let subject: CompiledTemplate
   private let names: NameTable<CompiledTemplate>
   private let patterns: [(pattern: RegularExpression, captures: [NamedCapture], value: CompiledTemplate)]
@@ -164,7 +164,7 @@ final class LiveMap: LiveVariable {
     super.init(isVolatile: isVolatile)
   }
 
-  override func value(for exchange: Exchange) -> [UInt8]? {
+  package override func value(for exchange: Exchange) -> [UInt8]? {
     var subject = subject.bytes(exchange)
     if takesHostNames, subject.last == 0x2E { subject.removeLast() }
     if let found = names.find(subject.map(ASCII.lower)) { return found.bytes(exchange) }

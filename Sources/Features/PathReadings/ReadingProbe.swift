@@ -6,7 +6,7 @@ import Observability
 /// main request; `auth_basic` and `auth_request` ask whom they always ask. Nothing goes to the location's upstream.
 ///
 ///     main exchange ─► ReadingProbe ◄─► exchange of the reading ─► rewrite ─► access ─► admitted
-final class ReadingProbe: Subrequest {
+package final class ReadingProbe: Subrequest {
   private let candidate: ReadingCandidate
   private let rest: ArraySlice<ReadingCandidate>
   /// nil once the main exchange has the outcome or has given the probe up.
@@ -49,19 +49,19 @@ final class ReadingProbe: Subrequest {
   }
 
   /// The location has admitted the client.
-  override func didAdmit() { isAdmitted = true }
+  package override func didAdmit() { isAdmitted = true }
 
-  override func giveUp() {
+  package override func giveUp() {
     main = nil
     abandon(.clientLeft)
   }
 
-  override func subrequestWillEnd(_ exchange: Exchange, _ reason: EndReason) -> Bool {
+  package override func subrequestWillEnd(_ exchange: Exchange, _ reason: EndReason) -> Bool {
     challenge = exchange.progress.ownFields
     return false
   }
 
-  override func didEnd(isWhole: Bool) {
+  package override func didEnd(isWhole: Bool) {
     isOver = true
     guard let main, !isStarting else { return }
     var outcome = settle(main)

@@ -40,7 +40,7 @@ final class UpstreamRate: ResponseFilter {
 }
 
 /// Has the source of a response wait when it has brought more than the rate allows. It keeps no bytes itself.
-final class UpstreamPacer: BodyFilter {
+package final class UpstreamPacer: BodyFilter {
   private var pace: UpstreamPace
   private var isHolding = false
 
@@ -49,7 +49,7 @@ final class UpstreamPacer: BodyFilter {
     super.init(exchange)
   }
 
-  override func send(_ bytes: UnsafeRawBufferPointer) {
+  package override func send(_ bytes: UnsafeRawBufferPointer) {
     pass(bytes)
     guard !isStopped, let wait = pace.take(bytes.count, now: loop.now) else { return }
     isHolding = true
@@ -57,9 +57,9 @@ final class UpstreamPacer: BodyFilter {
     setDeadline(in: wait)
   }
 
-  override var holdsSource: Bool { isHolding }
+  package override var holdsSource: Bool { isHolding }
 
-  override func deadlinePassed() {
+  package override func deadlinePassed() {
     isHolding = false
     loop.forgetDeadline(of: self)
     exchange.askForMore()

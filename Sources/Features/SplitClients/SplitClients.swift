@@ -103,7 +103,7 @@ extension SplitSettings: LiveVariableSettings {
 }
 
 /// `split_clients` in one worker.
-final class LiveSplit: LiveVariable {
+package final class LiveSplit: LiveVariable {
   private let subject: CompiledTemplate
   private let settings: SplitSettings
 
@@ -113,7 +113,7 @@ final class LiveSplit: LiveVariable {
     super.init(isVolatile: isVolatile)
   }
 
-  override func value(for exchange: Exchange) -> [UInt8]? {
+  package override func value(for exchange: Exchange) -> [UInt8]? {
     settings.value(of: subject.bytes(exchange))
   }
 }

@@ -1,6 +1,6 @@
 import Bytes
 import HTTP
-import Transport
+package import Transport
 
 /// HTTP/1 towards a client: reads heads, begins an exchange for each on the connection's one stream, delivers the body,
 /// and keeps the order of pipelined requests.
@@ -9,8 +9,8 @@ import Transport
 ///                  ├──► rejoining ──► idle              a reload came while the response, which keeps the connection, went out
 ///                  ├──► tunnelling                      after an upstream's 101
 ///                  └──► ending ──► lingering ──► closed the response goes out, late bytes are thrown away
-final class HTTP1Connection: ClientConnection {
-  enum Phase {
+package final class HTTP1Connection: ClientConnection {
+  package enum Phase {
     case idle, exchanging, rejoining, tunnelling, ending, lingering, closed
   }
 
@@ -53,15 +53,15 @@ final class HTTP1Connection: ClientConnection {
 
   private var session: ClientSession { stream.session }
   /// Whether no exchange is in progress.
-  override var idleSince: UInt64 { idleStart }
-  override var isIdle: Bool { phase == .idle }
-  override var exchanges: [Exchange] { stream.exchange.map { [$0] } ?? [] }
+  package override var idleSince: UInt64 { idleStart }
+  package override var isIdle: Bool { phase == .idle }
+  package override var exchanges: [Exchange] { stream.exchange.map { [$0] } ?? [] }
   /// Whether no exchange is in progress and no byte of the next request has arrived.
-  override var hasNoRequest: Bool { phase == .idle && input.isEmpty && reading == nil }
+  package override var hasNoRequest: Bool { phase == .idle && input.isEmpty && reading == nil }
 
   // MARK: Transport events
 
-  override func streamIsReadable() {
+  package override func streamIsReadable() {
     switch phase {
     case .idle, .exchanging, .lingering, .tunnelling: pump()
     // The handshake of a client that sent early data is over.
@@ -70,14 +70,14 @@ final class HTTP1Connection: ClientConnection {
     }
   }
 
-  override var streamWillWrite: Bool { phase == .exchanging }
+  package override var streamWillWrite: Bool { phase == .exchanging }
 
-  override func streamAgain() {
+  package override func streamAgain() {
     if phase == .rejoining { return rejoin() }
     streamIsReadable()
   }
 
-  override func streamDidDrain() {
+  package override func streamDidDrain() {
     switch phase {
     case .ending: finishEnding()
     case .exchanging, .tunnelling:
@@ -91,7 +91,7 @@ final class HTTP1Connection: ClientConnection {
     }
   }
 
-  override func streamDidFail(_ failure: StreamFailure) {
+  package override func streamDidFail(_ failure: StreamFailure) {
     if let exchange = stream.exchange {
       exchange.clientDidLeave()
       if phase == .closed { return }
@@ -99,7 +99,7 @@ final class HTTP1Connection: ClientConnection {
     close()
   }
 
-  override func streamDeadlinePassed() {
+  package override func streamDeadlinePassed() {
     // The client is slow but takes bytes: `send_timeout` applies between two writes, not to the whole response.
     if transport.pendingCount > 0, mark.isPassed(at: transport.wireBytesOut), phase != .lingering {
       return watchSending(policy.sendTimeout)
@@ -322,7 +322,7 @@ final class HTTP1Connection: ClientConnection {
   }
 
   /// A client may be sending a request at this moment. It gets some time, and its response says `Connection: close`.
-  override func drain() {
+  package override func drain() {
     if hasNoRequest { transport.setDeadline(in: DrainPatience.idle) }
   }
 
@@ -332,7 +332,7 @@ final class HTTP1Connection: ClientConnection {
     transport.setDeadline(in: timeout)
   }
 
-  override func end() { end(lingers: false) }
+  package override func end() { end(lingers: false) }
 
   /// Sends the waiting bytes, then closes. `lingers`: discards late bytes first (`lingering_close`), so that no RST is
   /// sent.
@@ -369,7 +369,7 @@ final class HTTP1Connection: ClientConnection {
   }
 
   /// Ends the connection at once, even during an exchange.
-  override func cut() {
+  package override func cut() {
     if let exchange = stream.exchange { return exchange.streamWasCut() }
     close()
   }

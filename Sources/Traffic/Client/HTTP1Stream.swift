@@ -1,10 +1,10 @@
 import Bytes
-import HTTP
+package import HTTP
 import Transport
 
 /// The one stream of an HTTP/1 connection. It decides how a response of unknown length is framed, and whether the
 /// connection takes another request.
-final class HTTP1Stream: ClientStream {
+package final class HTTP1Stream: ClientStream {
   // Not retained: the connection owns the stream, and clears this when it closes (`connectionDidClose`).
   private var connectionRef: Unmanaged<HTTP1Connection>?
   /// Retained for a call, because the connection may close during it.
@@ -38,15 +38,15 @@ final class HTTP1Stream: ClientStream {
 
   // MARK: The request
 
-  override var isBodyRead: Bool { connectionRef?._withUnsafeGuaranteedRef { $0.isBodyRead } ?? true }
-  override var hasClientEnded: Bool { transport.hasPeerEnd }
-  override var hasClientLeft: Bool { transport.isClosed || transport.hasPeerReset }
-  override func resumeBody() { connection?.resumeBody() }
-  override func pauseBody() {
+  package override var isBodyRead: Bool { connectionRef?._withUnsafeGuaranteedRef { $0.isBodyRead } ?? true }
+  package override var hasClientEnded: Bool { transport.hasPeerEnd }
+  package override var hasClientLeft: Bool { transport.isClosed || transport.hasPeerReset }
+  package override func resumeBody() { connection?.resumeBody() }
+  package override func pauseBody() {
     connection?.pauseBody()
     watchBody(nil)
   }
-  override func discardBody() {
+  package override func discardBody() {
     connection?.discardBody()
     watchBody(nil)
   }
@@ -57,12 +57,12 @@ final class HTTP1Stream: ClientStream {
 
   // MARK: The response
 
-  override var waitingBytes: Int { transport.pendingCount }
-  override var sentBytes: UInt64 { sent }
-  override var takesTrailers: Bool { framing == .chunked }
-  override func closeAfterResponse() { keepsAlive = false }
+  package override var waitingBytes: Int { transport.pendingCount }
+  package override var sentBytes: UInt64 { sent }
+  package override var takesTrailers: Bool { framing == .chunked }
+  package override func closeAfterResponse() { keepsAlive = false }
 
-  override func sendInterim(_ status: UInt16) {
+  package override func sendInterim(_ status: UInt16) {
     guard let exchange, exchange.head.version == .http11 else { return }
     worker.scratch.removeAll()
     HeadWriter.statusLine(status, to: &worker.scratch)
@@ -70,14 +70,14 @@ final class HTTP1Stream: ClientStream {
     write(worker.scratch.readable)
   }
 
-  override func sendInterim(head: OutgoingResponseHead) {
+  package override func sendInterim(head: OutgoingResponseHead) {
     guard let exchange, exchange.head.version == .http11 else { return }
     worker.scratch.removeAll()
     HTTP1Encoder.interim(head, to: &worker.scratch)
     write(worker.scratch.readable)
   }
 
-  override func send(head: OutgoingResponseHead) {
+  package override func send(head: OutgoingResponseHead) {
     withExchange { exchange in borrowing(exchange.policy) { send(head, of: exchange, $0) } }
   }
 
@@ -111,7 +111,7 @@ final class HTTP1Stream: ClientStream {
     return !policy.isUsedUp(requests: session.requests, age: session.age)
   }
 
-  override func send(body bytes: UnsafeRawBufferPointer) {
+  package override func send(body bytes: UnsafeRawBufferPointer) {
     guard framing == .chunked else { return write(bytes) }
     // The loop's cork collects size line, data and line end, so three writes don't make three TLS records.
     worker.scratch.removeAll()
@@ -123,7 +123,7 @@ final class HTTP1Stream: ClientStream {
     write(worker.scratch.readable)
   }
 
-  override func end(_ trailers: Trailers?) {
+  package override func end(_ trailers: Trailers?) {
     guard framing == .chunked else { return }
     worker.scratch.removeAll()
     ChunkedWriter.lastChunk(trailers, to: &worker.scratch)
@@ -138,14 +138,14 @@ final class HTTP1Stream: ClientStream {
 
   private var worker: Worker { session.worker }
 
-  override func becomeTunnel() {
+  package override func becomeTunnel() {
     isTunnel = true
     keepsAlive = false
     watchBody(nil)
     connection?.becomeTunnel()
   }
 
-  override func watchSending(_ timeout: Int) {
+  package override func watchSending(_ timeout: Int) {
     guard !transport.isClosed else { return }
     mark.set(transport.wireBytesOut)
     isWatchingSending = true
@@ -158,7 +158,7 @@ final class HTTP1Stream: ClientStream {
     setDeadline(in: bodyTimeout)
   }
 
-  override func deadlinePassed() {
+  package override func deadlinePassed() {
     guard let exchange else { return }
     // The client is slow but takes bytes: `send_timeout` applies between two writes, not to the whole response.
     if transport.pendingCount > 0, mark.isPassed(at: transport.wireBytesOut) {
@@ -174,13 +174,13 @@ final class HTTP1Stream: ClientStream {
 
   // MARK: Ends
 
-  override func release() {
+  package override func release() {
     exchange = nil
     loop.forgetDeadline(of: self)
     connection?.exchangeDidEnd(keepsAlive: keepsAlive)
   }
 
-  override func cut(_ reason: EndReason) {
+  package override func cut(_ reason: EndReason) {
     exchange = nil
     loop.forgetDeadline(of: self)
     connection?.abort(closing(reason), drains: reason == .upstreamBroke && !isTunnel)

@@ -1,7 +1,7 @@
 import Bytes
 import HTTP
 import Observability
-import Transport
+package import Transport
 
 /// HTTP/2 towards a client: begins an exchange for each stream, and passes its frames between libnghttp2 and the
 /// transport.
@@ -10,8 +10,8 @@ import Transport
 ///
 /// A connection leaves by two GOAWAY frames (RFC 9113 §6.8): the first announces it, the second names the last stream, once
 /// the client has read the first. Streams in progress are completed.
-final class HTTP2Connection: ClientConnection {
-  enum Phase {
+package final class HTTP2Connection: ClientConnection {
+  package enum Phase {
     case serving
     /// `final`: the second GOAWAY has gone.
     case leaving(final: Bool)
@@ -65,17 +65,17 @@ final class HTTP2Connection: ClientConnection {
     return true
   }
 
-  override var isHTTP2: Bool { true }
-  override var isIdle: Bool { active == 0 }
-  override var exchanges: [Exchange] { open.all.compactMap(\.exchange) }
-  override var hasNoRequest: Bool { open.isEmpty && isIdle }
-  override var idleSince: UInt64 { idleStart }
+  package override var isHTTP2: Bool { true }
+  package override var isIdle: Bool { active == 0 }
+  package override var exchanges: [Exchange] { open.all.compactMap(\.exchange) }
+  package override var hasNoRequest: Bool { open.isEmpty && isIdle }
+  package override var idleSince: UInt64 { idleStart }
   var hasClientLeft: Bool { transport.isClosed || transport.hasPeerEnd }
   private var isOver: Bool { if case .closed = phase { true } else { false } }
 
   // MARK: Transport events
 
-  override func streamIsReadable() {
+  package override func streamIsReadable() {
     // The handshake may be over, for which requests wait.
     if open.hasHeld, !session.isEarly { for stream in open.takeHeld() { beginHeld(stream) } }
     pump()
@@ -85,19 +85,19 @@ final class HTTP2Connection: ClientConnection {
   /// The connection's place in the worker's line has come.
   func takeTurn() { if !isOver { streamAgain() } }
 
-  override func streamAgain() {
+  package override func streamAgain() {
     streamIsReadable()
     sendOutput()
   }
 
-  override func streamDidDrain() {
+  package override func streamDidDrain() {
     sendOutput()
     pump()
   }
 
-  override func streamDidFail(_ failure: StreamFailure) { close() }
+  package override func streamDidFail(_ failure: StreamFailure) { close() }
 
-  override func streamDeadlinePassed() {
+  package override func streamDeadlinePassed() {
     if deadline.hasProgress(transport) { return watchDeadline(again: true) }
     switch deadline.awaited {
     case .nothing: break
@@ -363,9 +363,9 @@ final class HTTP2Connection: ClientConnection {
 
   // MARK: Ends
 
-  override func end() { leave() }
-  override func retire() { leave() }
-  override func drain() { leave() }
+  package override func end() { leave() }
+  package override func retire() { leave() }
+  package override func drain() { leave() }
 
   /// Takes no more requests soon, and closes after those in progress.
   private func leave() {
@@ -385,7 +385,7 @@ final class HTTP2Connection: ClientConnection {
     watchDeadline()
   }
 
-  override func cut() {
+  package override func cut() {
     for stream in open.all { stream.exchange?.streamWasCut() }
     terminate(.noError)
   }

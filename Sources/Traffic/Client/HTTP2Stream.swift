@@ -1,10 +1,10 @@
 import Bytes
-import HTTP
+package import HTTP
 import Transport
 
 /// One stream of an HTTP/2 connection. Its receiving half keeps what has arrived of a paused body, and its sending half what
 /// the client's window doesn't take yet of the response.
-final class HTTP2Stream: ClientStream {
+package final class HTTP2Stream: ClientStream {
   // Not retained: the connection owns its streams, and clears this when it closes (`connectionDidClose`).
   unowned(unsafe) private(set) var connection: HTTP2Connection?
   private(set) var id: Int32 = 0
@@ -53,8 +53,8 @@ final class HTTP2Stream: ClientStream {
 
   /// Whether somebody takes what the client still sends on this stream.
   var takesInput: Bool { input.takesInput }
-  override var isBodyRead: Bool { input.isRead }
-  override var hasClientLeft: Bool {
+  package override var isBodyRead: Bool { input.isRead }
+  package override var hasClientLeft: Bool {
     isClosed || connection?.hasClientLeft ?? true
   }
 
@@ -95,7 +95,7 @@ final class HTTP2Stream: ClientStream {
     exchange?.requestBodyIsInvalid(error)
   }
 
-  override func resumeBody() {
+  package override func resumeBody() {
     guard let arrived = input.resume() else { return }
     // The exchange may pause, or end, within the call.
     if !arrived.isEmpty { deliver(arrived.readable) }
@@ -107,9 +107,9 @@ final class HTTP2Stream: ClientStream {
     }
   }
 
-  override func pauseBody() { if input.pause() { watchBody(nil) } }
+  package override func pauseBody() { if input.pause() { watchBody(nil) } }
 
-  override func discardBody() {
+  package override func discardBody() {
     giveUpInput()
     input.dropReceived()
     watchBody(nil)
@@ -125,23 +125,23 @@ final class HTTP2Stream: ClientStream {
 
   // MARK: The response
 
-  override var waitingBytes: Int { output.count }
-  override var sentBytes: UInt64 { sent }
-  override var takesTrailers: Bool { true }
+  package override var waitingBytes: Int { output.count }
+  package override var sentBytes: UInt64 { sent }
+  package override var takesTrailers: Bool { true }
 
-  override func sendInterim(_ status: UInt16) {
+  package override func sendInterim(_ status: UInt16) {
     guard let connection else { return }
     HTTP2Encoder.interim(status, connection.frames, id)
     connection.hasOutput()
   }
 
-  override func sendInterim(head: OutgoingResponseHead) {
+  package override func sendInterim(head: OutgoingResponseHead) {
     guard let connection else { return }
     HTTP2Encoder.interim(head, connection.frames, id)
     connection.hasOutput()
   }
 
-  override func send(head: OutgoingResponseHead) {
+  package override func send(head: OutgoingResponseHead) {
     guard let connection, let exchange, output.isWaiting else { return }
     let policy = exchange.policy
     sendTimeout = policy.sendTimeout
@@ -164,13 +164,13 @@ final class HTTP2Stream: ClientStream {
     connection.hasOutput()
   }
 
-  override func send(body bytes: UnsafeRawBufferPointer) {
+  package override func send(body bytes: UnsafeRawBufferPointer) {
     guard let connection, output.append(bytes) else { return }
     sent &+= UInt64(bytes.count)
     announce(connection)
   }
 
-  override func end(_ trailers: Trailers?) {
+  package override func end(_ trailers: Trailers?) {
     guard let connection, output.end(trailers) else { return }
     endsWithData = true
     announce(connection)
@@ -181,7 +181,7 @@ final class HTTP2Stream: ClientStream {
     connection.hasOutput()
   }
 
-  override func becomeTunnel() {
+  package override func becomeTunnel() {
     isTunnel = true
     session.tunnels += 1
     connection?.noteState()
@@ -194,14 +194,14 @@ final class HTTP2Stream: ClientStream {
     session.tunnels -= 1
   }
 
-  override func watchSending(_ timeout: Int) {
+  package override func watchSending(_ timeout: Int) {
     guard connection != nil else { return }
     output.setMark()
     isWatchingSending = true
     setDeadline(in: timeout)
   }
 
-  override func deadlinePassed() {
+  package override func deadlinePassed() {
     // The client is slow but takes bytes: `send_timeout` applies between two writes, not to the whole response.
     if output.isSlowButMoving { return watchSending(sendTimeout) }
     guard let exchange else {
@@ -285,9 +285,9 @@ final class HTTP2Stream: ClientStream {
 
   // MARK: Ends
 
-  override func hold(_ object: AnyObject) { if !isClosed { held.append(object) } }
+  package override func hold(_ object: AnyObject) { if !isClosed { held.append(object) } }
 
-  override func release() {
+  package override func release() {
     exchange = nil
     endTunnel()
     isWatchingSending = false
@@ -297,7 +297,7 @@ final class HTTP2Stream: ClientStream {
     connection?.exchangeDidEnd(self)
   }
 
-  override func cut(_ reason: EndReason) {
+  package override func cut(_ reason: EndReason) {
     exchange = nil
     endTunnel()
     giveUpInput()

@@ -1,8 +1,8 @@
 import Bytes
-import HTTP
+package import HTTP
 
 /// The client of an explained request: without a body, and with a response that goes into the trace.
-final class RehearsedStream: ClientStream {
+package final class RehearsedStream: ClientStream {
   private let trace: ExplainTrace
   /// nil until the exchange responds.
   private(set) var status: UInt16?
@@ -13,10 +13,10 @@ final class RehearsedStream: ClientStream {
     super.init(session)
   }
 
-  override func resumeBody() { exchange?.requestBodyDidEnd(trailers: nil) }
-  override var takesTrailers: Bool { true }
+  package override func resumeBody() { exchange?.requestBodyDidEnd(trailers: nil) }
+  package override var takesTrailers: Bool { true }
 
-  override func send(head: OutgoingResponseHead) {
+  package override func send(head: OutgoingResponseHead) {
     if let exchange { trace.enter(exchange) }
     status = head.status
     var text = ByteBuffer()
@@ -39,12 +39,12 @@ final class RehearsedStream: ClientStream {
     } || line == "Content-Type: "
   }
 
-  override func release() {
+  package override func release() {
     isOver = true
     exchange = nil
   }
 
-  override func cut(_ reason: EndReason) {
+  package override func cut(_ reason: EndReason) {
     isOver = true
     if case .silent = reason { trace.add("status", "444: the connection is closed without a response") }
     exchange = nil
