@@ -160,6 +160,8 @@ package final class CompiledPass: LiveContent {
     settings.tcp == nil ? worker.takeProxyHandler(self) : worker.takeTCPHandler(self)
   }
 
+  package override var isUpstream: Bool { true }
+
   /// See `ContentHandler.isCompressible`.
   package var isCompressible: Bool { ownBodies == nil && !settings.dialect.callsMethods }
 

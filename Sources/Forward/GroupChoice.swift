@@ -62,7 +62,7 @@ enum GroupChoice {
   }
 
   private static func balance(of group: UpstreamGroup, _ exchange: Exchange) -> GroupBalance? {
-    (exchange.handler as? UpstreamHandler)?.pass?.balances[group.identity]
+    UpstreamHandler.pass(of: exchange)?.balances[group.identity]
   }
 
   private static func address(_ client: SocketAddress) -> AddressKey {

@@ -165,5 +165,7 @@ extension UpstreamPass: ContentFeature {
     return uses
   }
 
+  package var addsSlashes: Bool { true }
+
   package func words(_ http: HTTPSettings) -> String { "forwards to \(destination(http))" }
 }

@@ -147,11 +147,6 @@ package class ResponseHook {
   package func value(of field: Field, in bytes: UnsafeRawBufferPointer, _ exchange: Exchange) -> [UInt8]? { nil }
 }
 
-/// What a feature of the location does with interim responses of upstreams.
-package class InterimHook {
-  package func take(_ head: ResponseHead, of exchange: Exchange, _ pass: CompiledPass) {}
-}
-
 /// A field by which an upstream's response tells a feature what to do.
 package struct UpstreamInstruction: Sendable {
   package let field: FieldName

@@ -128,8 +128,10 @@ package final class UpstreamAttempt: AttemptObserver {
     if !records.isEmpty { records.removeLast() }
     if placeWait == nil {
       worker.tellShortage(.attempt)
-      placeWait = PlaceWait(self, worker.placeQueue, patience: patience) {
-        $0.begin(group, trust, settings, again: again)
+      placeWait = PlaceWait(worker.placeQueue, patience: patience) { [weak self] in
+        self?.begin(group, trust, settings, again: again)
+      } giveUp: { [weak self] in
+        self?.placeDidNotCome()
       }
     }
     return true
@@ -142,7 +144,7 @@ package final class UpstreamAttempt: AttemptObserver {
     wait.stop()
   }
 
-  func placeDidNotCome() {
+  private func placeDidNotCome() {
     endPlaceWait()
     hasWaited = true
     records.append(AttemptRecord(server: nil, beganAt: now))
@@ -249,8 +251,8 @@ package final class UpstreamAttempt: AttemptObserver {
   package override func attemptHead(_ head: ResponseHead) -> Bool {
     if head.isInterim {
       handler?._withUnsafeGuaranteedRef { handler in
-        guard let exchange = handler.exchange, let pass = handler.pass else { return }
-        for hook in exchange.location.interimHooks { hook.take(head, of: exchange, pass) }
+        guard let exchange = handler.exchange else { return }
+        for hook in exchange.location.interimHooks { hook.take(head, of: exchange) }
       }
       return true
     }

@@ -33,6 +33,9 @@ package class UpstreamHandler: ContentHandler {
   package final var exchange: Exchange? { exchangeRef?.takeUnretainedValue() }
   package final var pass: CompiledPass? { passRef?.takeUnretainedValue() }
 
+  /// The pass whose upstream serves an exchange.
+  package static func pass(of exchange: Exchange) -> CompiledPass? { (exchange.handler as? UpstreamHandler)?.pass }
+
   /// Runs `body` for the exchange in progress, if there is one.
   @inline(__always)
   package final func serve<Value>(_ body: (Exchange, CompiledPass) -> Value) -> Value? {

@@ -36,8 +36,10 @@ final class LiveEarlyHints: InterimHook {
   init(_ conditions: [Template]) { self.conditions = conditions.map(\.compiled) }
 
   /// Nothing is sent once the final response has begun.
-  override func take(_ hints: ResponseHead, of exchange: Exchange, _ pass: CompiledPass) {
-    guard hints.status == 103, exchange.progress.state == .waiting, isWanted(exchange) else { return }
+  override func take(_ hints: ResponseHead, of exchange: Exchange) {
+    guard hints.status == 103, exchange.progress.state == .waiting, isWanted(exchange),
+      let pass = UpstreamHandler.pass(of: exchange)
+    else { return }
     let outgoing = exchange.response
     outgoing.reset(over: hints)
     outgoing.status = 103

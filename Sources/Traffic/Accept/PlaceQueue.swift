@@ -45,28 +45,28 @@ package final class PlaceQueue: EventTarget {
 
 /// One attempt that waits for a place: until there is one, or for `client_queue_timeout`.
 package final class PlaceWait: EventTarget {
-  private weak var attempt: UpstreamAttempt?
   private let queue: PlaceQueue
-  private let resume: (UpstreamAttempt) -> Void
+  private let resume: () -> Void
+  private let giveUp: () -> Void
 
-  /// `patience`: milliseconds.
+  /// `patience`: milliseconds, after which the wait calls `giveUp` in place of `resume`.
   package init(
-    _ attempt: UpstreamAttempt, _ queue: PlaceQueue, patience: Int, resume: @escaping (UpstreamAttempt) -> Void
+    _ queue: PlaceQueue, patience: Int, resume: @escaping () -> Void, giveUp: @escaping () -> Void
   ) {
-    self.attempt = attempt
     self.queue = queue
     self.resume = resume
+    self.giveUp = giveUp
     super.init(loop: queue.loop)
     queue.add(self)
     setDeadline(in: patience)
   }
 
   package override func again() {
-    guard !isStopped, let attempt else { return }
-    resume(attempt)
+    guard !isStopped else { return }
+    resume()
   }
 
-  package override func deadlinePassed() { attempt?.placeDidNotCome() }
+  package override func deadlinePassed() { giveUp() }
 
   private var isStopped = false
 

@@ -30,7 +30,7 @@ package final class RequestBody {
   /// Since when the client waits for the disk, in milliseconds of the loop's clock.
   private var pausedAt: UInt64?
   /// What has opened the body; nil for a body that came in clear.
-  package let opener: RequestHook?
+  package let opener: AnyObject?
   package var isOpened: Bool { opener != nil }
   /// When sallyport began to read the body, in milliseconds of the loop's clock. The time that the disk took is left out.
   var begunAt: UInt64 = 0
@@ -72,7 +72,7 @@ package final class RequestBody {
   }
 
   /// Makes the body that was in the client's.
-  package init(opened plain: consuming ByteBuffer, by opener: RequestHook, gauge: BodyMemoryBudget) {
+  package init(opened plain: consuming ByteBuffer, by opener: AnyObject, gauge: BodyMemoryBudget) {
     allowance = 0
     self.gauge = gauge
     staysInMemory = true

@@ -158,7 +158,7 @@ package final class TCPConnection: ClientConnection {
   /// Passes PostgreSQL's CancelRequest to the upstream, and nothing else in either direction. Its clients send it in clear,
   /// over a connection of its own; the key in it is what the upstream knows its session by.
   private func cancel(_ request: [UInt8]) {
-    guard let exchange = stream.exchange, exchange.goesToUpstream else {
+    guard let exchange = stream.exchange, exchange.location.content.isUpstream else {
       return end(.negotiation, "the client sent a CancelRequest, and there is no upstream")
     }
     stage = .handshake

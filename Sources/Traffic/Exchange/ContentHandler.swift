@@ -16,6 +16,8 @@ package class LiveContent {
   /// What the content would do, for `sallyport check --explain`, which then asks nobody and opens nothing. A session of
   /// `stream` ends with `result`. nil: the content may run as it is.
   package func explained(_ exchange: Exchange) -> (words: String, result: SessionResult)? { nil }
+  /// Whether the content of a session is a connection to an upstream.
+  package var isUpstream: Bool { false }
   /// Whether a collected request body may come here through a named error page.
   package func takes(_ body: RequestBody) -> Bool { true }
 }
@@ -75,4 +77,10 @@ package class ContentHandler {
   package var mayReflect: Bool { true }
   /// Whether the client doesn't get this trailer field.
   package func hides(_ field: Field, in bytes: UnsafeRawBufferPointer) -> Bool { false }
+}
+
+/// What a feature of the location does with interim responses that the content gets for an exchange.
+package class InterimHook {
+  package init() {}
+  package func take(_ head: ResponseHead, of exchange: Exchange) {}
 }

@@ -23,9 +23,6 @@ extension Exchange {
     end(result.reason)
   }
 
-  /// Whether the session's content is an upstream.
-  var goesToUpstream: Bool { location.content is CompiledPass }
-
   /// The configuration of a reload refuses the client.
   func wasRevoked() {
     if isSession { return endSession(.revoked) }

@@ -1,6 +1,5 @@
-package import Observability
-package import Upstream
 import Language
+import Observability
 
 /// Errors in locations, such as a path that can't match.
 enum LocationRule {
@@ -47,28 +46,5 @@ enum LocationRule {
       for (name, act, place) in location.features.flatMap(\.namedTargets) { require(name, act, at: place) }
     }
     return found
-  }
-}
-
-/// Warns of a group with `keepalive` whose connections the location's directives close after each request.
-package enum KeptConnectionRule {
-  /// `kept`: the groups whose block has the directive.
-  package static func check(
-    _ groups: [UpstreamGroupSettings], kept: Set<Int>, _ pass: PassDraft
-  ) -> [Diagnostic] {
-    let fields = pass.settings.request.fields
-    guard case .group(let index, _) = pass.target.upstream, index < groups.count,
-      groups[index].keepalive.connections > 0,
-      kept.contains(index)
-    else { return [] }
-    guard pass.settings.version == .http10 || pass.settings.version == .http11 && fields.contains(where: \.closesConnection) else {
-      return []
-    }
-    return [
-      Diagnostic(
-        .warning, at: pass.line.location,
-        "connections to \"\(groups[index].name)\" are not kept open, although the group has keepalive",
-        hint: "proxy_http_version 1.1; proxy_set_header Connection \"\";")
-    ]
   }
 }

@@ -33,7 +33,9 @@ package final class LocationTree {
     self.exact = exact
     self.prefixes = prefixes.sorted { $0.path.count > $1.path.count }
     self.slashed = prefixes.compactMap { path, location, _ in
-      guard location.settings[UpstreamPass.self] != nil, path.count > 1, path.last == 0x2F else { return nil }
+      guard location.settings.features.contains(where: \.addsSlashes), path.count > 1, path.last == 0x2F else {
+        return nil
+      }
       // Another location matches the path without the slash.
       return prefixes.contains { $0.path == path.dropLast() } ? nil : (path, location)
     }

@@ -149,6 +149,8 @@ package protocol LocationFeature: Feature, Sendable {
   var guardingDirective: String? { get }
   /// Whether some request gets a response of the feature, although it is no content.
   var mayRespond: Bool { get }
+  /// A path that lacks but the slash at the end of the location's is sent to the location.
+  var addsSlashes: Bool { get }
   /// Whether requests can bring the certificates of other clients than the connection's.
   var relaysClients: Bool { get }
   /// What requests of the location set variables to.
@@ -197,6 +199,7 @@ extension LocationFeature {
   package static func subrequestPaths(_ scope: Scope) -> [String] { [] }
   package var guardingDirective: String? { nil }
   package var mayRespond: Bool { false }
+  package var addsSlashes: Bool { false }
   package var relaysClients: Bool { false }
   package var assignments: [Assignment] { [] }
   package var toldSlots: [Int] { [] }
@@ -290,4 +293,3 @@ package enum Chapter: String, CaseIterable {
   case realIP = "Where the client is"
   case passwords = "Passwords and enrolment"
 }
-
