@@ -17,6 +17,8 @@ package final class CompiledPass: LiveContent {
   package let balances: [ObjectIdentifier: GroupBalance]
   package let context: UpstreamTLSContext?
   let targetTemplate: CompiledTemplate?
+  /// Where a target with variables finds its group.
+  package let dynamicGroups: DynamicGroups
   /// How names in the target are resolved; nil: by the system.
   package let names: LiveNames?
   /// `$proxy_host` and `$proxy_port` of a target without variables.
@@ -68,21 +70,26 @@ package final class CompiledPass: LiveContent {
   private let needsDigests: Bool
   package override var filters: [ResponseFilter] { ownFilters }
   private let ownFilters: [ResponseFilter]
+  // Not retained: the worker holds it, and outlives its generations.
+  package unowned(unsafe) let spares: SpareHandlers
 
   /// `tokens`: `server_tokens` of the location.
   package init(_ settings: UpstreamPass, tokens: Bool, makers: LiveMakers) {
     self.settings = settings
     self.serverTokens = tokens
-    self.names = makers.resolvers.names(settings.target.nameResolution)
+    self.spares = makers.worker[SpareHandlers.self]
+    let groups = makers[LiveGroups.self]
+    self.dynamicGroups = settings.tcp == nil ? groups.http : groups.stream
+    self.names = groups.resolvers.names(settings.target.nameResolution)
     self.balances = makers[GroupBalances.self].all
     self.host = Array(settings.target.host.utf8)
     self.port = Array(settings.target.port.utf8)
     self.context = settings.trust.tls.flatMap { makers.generation.upstreamContexts[$0] }
     var settled: UpstreamGroup?, followed: FollowedGroup?
     if case .group(let index, _) = settings.target.upstream {
-      followed = makers.followed[index]
+      followed = groups.followed[index]
       // Of a group with `resolve`, an exchange takes the list of servers that there is when it begins.
-      settled = followed == nil && makers.groups.indices.contains(index) ? makers.groups[index] : nil
+      settled = followed == nil && groups.all.indices.contains(index) ? groups.all[index] : nil
     }
     var parts = PassParts(settings, settled)
     for part in settings.parts { part.compile(&parts, makers) }
@@ -93,7 +100,7 @@ package final class CompiledPass: LiveContent {
     self.followed = mayServe ? followed : nil
     self.targetTemplate = mayServe ? settings.target.upstream.template?.compiled : nil
     self.tlsName = settings.trust.name.compiled
-    self.identity = settings.trust.identity.map { LiveIdentity($0) }
+    self.identity = settings.trust.identity.map { LiveIdentity($0, makers) }
     let origin = LiveOrigin(settings.origin)
     self.origin = origin
     self.body = settings.request.body.map(\.compiled)
@@ -157,7 +164,7 @@ package final class CompiledPass: LiveContent {
   }
 
   package override func handler(for worker: Worker) -> ContentHandler? {
-    settings.tcp == nil ? worker.takeProxyHandler(self) : worker.takeTCPHandler(self)
+    settings.tcp == nil ? spares.takeProxyHandler(self) : spares.takeTCPHandler(self)
   }
 
   package override var isUpstream: Bool { true }

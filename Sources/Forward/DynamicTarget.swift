@@ -41,6 +41,7 @@ struct DynamicTarget {
   let port: [UInt8]
   /// The target's group; nil until the name is resolved.
   var group: UpstreamGroup?
+  private let groups: DynamicGroups
   /// How the name is resolved; nil: by the system.
   private let names: LiveNames?
   /// The group with `resolve` that the location names.
@@ -53,6 +54,7 @@ struct DynamicTarget {
   var text: String { authority + String(decoding: uri, as: UTF8.self) }
 
   init(for exchange: Exchange, _ pass: CompiledPass) throws(Refusal) {
+    groups = pass.dynamicGroups
     names = pass.names
     followed = pass.followed
     guard let template = pass.targetTemplate else {
@@ -106,14 +108,10 @@ struct DynamicTarget {
     target.prefix(5).map { ASCII.lower($0) } == Array("unix:".utf8)
   }
 
-  private static func groups(_ exchange: Exchange) -> DynamicGroups {
-    exchange.session.live.dynamicGroups(of: exchange.server.settings.stream == nil ? .http : .stream)
-  }
-
   /// Why no port is known in a protocol that has no default; nil: one is, or the target is a group or a socket.
   func portFault(in exchange: Exchange) -> String? {
     guard followed == nil, !Self.isSocket(authority.utf8), (try? HostPort(authority, bareIPv6: .isHost))?.port == nil,
-      !Self.groups(exchange).isGroup(authority)
+      !groups.isGroup(authority)
     else { return nil }
     return authority.isEmpty ? "no host in upstream \"\"" : "no port in upstream \"\(authority)\""
   }
@@ -133,7 +131,7 @@ struct DynamicTarget {
       return nil
     }
     let serial = exchange.serial
-    return Self.groups(exchange).find(authority, defaultPort: defaultPort, by: names) { outcome in
+    return groups.find(authority, defaultPort: defaultPort, by: names) { outcome in
       // The exchange object may already serve another request.
       guard serial == exchange.serial else { return }
       switch outcome {

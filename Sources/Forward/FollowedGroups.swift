@@ -40,7 +40,7 @@ package final class NameFollowers: WorkerPart {
     drain()
     let loop = worker.loop
     let (generation, log) = (live.generation, live.generation.errorLog)
-    followers = live.followed.values.flatMap { group -> [NameFollower] in
+    followers = (live[LiveGroups.self]?.followed ?? [:]).values.flatMap { group -> [NameFollower] in
       let settings = group.list.current.group.settings
       guard let resolution = settings.nameResolution, let servers = generation.nameServers[resolution.resolver] else {
         return []

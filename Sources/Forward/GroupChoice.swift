@@ -19,9 +19,10 @@ final class GroupBalances: LivePart {
 
   required init(_ makers: LiveMakers) {
     var all: [ObjectIdentifier: GroupBalance] = [:]
+    let groups = makers[LiveGroups.self].all
     for feature in Features.all {
-      for (index, balance) in feature.balances(makers) where makers.groups.indices.contains(index) {
-        all[makers.groups[index].identity] = balance
+      for (index, balance) in feature.balances(makers) where groups.indices.contains(index) {
+        all[groups[index].identity] = balance
       }
     }
     self.all = all

@@ -8,13 +8,13 @@ package struct LiveIdentity {
   private let certificate: CompiledTemplate
   private let key: CompiledTemplate?
   private let folder: String
-  private let cache: PresentedIdentityCache
+  private let presented: PresentedIdentities
 
-  package init(_ settings: PresentedIdentitySettings) {
+  package init(_ settings: PresentedIdentitySettings, _ makers: LiveMakers) {
     certificate = settings.certificate.compiled
     key = settings.key.map(\.compiled)
     folder = settings.folder
-    cache = settings.cache
+    presented = makers[LiveGroups.self].identities(settings.cache, makers)
   }
 
   /// The certificate and key that the templates name for this exchange.
@@ -35,7 +35,7 @@ package struct LiveIdentity {
       return Self.refuse(error.message, exchange)
     }
     let serial = exchange.serial
-    exchange.session.live.identities(cache).find(base, source) { outcome in
+    presented.find(base, source) { outcome in
       // The client may have left, and the object may serve another request.
       guard serial == exchange.serial else { return }
       switch outcome {

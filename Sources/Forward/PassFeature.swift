@@ -128,6 +128,7 @@ extension UpstreamPass: ContentFeature {
   package static let chapter = Chapter.proxy
   package static let directives: [DirectiveEntry] = []
   package static let kinds: Set<TrafficKind> = [.http, .stream]
+  package static let liveParts: [LivePart.Type] = [LiveGroups.self]
 
   /// The features that name the upstream of the level itself; more than one is an error.
   package static func naming(_ scope: Scope, _ kind: TrafficKind = .http) -> [any UpstreamFeature.Type] {

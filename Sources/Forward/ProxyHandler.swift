@@ -10,7 +10,7 @@ package import Upstream
 ///     start ─► user, group ─► body ─► attempt ─► head ─► body ─► end
 ///                               ▲        │ failure
 ///                               └─ retry ┘
-/// A worker reuses its handlers for later exchanges (`Worker.takeProxyHandler`).
+/// A worker reuses its handlers for later exchanges (`SpareHandlers`).
 package final class ProxyHandler: UpstreamHandler {
   /// What features do with the exchange; empty for most.
   @exclusivity(unchecked) private var hooks: [ExchangeHook] = []
@@ -27,7 +27,7 @@ package final class ProxyHandler: UpstreamHandler {
     isCancelled = false
     sender.dropCopy()
     forget()
-    borrowing(worker) { $0.giveBack(self) }
+    borrowing(spares) { $0.giveBack(self) }
   }
 
   package override func cancel() {

@@ -302,7 +302,7 @@ package final class TCPHandler: UpstreamHandler {
     (upload, download) = (nil, nil)
     hasFirstByte = false
     becomeQuiet()
-    borrowing(worker) { $0.giveBack(self) }
+    borrowing(spares) { $0.giveBack(self) }
   }
 
   // MARK: The error log

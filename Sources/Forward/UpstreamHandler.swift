@@ -11,6 +11,7 @@ package import Upstream
 package class UpstreamHandler: ContentHandler {
   // Not retained: the worker holds its handlers, and outlives them.
   package unowned(unsafe) final let worker: Worker
+  unowned(unsafe) final let spares: SpareHandlers
   // Not retained, because every event uses them: the exchange owns its handler, and the location owns the pass. Both
   // are nil between two exchanges.
   @exclusivity(unchecked) final private(set) var exchangeRef: Unmanaged<Exchange>?
@@ -19,7 +20,9 @@ package class UpstreamHandler: ContentHandler {
   /// The target of a `proxy_pass` with variables.
   final var dynamic: DynamicTarget?
 
-  package init(worker: Worker) {
+  package init(_ spares: SpareHandlers) {
+    self.spares = spares
+    let worker = spares.worker
     self.worker = worker
     attempt = UpstreamAttempt(worker)
     super.init()

@@ -26,7 +26,7 @@ package final class SharedState: Sendable {
   /// What the error log says of faults that repeat.
   package let faults = FaultLog()
   package let clientFaults = ClientFaultLog()
-  let groupZones = GroupZones()
+  package let groupZones = GroupZones()
   /// What answers challenges of ACME.
   package let challengeCertificates = ChallengeCertificates()
   /// Keys of session tickets that stores have.

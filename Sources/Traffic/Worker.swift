@@ -15,7 +15,8 @@ public final class Worker {
   public let metrics: Metrics
   package let traffic: WorkerTraffic
   package let counters: WorkerCounters
-  private let trace: ExplainTrace?
+  /// nil but for `sallyport check --explain`.
+  package let trace: ExplainTrace?
   package let shared: SharedState
   package private(set) var live: LiveGeneration?
   package private(set) var isDraining = false
@@ -59,8 +60,6 @@ public final class Worker {
   /// Exchanges that haven't begun their first attempt at an upstream.
   private var expecting = 0
   private var exchanges: [Exchange] = []
-  private var proxyHandlers: [ProxyHandler] = []
-  private var tcpHandlers: [TCPHandler] = []
   private var nextNumber: UInt64
   private var drained: (@Sendable () -> Void)?
   /// Whoever `endPresent` waits for, and what it calls then.
@@ -107,7 +106,7 @@ public final class Worker {
     // It has closed its last generation.
     if isDraining, hasDrained { return }
     let old = live
-    let fresh = LiveGeneration(generation, shared, loop: loop, budget: budget, trace: trace)
+    let fresh = LiveGeneration(generation, self)
     fresh.meter(counters)
     live = fresh
     for part in fresh.parts.all { part.open() }
@@ -360,7 +359,7 @@ public final class Worker {
 
   private var generations: [LiveGeneration] { [live].compactMap { $0 } + leaving }
 
-  // MARK: Exchanges and proxy handlers are used again: a request allocates neither
+  // MARK: Exchanges are used again: a request allocates none
 
   package func takeExchange() -> Exchange { exchanges.popLast() ?? Exchange(worker: self) }
 
@@ -380,8 +379,6 @@ public final class Worker {
   /// Gives up the spares beyond a bound. Between two events only.
   func trimSpares() {
     if exchanges.count > Self.exchangesKept { exchanges.removeLast(exchanges.count - Self.exchangesKept) }
-    if tcpHandlers.count > Self.exchangesKept { tcpHandlers.removeLast(tcpHandlers.count - Self.exchangesKept) }
-    if proxyHandlers.count > Self.exchangesKept { proxyHandlers.removeLast(proxyHandlers.count - Self.exchangesKept) }
   }
 
   /// Gives memory back to the system after many connections or streams have ended.
@@ -389,30 +386,6 @@ public final class Worker {
     let (count, peak) = (budget.used + streams.count, budget.takeMost() + streams.takeMost())
     guard memoryReturn.isDue(count: count, peak: peak, now: loop.now) else { return }
     if shared.pool.run(.memory, for: "", MemoryTrimmer.trim).isTaken { counters.limits.count(.memoryReturned) }
-  }
-
-  package func takeProxyHandler(_ pass: CompiledPass) -> ProxyHandler {
-    let handler = proxyHandlers.popLast() ?? ProxyHandler(worker: self)
-    handler.prepare(pass)
-    handler.attempt.expect()
-    return handler
-  }
-
-  package func takeTCPHandler(_ pass: CompiledPass) -> TCPHandler {
-    let handler = tcpHandlers.popLast() ?? TCPHandler(worker: self)
-    handler.prepare(pass)
-    handler.attempt.expect()
-    return handler
-  }
-
-  package func giveBack(_ handler: TCPHandler) {
-    tcpHandlers.append(handler)
-    placeQueue.connectionDidFree()
-  }
-
-  package func giveBack(_ handler: ProxyHandler) {
-    proxyHandlers.append(handler)
-    placeQueue.connectionDidFree()
   }
 }
 

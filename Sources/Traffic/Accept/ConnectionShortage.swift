@@ -60,7 +60,7 @@ extension Worker {
 
   /// Ends clients and idle connections to upstreams, by the time for which they have idled.
   private func endIdle(_ sessions: [ClientSession]) -> Int {
-    let groups = (leaving + (live.map { [$0] } ?? [])).flatMap(\.allGroups).filter { $0.oldestIdle != nil }
+    let groups = (leaving + (live.map { [$0] } ?? [])).flatMap(\.groups).filter { $0.oldestIdle != nil }
     let quota = EvictionOrder.quota(of: .idle, sessions.count + groups.reduce(0) { $0 + $1.idleCount })
     var clients = sessions[...], ended = 0
     while ended < quota {

@@ -27,7 +27,7 @@ package final class PlaceQueue: EventTarget {
   }
 
   /// A place has become free, or a connection to an upstream can be used again.
-  func connectionDidFree() {
+  package func connectionDidFree() {
     guard let first = waiting.first else { return }
     // Not within this call, which may come from anywhere.
     loop.again(first)

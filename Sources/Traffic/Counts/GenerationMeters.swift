@@ -37,10 +37,7 @@ extension LiveGeneration {
       table.exhausted = former.exhausted
     }
     let meters = GroupMeters(counters)
-    for group in groups { group.meter = meters.meter(of: group) }
-    for group in followed.values { group.meters = meters }
-    dynamicGroups.meters = meters
-    streamGroups.meters = meters
+    for part in parts.all { part.meter(meters) }
     let variable = [false, true].map { UpstreamSeries.variable(isOfStream: $0) }
     let names = Set(generation.groups.map(\.settings.fullName) + variable.map(\.upstream))
     let known = Set(
@@ -49,20 +46,12 @@ extension LiveGeneration {
           + group.settings.servers.map { UpstreamSeries(upstream: group.settings.fullName, server: $0.spelling) }
       }
         // Those that the API has added are in no line.
-        + followed.values.flatMap { followed in
-          followed.current.servers.map { UpstreamSeries(followed.current.settings, $0) }
-        }
+        + groups.flatMap { group in group.servers.map { UpstreamSeries(group.settings, $0) } }
         + variable)
     counters.withMeters { table in
       table.exhausted = table.exhausted.filter { names.contains($0.key) }
       table.attempts = table.attempts.filter { known.contains($0.key) }
     }
-  }
-
-  /// Samples the gauges of every group. Without requests, a worker would keep the servers that a group had.
-  func sampleGroups() {
-    for group in followed.values { _ = group.newest() }
-    for group in allGroups { group.sample() }
   }
 }
 

@@ -55,7 +55,7 @@ private final class ExplainedHandler: ContentHandler {
   // MARK: proxy_pass
 
   private func tell(_ pass: CompiledPass, _ exchange: Exchange) {
-    let proxy = exchange.worker.takeProxyHandler(pass)
+    let proxy = pass.spares.takeProxyHandler(pass)
     self.proxy = proxy
     do throws(ErrorResponse) {
       for hook in pass.requestHooks { try hook.rehearse(exchange) }
@@ -87,7 +87,7 @@ private final class ExplainedHandler: ContentHandler {
   // MARK: A session of `stream`
 
   private func tellConnection(_ pass: CompiledPass, _ exchange: Exchange) {
-    let proxy = exchange.worker.takeTCPHandler(pass)
+    let proxy = pass.spares.takeTCPHandler(pass)
     self.proxy = proxy
     proxy.serve(exchange)
     LocationWords(exchange, exchange.location.settings).tellRules(trace)
@@ -117,7 +117,7 @@ private final class ExplainedHandler: ContentHandler {
       guard isOfStream else { return "\(scheme)\(dynamic.text), resolved for the request" }
       let names = exchange.session.live.generation.http.slotNames
       let value = "\(pass.settings.target.upstream.template?.text(names) ?? "") is \(dynamic.text)"
-      guard let group = exchange.session.live.streamGroups.group(named: dynamic.text) else {
+      guard let group = pass.dynamicGroups.group(named: dynamic.text) else {
         return "\(value), resolved for the connection"
       }
       return "\(value): \(Self.words(group.servers))"

@@ -1,3 +1,5 @@
+package import Upstream
+
 /// What a feature keeps in one worker's generation: connections to a store, resolvers, tables. Lives on the worker's loop, and
 /// ends with the last client of its generation.
 package class LivePart {
@@ -8,6 +10,12 @@ package class LivePart {
   package func tick(now: UInt64) {}
   /// Log files are reopened, or the process ends: what waits to be written is handed over.
   package func flush() {}
+  /// The groups of servers that it has, whose idle connections may be ended for others.
+  package var groups: [UpstreamGroup] { [] }
+  /// A location shows metrics: the groups take what counts their attempts.
+  package func meter(_ meters: GroupMeters) {}
+  /// Samples the gauges of the groups. About each second.
+  package func sample() {}
   /// No new exchange begins in the generation.
   package func close() {}
 }

@@ -182,9 +182,10 @@ final class Rig {
       upstreams.append(upstream)
       return upstream
     }
-    for group in live.groups { group.connector = connector }
-    live.dynamicGroups.connector = connector
-    live.streamGroups.connector = connector
+    guard let groups = live[LiveGroups.self] else { return }
+    for group in groups.all { group.connector = connector }
+    groups.http.connector = connector
+    groups.stream.connector = connector
   }
 
   /// Returns what the upstream gets for a request: head and body.

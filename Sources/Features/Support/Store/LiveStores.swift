@@ -11,6 +11,7 @@ final class LiveStores: LivePart {
   required init(_ makers: LiveMakers) {
     let (http, generation, shared) = (makers.generation.http, makers.generation, makers.shared)
     guessStore = http[SharedStores.self].guesses
+    let groups = makers[LiveGroups.self]
     let (log, records) = (Self.teller(makers), shared[StoreRecords.self])
     // An explanation asks nothing outside the process.
     let stores = makers.trace == nil ? http.sharedStores : []
@@ -21,10 +22,7 @@ final class LiveStores: LivePart {
         let client = StoreClient(
           settings, record: records.record(of: settings.name), trust: trust,
           password: settings.passwordFile.flatMap { generation[StorePasswords.self].words[$0] }, loop: makers.loop,
-          group: { [groups = makers.groups, followed = makers.followed] in
-            followed[settings.group]?.newest()
-              ?? (groups.indices.contains(settings.group) ? groups[settings.group] : nil)
-          }, tell: log)
+          group: { groups.newest(settings.group) }, tell: log)
         return (settings.name, client)
       }, uniquingKeysWith: { first, _ in first })
     super.init(makers)
