@@ -114,7 +114,7 @@ package struct Explanation {
     steps = trace.lines.map { line in
       Step(
         label: line.label, text: line.text,
-        policy: line.pass.map { EffectivePolicy(of: $0, generation.http, material).lines } ?? [])
+        policy: (line.content as? UpstreamPass).map { EffectivePolicy(of: $0, generation.http, material).lines } ?? [])
     }
   }
 

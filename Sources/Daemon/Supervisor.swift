@@ -239,7 +239,7 @@ final class Supervisor {
       followDenials()
       shared.memory.returnIfDue(shared.pool)
       stapling.look()
-      shared.unwritten.retry(shared.pool, errorLog)
+      shared[UnwrittenStates.self].retry(shared.pool, errorLog)
       releaseCodeOnce()
       fetching?.tick()
       fleet.metrics.process.take(.sample())
@@ -441,7 +441,8 @@ final class Supervisor {
     fileWatcher?.watch(current.files)
     retry = RetryTurns()
     if !current.stale.isEmpty { retry.failed() }
-    shared.unwritten.follow(current.settings.http, denials: DenialState.folder.map { DenialState(folder: $0).path })
+    shared[UnwrittenStates.self].follow(
+      current.settings.http, denials: DenialState.folder.map { DenialState(folder: $0).path })
     stapling.refresh(Array(current.material.staples.values), log: errorLog)
     fetching?.follow(current.material.fetched, current.settings.http, log: errorLog)
     shared.serve(current.generation)

@@ -167,6 +167,8 @@ package final class CompiledPass: LiveContent {
     settings.tcp == nil ? spares.takeProxyHandler(self) : spares.takeTCPHandler(self)
   }
 
+  package override func rehearsal(_ trace: ExplainTrace) -> ContentHandler? { RehearsedPass(self, trace) }
+
   package override var isUpstream: Bool { true }
 
   /// See `ContentHandler.isCompressible`.

@@ -12,6 +12,12 @@ package class GroupBalance {
   package func bindAtEnd(_ server: [UInt8], _ exchange: Exchange) {}
 }
 
+/// A feature that says how a group's server is chosen.
+package protocol BalanceFeature: Feature {
+  /// What the choice of servers asks of requests, by the index of the group.
+  static func balances(_ makers: LiveMakers) -> [Int: GroupBalance]
+}
+
 /// What features ask of requests to choose servers, for all groups of a generation in one worker.
 final class GroupBalances: LivePart {
   /// By the identity of the group.
@@ -20,7 +26,7 @@ final class GroupBalances: LivePart {
   required init(_ makers: LiveMakers) {
     var all: [ObjectIdentifier: GroupBalance] = [:]
     let groups = makers[LiveGroups.self].all
-    for feature in Features.all {
+    for case let feature as any BalanceFeature.Type in Features.all {
       for (index, balance) in feature.balances(makers) where groups.indices.contains(index) {
         all[groups[index].identity] = balance
       }

@@ -41,8 +41,6 @@ package final class SharedState: Sendable {
   package let entry = EntryState()
   /// What goes on being wrong, for `health`, the status page and the metrics.
   package let ongoing = OngoingFaults()
-  /// State files of the API that are to be written again.
-  package let unwritten: UnwrittenStates
   /// Certificates that the API denies.
   package let denials = ClientDenials()
   package let groupLists = GroupLists()
@@ -52,7 +50,6 @@ package final class SharedState: Sendable {
 
   package init() {
     pool = BlockingPool()
-    unwritten = UnwrittenStates(ongoing)
     resolver = Resolver(pool: pool)
     ocsp = OCSPClient(pool: pool)
     tokens = TokenRefusals()

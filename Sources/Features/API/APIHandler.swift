@@ -207,7 +207,7 @@ private final class APIHandler: ContentHandler, APIResponse {
   func keep(
     at path: String, _ exchange: Exchange, then: @escaping (Exchange) -> Void, write: @escaping UnwrittenStates.Write
   ) {
-    let unwritten = exchange.worker.shared.unwritten
+    let unwritten = exchange.worker.shared[UnwrittenStates.self]
     // The change is made already, so its client must not take the write with it.
     let isTaken = PendingWork.run(.stateFiles, for: exchange, at: path, outlives: true) { () -> String? in
       let fault = write()

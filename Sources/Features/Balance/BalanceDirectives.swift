@@ -2,7 +2,7 @@ import Language
 import Upstream
 
 /// How a group picks a server (nginx: ngx_http_upstream_module and the modules of its methods).
-enum Balance: Feature {
+enum Balance: BalanceFeature {
   static let chapter = Chapter.upstreams
   static let kinds: Set<TrafficKind> = [.http, .stream]
 

@@ -5,7 +5,7 @@ import Upstream
 
 /// The files of `state` and of denials that could not be written after a change of the API: they are written again until
 /// they can be, so that a disk that was full for a moment costs no change.
-package final class UnwrittenStates: Sendable {
+package final class UnwrittenStates: SharedPart {
   /// Writes what counts at that time. Returns why it could not. Blocks.
   package typealias Write = @Sendable () -> String?
 
@@ -30,6 +30,8 @@ package final class UnwrittenStates: Sendable {
   private let faults: OngoingFaults
 
   init(_ faults: OngoingFaults) { self.faults = faults }
+
+  package convenience init(_ shared: SharedState) { self.init(shared.ongoing) }
 
   /// Notes how a write ended. `fault`: why the file could not be written; nil: it was. A file that the configuration has no
   /// more is not written again.

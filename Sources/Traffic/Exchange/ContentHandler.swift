@@ -18,6 +18,8 @@ package class LiveContent {
   package func explained(_ exchange: Exchange) -> (words: String, result: SessionResult)? { nil }
   /// Whether the content of a session is a connection to an upstream.
   package var isUpstream: Bool { false }
+  /// A handler that tells what the content would do where `explained` can't say it before; nil: there is no such handler.
+  package func rehearsal(_ trace: ExplainTrace) -> ContentHandler? { nil }
   /// Whether a collected request body may come here through a named error page.
   package func takes(_ body: RequestBody) -> Bool { true }
 }

@@ -7,8 +7,14 @@ package final class ExplainTrace: Sendable {
   package struct Line: Sendable {
     package var label: String
     package var text: String
-    /// For the line of a `proxy_pass`: the policy of its upstream can follow.
-    package var pass: UpstreamPass?
+    /// The content whose policy can follow; nil: the line is of something else.
+    package var content: (any ContentFeature)?
+
+    package init(label: String, text: String, content: (any ContentFeature)? = nil) {
+      self.label = label
+      self.text = text
+      self.content = content
+    }
   }
 
   private struct State {

@@ -6,12 +6,12 @@ import TLS
 /// Tells why a request is in a location: which other locations its path could have, and by which rules.
 ///
 /// The location is the one that the exchange found. These words only say what can be read of the settings about it.
-struct LocationWords {
+package struct LocationWords {
   private let exchange: Exchange
   private let settings: LocationSettings
   private let path: [UInt8]
 
-  init(_ exchange: Exchange, _ settings: LocationSettings) {
+  package init(_ exchange: Exchange, _ settings: LocationSettings) {
     self.exchange = exchange
     self.settings = settings
     path = Array(exchange.target.uri.readable)
@@ -60,7 +60,7 @@ struct LocationWords {
 
   // MARK: Rules on the client
 
-  func tellRules(_ trace: ExplainTrace) {
+  package func tellRules(_ trace: ExplainTrace) {
     guard let rules = settings.clientRules else { return }
     let scratch = exchange.worker.patternScratch
     guard let verdict = exchange.facts.clientVerdict, case .known(let identity) = ClientRules.Client(verdict) else {

@@ -64,8 +64,6 @@ package protocol Feature: SendableMetatype {
   static func certificate(
     _ line: Directive, _ key: Directive?, _ server: Scope, _ builder: inout SettingsBuilder
   ) -> OwnCertificate?
-  /// What the choice of servers asks of requests, by the index of the group.
-  static func balances(_ makers: LiveMakers) -> [Int: GroupBalance]
   /// What responds to requests before a server block is chosen for them.
   static var entryParts: [any EntryPart.Type] { get }
   /// Adds what the feature knows of the servers of groups, whose names are resolved, before a generation is made. `former`:
@@ -108,7 +106,6 @@ extension Feature {
   package static func certificate(
     _ line: Directive, _ key: Directive?, _ server: Scope, _ builder: inout SettingsBuilder
   ) -> OwnCertificate? { nil }
-  package static func balances(_ makers: LiveMakers) -> [Int: GroupBalance] { [:] }
   package static var entryParts: [any EntryPart.Type] { [] }
   package static func prepare(
     _ groups: inout [ResolvedGroup], _ http: HTTPSettings, after former: Generation?, _ parts: inout GenerationParts
