@@ -50,7 +50,7 @@ package struct KeyMaterial {
     seeing seen: FileStates = FileStates(of: []), sharing shared: SharedState
   ) {
     var loader = MaterialLoader(
-      http.fileUses, keeping: former, seeing: seen, noticing: http.expiryNotice, sharing: shared)
+      http.fileUses, keeping: former, seeing: seen, noticing: http.clientLimits.expiryNotice, sharing: shared)
     workloadDigest = loader.workloadState.material?.digest
     let sessions = SessionStore(limit: Self.sessionLimit(http))
     for server in http.servers {
@@ -77,7 +77,7 @@ package struct KeyMaterial {
     in draft: HTTPSettings?, besides told: [Diagnostic], sharing shared: SharedState
   ) -> [Diagnostic] {
     guard let http = draft else { return [] }
-    var loader = MaterialLoader(http.fileUses, noticing: http.expiryNotice, sharing: shared)
+    var loader = MaterialLoader(http.fileUses, noticing: http.clientLimits.expiryNotice, sharing: shared)
     for server in http.servers {
       if let tls = server.clientPolicy { _ = material(tls, &loader) }
       server.root.visitNested { if let tls = $0.upstreamTLS { _ = material(tls, &loader) } }

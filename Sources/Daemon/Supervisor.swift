@@ -453,7 +453,7 @@ final class Supervisor {
         handle { $0.reloadAsked(.files) }
       }
     }
-    revocationAges = RevocationAges(current.material, current.settings.http.expiryNotice)
+    revocationAges = RevocationAges(current.material, current.settings.http.clientLimits.expiryNotice)
   }
 
   private func filesChanged(_ paths: [String]) {

@@ -42,7 +42,7 @@ extension Supervisor {
     answer.faults = (shared.ongoing.current + fleet.metrics.process.losingLogs).map {
       HealthAnswer.Fault(kind: $0.kind.rawValue, text: $0.words)
     }
-    answer.notice = current.settings.http.expiryNotice
+    answer.notice = current.settings.http.clientLimits.expiryNotice
     return answer
   }
 

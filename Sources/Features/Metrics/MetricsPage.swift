@@ -333,7 +333,7 @@ extension PrometheusText {
     family(
       "sallyport_certificate_warning_timestamp_seconds", .gauge,
       "From when a loaded certificate is told of as one that ends soon (ssl_expiry_warning).")
-    let notice = snapshot.generation.http.expiryNotice
+    let notice = snapshot.generation.http.clientLimits.expiryNotice
     for (certificate, begin, end) in snapshot.certificates {
       sample(
         "sallyport_certificate_warning_timestamp_seconds",

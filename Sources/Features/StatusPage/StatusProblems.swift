@@ -29,7 +29,7 @@ extension StatusProblem {
   }
 
   private static func certificates(_ snapshot: MetricsSnapshot) -> [StatusProblem] {
-    let notice = snapshot.generation.http.expiryNotice
+    let notice = snapshot.generation.http.clientLimits.expiryNotice
     return snapshot.certificates.compactMap { certificate, begin, end -> StatusProblem? in
       let age = notice.age(from: begin, to: end, at: snapshot.now)
       guard age != .valid else { return nil }
@@ -71,7 +71,7 @@ extension StatusProblem {
   }
 
   private static func lists(_ snapshot: MetricsSnapshot) -> [StatusProblem] {
-    let notice = snapshot.generation.http.expiryNotice
+    let notice = snapshot.generation.http.clientLimits.expiryNotice
     return snapshot.lists.compactMap { list, update, end, _ -> StatusProblem? in
       let words = "A revocation list \(end.map { StatusWords.end($0, now: snapshot.now) } ?? "has no end")"
       switch notice.listAge(from: update, to: end, at: snapshot.now) {

@@ -1,9 +1,13 @@
+public import Crypto
+
 /// Limits of what all clients together may take (http level).
-public struct ClientLimitSettings: Sendable, Hashable {
+public struct ClientLimitSettings: RowSettings, Sendable, Hashable {
   /// Milliseconds that new clients wait while a worker has no place for them (`client_queue_timeout`); 0: they are
   /// refused at once.
   public var queueTimeout = 5000
   public var handshakes = HandshakeLimits()
+  /// When to tell that a certificate or a revocation list ends (`ssl_expiry_warning`).
+  public var expiryNotice = ExpiryNotice.standard
   public init() {}
 }
 

@@ -52,7 +52,7 @@ extension ClientSession {
     guard !tls.isResumed, let chain = facts.verifiedChain ?? tls.purposelessChain else { return }
     worker.clock.update()
     let now = worker.clock.seconds, leaf = chain.leaf
-    for notice in CertificateNotice.all(of: leaf, live.generation.http.expiryNotice, now: now) {
+    for notice in CertificateNotice.all(of: leaf, live.generation.http.clientLimits.expiryNotice, now: now) {
       let issuer = leaf.issuer.rfc2253.cut(to: 256)
       worker.metrics.notices.count(notice, issuer: issuer, now: now)
       let server = tls.serverContext.flatMap { live.server(of: $0) } ?? firstServer

@@ -1,4 +1,3 @@
-public import Crypto
 public import Observability
 import Patterns
 public import TLS
@@ -177,8 +176,6 @@ public final class HTTPSettings: Sendable {
   /// Every `resolver` line.
   public let resolvers: [ResolverSettings]
   public let clientLimits: ClientLimitSettings
-  /// When to tell that a certificate or a revocation list ends.
-  public let expiryNotice: ExpiryNotice
   /// What features have read of the blocks.
   package let parts: BlockParts
   /// Whether requests can change servers (`api write=on`).
@@ -189,12 +186,11 @@ public final class HTTPSettings: Sendable {
     slots: Int,
     computed: [Int: ComputedVariable] = [:], setNames: [Int: String] = [:], slotNames: [Int: String] = [:],
     resolvers: [ResolverSettings] = [], clientLimits: ClientLimitSettings = ClientLimitSettings(),
-    expiryNotice: ExpiryNotice = .standard, parts: BlockParts = BlockParts(),
+    parts: BlockParts = BlockParts(),
     hasWritableAPI: Bool = false
   ) {
     self.parts = parts
     self.hasWritableAPI = hasWritableAPI
-    self.expiryNotice = expiryNotice
     self.clientLimits = clientLimits
     self.resolvers = resolvers
     self.listeners = listeners

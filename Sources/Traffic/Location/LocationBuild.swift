@@ -59,11 +59,11 @@ extension SettingsBuilder {
       diagnostics.append(diagnostic)
     }
     var limits = CoreHTTP.limits.read(scope, &self)
-    ClientBody.read(scope, into: &limits)
+    ClientBody.read(scope, into: &limits, &self)
     return LocationSettings(
       match: level.match, locations: innerLocations(level), limits: limits,
       redirects: CoreHTTP.redirects.read(scope, &self), isInternal: scope.isInternal, location: place,
-      features: features, bodyFiles: bodyFiles(scope))
+      features: features, bodyFiles: ClientBody.files(scope, &self))
   }
 
   private mutating func innerLocations(_ level: Level) -> [LocationSettings] {

@@ -52,8 +52,8 @@ package struct SettingsBuilder {
 
   package mutating func build(_ directives: [Directive]) -> Settings? {
     let scope = Scope(directives, outer: nil)
-    let main = mainSettings(scope)
-    let (http, stream) = (scope.own("http").first, scope.own("stream").first)
+    let main = Main.settings(scope, &self)
+    let (http, stream) = (Main.http.line(in: scope), scope.own("stream").first)
     guard http != nil || stream != nil else {
       diagnostics.append(
         Diagnostic(
@@ -83,8 +83,8 @@ package struct SettingsBuilder {
     HTTPSettings(
       listeners: listeners.listeners, servers: servers, groups: groups,
       slots: variables.endSlot, computed: computed, setNames: setNames, slotNames: slotNames,
-      resolvers: Array(Set(resolvers.values.compactMap { $0 })), clientLimits: clientLimits(http),
-      expiryNotice: expiryNotice(http), parts: parts, hasWritableAPI: hasWritableAPI)
+      resolvers: Array(Set(resolvers.values.compactMap { $0 })), clientLimits: ClientLimits.settings(http, &self),
+      parts: parts, hasWritableAPI: hasWritableAPI)
   }
 
   // MARK: Shared by all parts

@@ -1,50 +1,71 @@
 package import Language
+import Observability
 
 /// The main context and `events` (nginx: core and event modules).
 package enum Main: Feature {
   package static let chapter = Chapter.main
 
-  package static let directives: [DirectiveEntry] = [
-    .local(
-      "include", [.main, .events, .http, .server, .location, .upstream, .stream, .streamServer, .streamUpstream],
-      .words(1...1, "FILE | PATTERN"),
-      "Includes another file; relative names are relative to the main file's folder.", repeatable: true,
-      example: "include conf.d/*.conf;"),
-    .local(
-      "user", .main, .words(1...2, "USER [GROUP]"), "nobody",
+  package static let http = DirectiveEntry.local(
+    "http", .main, .block(0...0, ""), "The HTTP servers.",
+    example: "http { server { listen 80; return 301 https://$host$request_uri; } }", trust: .told)
+  private static let events = DirectiveEntry.local(
+    "events", .main, .block(0...0, ""), "Settings of the event loop.", example: "events { worker_connections 4096; }",
+    trust: .none)
+  private static let include = DirectiveEntry.local(
+    "include", [.main, .events, .http, .server, .location, .upstream, .stream, .streamServer, .streamUpstream],
+    .words(1...1, "FILE | PATTERN"),
+    "Includes another file; relative names are relative to the main file's folder.", repeatable: true,
+    example: "include conf.d/*.conf;")
+
+  package static let directives = rows.entries
+  private static let rows: [Row<MainSettings>] = [
+    Row(include),
+    .line(
+      "user", .main, .words(1...2, "USER [GROUP]"), initial: "nobody",
       "The user that root switches to after it has opened sockets, logs and keys; `user root;` keeps root.",
-      example: "user www-data;"),
-    .local(
-      "sandbox", .main, .oneOf(SandboxSettings.allCases.map(\.rawValue)), "on",
+      example: "user www-data;"
+    ) { main, line, _ in
+      main.user = line.text(0)
+      main.group = line.arguments.count > 1 ? line.text(1) : nil
+    }.local(),
+    .choice(
+      "sandbox", .main, SandboxSettings.allCases, \.sandbox,
       "What the process may do: `landlock` restricts the files that it opens, `seccomp` its system calls, `on` both.",
-      example: "sandbox on;"),
-    .local(
-      "worker_processes", .main, .words(1...1, "NUMBER | auto"), "1",
-      "The number of event loops; `auto` is one for each usable core.", example: "worker_processes auto;", trust: .none),
-    .local(
-      "worker_rlimit_nofile", .main, .number(1...1_048_576),
+      example: "sandbox on;"
+    ).local(),
+    .line(
+      "worker_processes", .main, .words(1...1, "NUMBER | auto"), initial: "1",
+      "The number of event loops; `auto` is one for each usable core.", example: "worker_processes auto;", trust: .none
+    ) { $0.workers = workerCount($1, &$2) }.local(),
+    .number(
+      "worker_rlimit_nofile", .main, 1...1_048_576, \.openFiles,
       "The limit of open files; without it, sallyport raises the soft limit as needed.",
-      example: "worker_rlimit_nofile 65536;", trust: .none),
-    .local(
-      "worker_rlimit_core", .main, .size, "0",
+      example: "worker_rlimit_nofile 65536;", trust: .none
+    ).local(),
+    .size(
+      "worker_rlimit_core", .main, \.coreSize,
       "The maximum size of a core file, which would contain keys and passwords.",
-      example: "worker_rlimit_core 500m;"),
-    .local(
-      "worker_shutdown_timeout", .main, .milliseconds,
+      example: "worker_rlimit_core 500m;"
+    ).local(),
+    .milliseconds(
+      "worker_shutdown_timeout", .main, \.shutdownTimeout, initial: "",
       "How long a drain, or after a reload the connections of the replaced configuration, may last before they are closed. Without it, there is no limit.",
-      example: "worker_shutdown_timeout 30s;", trust: .none),
-    .local(
-      "pid", .main, .words(1...1, "FILE | off"), "", "The file that holds the process id while the daemon runs.",
-      example: "pid /run/sallyport.pid;", trust: .none),
-    .local(
-      "events", .main, .block(0...0, ""), "Settings of the event loop.", example: "events { worker_connections 4096; }",
-      trust: .none),
-    .local(
-      "worker_connections", .events, .number(1...1_048_576), "512",
-      "The maximum number of connections of a worker, of all kinds.", example: "worker_connections 4096;", trust: .none),
-    .local(
-      "http", .main, .block(0...0, ""), "The HTTP servers.",
-      example: "http { server { listen 80; return 301 https://$host$request_uri; } }", trust: .told),
+      example: "worker_shutdown_timeout 30s;", trust: .none
+    ).local(),
+    .line(
+      "pid", .main, .words(1...1, "FILE | off"), "The file that holds the process id while the daemon runs.",
+      example: "pid /run/sallyport.pid;", trust: .none
+    ) { main, line, builder in
+      guard line.text(0) != "off" else { return }
+      main.pidFile = resolve(line.text(0), in: builder.folder)
+      main.pidFileLocation = line.place(0)
+    }.local(),
+    Row(events),
+    .number(
+      "worker_connections", .events, 1...1_048_576, \.workerConnections,
+      "The maximum number of connections of a worker, of all kinds.", example: "worker_connections 4096;", trust: .none
+    ).local(),
+    Row(http),
     .inert("env", .main, .environmentName, because: "all variables of the environment are kept"),
     .inert("daemon", .main, because: "sallyport stays in the foreground; the service manager does the rest"),
     .inert("master_process", .main, because: "workers are threads of one process"),
@@ -65,4 +86,20 @@ package enum Main: Feature {
     .inert("accept_mutex_delay", .events, because: "each worker has a socket of its own"),
     .inert("worker_aio_requests", .events, because: "no request waits for a disk"),
   ]
+
+  /// Reads the main context and `events {}`.
+  package static func settings(_ scope: Scope, _ builder: inout SettingsBuilder) -> MainSettings {
+    var main = MainSettings()
+    rows.read(scope, into: &main, &builder)
+    rows.read(Scope(events.line(in: scope)?.block ?? [], outer: nil), into: &main, &builder)
+    for feature in Features.all { feature.begin(scope, &main, &builder) }
+    return main
+  }
+
+  private static func workerCount(_ line: Directive, _ builder: inout SettingsBuilder) -> WorkerCount {
+    if line.text(0) == "auto" { return .auto }
+    if let count = Quantity.number(line.text(0)), (1...1024).contains(count) { return .fixed(count) }
+    builder.refuse(line, 0, hint: "it must be \"auto\" or a number from 1 to 1024")
+    return .fixed(1)
+  }
 }

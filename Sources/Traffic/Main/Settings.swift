@@ -15,7 +15,7 @@ public enum SandboxSettings: String, Sendable, Hashable, CaseIterable {
 }
 
 /// The settings of the main context and `events {}`.
-public struct MainSettings: Sendable {
+public struct MainSettings: RowSettings, Sendable {
   public var workers: WorkerCount = .fixed(1)
   /// `user`; nil if the directive is missing.
   public var user: String?
