@@ -11,6 +11,9 @@ public struct SourceLocation: Sendable, Hashable, CustomStringConvertible {
   }
 
   public var description: String { "\(file):\(line):\(column)" }
+
+  /// The place of sallyport's own text, which is in no file.
+  package static let nowhere = SourceLocation(file: "", line: 0, column: 0)
 }
 
 /// A message to the author of a configuration: the place, what is wrong, and what to do.

@@ -9,6 +9,13 @@ public enum LogEscape {
     append(value, to: &line, where: { isPlain($0) && $0 < 0x7F }, otherwise: appendHex)
   }
 
+  /// A name that a peer sent, for a line of the error log.
+  package static func text(_ bytes: [UInt8]) -> String {
+    var line = ByteBuffer()
+    bytes.withUnsafeBytes { `default`($0, &line) }
+    return line.readable.text
+  }
+
   /// Escapes what a JSON string may not contain (RFC 8259 §7, §8.1): nginx's `escape=json`, and besides bytes that are not
   /// UTF-8, which nginx copies. A line with such a byte is no JSON, and a collector that drops it hides the request.
   public static func json(_ value: UnsafeRawBufferPointer, _ line: inout ByteBuffer) {

@@ -99,20 +99,3 @@ final class PasswordAccess: PhaseStep {
     exchange.setOwnField("WWW-Authenticate", value.readable)
   }
 }
-
-extension RequestHead {
-  /// The request's credentials; nil if there are none, or none that can be parsed.
-  var shownCredentials: ShownCredentials? {
-    guard let field = first(.authorization) else { return nil }
-    return ShownCredentials(bytes.readable[field.value])
-  }
-}
-
-extension LogEscape {
-  /// A name that a client sent, for a line of the error log.
-  static func text(_ bytes: [UInt8]) -> String {
-    var line = ByteBuffer()
-    bytes.withUnsafeBytes { `default`($0, &line) }
-    return line.readable.text
-  }
-}

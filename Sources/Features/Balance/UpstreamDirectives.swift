@@ -1,6 +1,6 @@
 import Upstream
 import Crypto
-package import Language
+import Language
 
 /// `upstream` blocks (nginx: ngx_http_upstream_module, ngx_http_upstream_keepalive_module).
 enum UpstreamGroups: Feature {
@@ -53,12 +53,4 @@ extension UpstreamGroups {
   static func fileUses(_ http: HTTPSettings) -> [FileUse] {
     http.groups.compactMap(\.stateFile).map { .path(.change, NewFile.folder(of: $0)) }
   }
-}
-
-extension DirectiveContexts {
-  package static let upstream = DirectiveContexts(block: "upstream", in: .http)
-  package static let streamUpstream = DirectiveContexts(
-    block: "upstream", in: .stream, named: "upstream in stream", isOfStream: true)
-  /// The blocks `upstream` of both.
-  static let everyUpstream: DirectiveContexts = [.upstream, .streamUpstream]
 }

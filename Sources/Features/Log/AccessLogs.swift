@@ -326,11 +326,6 @@ extension AccessLogs {
   }
 }
 
-extension SourceLocation {
-  /// A placeholder location for sallyport's own text, which is in no file.
-  static let nowhere = SourceLocation(file: "", line: 0, column: 0)
-}
-
 extension AccessLogs {
   func fileUses(_ location: LocationSettings) -> [FileUse] {
     lines.compactMap { line in

@@ -40,14 +40,14 @@ extension LiveGeneration {
     for part in parts.all { part.meter(meters) }
     let variable = [false, true].map { UpstreamSeries.variable(isOfStream: $0) }
     let names = Set(generation.groups.map(\.settings.fullName) + variable.map(\.upstream))
-    let known = Set(
-      generation.groups.flatMap { group in
-        group.servers.map { UpstreamSeries(group.settings, $0) }
-          + group.settings.servers.map { UpstreamSeries(upstream: group.settings.fullName, server: $0.spelling) }
-      }
-        // Those that the API has added are in no line.
-        + groups.flatMap { group in group.servers.map { UpstreamSeries(group.settings, $0) } }
-        + variable)
+    var known = Set(variable)
+    for group in generation.groups {
+      known.formUnion(group.servers.map { UpstreamSeries(group.settings, $0) })
+      known.formUnion(
+        group.settings.servers.map { UpstreamSeries(upstream: group.settings.fullName, server: $0.spelling) })
+    }
+    // Those that the API has added are in no line.
+    for group in groups { known.formUnion(group.servers.map { UpstreamSeries(group.settings, $0) }) }
     counters.withMeters { table in
       table.exhausted = table.exhausted.filter { names.contains($0.key) }
       table.attempts = table.attempts.filter { known.contains($0.key) }

@@ -14,6 +14,11 @@ extension DirectiveContexts {
   package static let everyHTTP: DirectiveContexts = [.http, .server, .location]
   /// stream and its servers: the contexts of inherited directives.
   package static let everyStream: DirectiveContexts = [.stream, .streamServer]
+  package static let upstream = DirectiveContexts(block: "upstream", in: .http)
+  package static let streamUpstream = DirectiveContexts(
+    block: "upstream", in: .stream, named: "upstream in stream", isOfStream: true)
+  /// The blocks `upstream` of both.
+  package static let everyUpstream: DirectiveContexts = [.upstream, .streamUpstream]
   /// The blocks `server` of both.
   package static let everyServer: DirectiveContexts = [.server, .streamServer]
 }

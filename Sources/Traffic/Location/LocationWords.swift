@@ -61,7 +61,7 @@ package struct LocationWords {
   // MARK: Rules on the client
 
   package func tellRules(_ trace: ExplainTrace) {
-    guard let rules = settings.clientRules else { return }
+    guard let rules = exchange.location.clientRules else { return }
     let scratch = exchange.worker.patternScratch
     guard let verdict = exchange.facts.clientVerdict, case .known(let identity) = ClientRules.Client(verdict) else {
       return trace.add("rule", "ssl_client_allow or ssl_client_deny, for a client without a verified certificate")

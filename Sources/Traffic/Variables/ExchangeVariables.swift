@@ -1,7 +1,7 @@
 package import Bytes
-import Enrolment
+package import Enrolment
 import Glibc
-import HTTP
+package import HTTP
 import Observability
 package import Patterns
 package import Transport
@@ -341,5 +341,13 @@ extension Exchange {
   /// Sends one 100 to a client that waits for it, when the handler wants the body (RFC 9110 §10.1.1).
   private func continueClient() {
     if head.expectsContinue { stream?.sendInterim(100) }
+  }
+}
+
+extension RequestHead {
+  /// The request's credentials; nil if there are none, or none that can be parsed.
+  package var shownCredentials: ShownCredentials? {
+    guard let field = first(.authorization) else { return nil }
+    return ShownCredentials(bytes.readable[field.value])
   }
 }

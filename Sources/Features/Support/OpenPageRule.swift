@@ -1,11 +1,11 @@
-package import Language
+import Language
 import Observability
 
 /// Warns of pages about the process that anybody may read: nothing keeps clients out, and the server is not only for its own
 /// machine.
-package enum OpenPageRule {
+enum OpenPageRule {
   /// `what`: what the line serves.
-  package static func judge(_ line: Directive?, what: String, _ level: Level, _ builder: inout SettingsBuilder) {
+  static func judge(_ line: Directive?, what: String, _ level: Level, _ builder: inout SettingsBuilder) {
     guard let line, !isGuarded(level.scope), !isOfThisMachine(level.scope) else { return }
     builder.warning(
       line.location, "anybody may read \(what): nothing here keeps clients out",
