@@ -3,106 +3,126 @@ import Observability
 import Signature
 import Language
 
-extension SettingsBuilder {
-  /// Builds `message_signature` of a level; nil where it is off or invalid.
-  mutating func signature(_ scope: Scope, _ mode: SignatureSettings.Mode) -> SignatureSettings? {
+extension SignatureSettings {
+  private static let levels = DirectiveContexts.everyHTTP
+
+  private static let keyRow = Row<Self>.lines(
+    "message_signature_key", levels, .words(3...3, "KEYID ALGORITHM MATERIAL"),
+    "A key: hmac-sha256 with a secret as hexadecimal digits or base64; ecdsa-p256-sha256, ed25519, rsa-pss-sha512 or rsa-v1_5-sha256 with a public key to verify, or a private key to sign. To sign, exactly one.",
+    example: "message_signature_key device-7 ed25519 device-7.pub;", trust: .told
+  ) { $0.keys = keys($1, for: $0.mode, &$2) }
+
+  static let componentsRow = Row<Self>.line(
+    "message_signature_components", levels, .words(1...Int.max, "COMPONENT …"),
+    initial: standardComponents.joined(separator: " "),
+    "What a signature must cover, or covers: derived components and names of fields, with parameters as `'@query-param;name=\"x\"'`. `content-digest` applies to requests with a body.",
+    example: "message_signature_components @method @target-uri content-digest client-cert;", trust: .told
+  ) { $0.components = components($1, for: $0.mode, &$2) }
+
+  static let maxAgeRow = Row<Self>.line(
+    "message_signature_max_age", levels, .words(1...2, "TIME [skew=TIME]"), initial: "5m skew=10s",
+    "`verify`: how long a signature is valid after `created`, and how far in the future `created` may be.",
+    example: "message_signature_max_age 1m skew=5s;", trust: .told
+  ) { $0.readAge($1, &$2) }
+
+  static let expiresRow = Row<Self>.line(
+    "message_signature_expires", levels, .words(1...1, "TIME | off"), initial: "off",
+    "`sign`: the time from `created` to `expires`.", example: "message_signature_expires 30s;"
+  ) { $0.lifetime = lifetime($1, &$2) }
+
+  static let rows = [
+    Row(
+      .value(
+        Signatures.name, levels, .oneOf(["off", "verify", "sign"]), "off",
+        "`verify`: a request without a valid signature gets 401. `sign`: sallyport signs the requests for the upstream.",
+        example: "message_signature off;", trust: .told)), keyRow, componentsRow, maxAgeRow, expiresRow,
+    .line(
+      "message_signature_nonce", levels, .words(1...3, "on | off [store=NAME [fail=closed|local]]"), initial: "off",
+      "`verify`: a signature needs a nonce, and each nonce of a key is accepted once, by all workers together; with `store`, by all machines with this `shared_store`, and while it can't be asked, requests get 503 (`fail=closed`, which needs no saying) or this process alone remembers (`local`). `sign`: signatures get a random nonce.",
+      example: "message_signature_nonce on;", trust: .told
+    ) { $0.readNonce($1, &$2) },
+    .line(
+      "message_signature_label", levels, .words(1...1, "NAME"),
+      "The signature's label. `verify`: without it, a request must have exactly one signature. `sign`: `sig1` without it.",
+      example: "message_signature_label device;"
+    ) { $0.label = label($1, &$2) },
+  ]
+
+  /// What is in effect at a level; nil where it is off or invalid.
+  static func read(_ scope: Scope, _ mode: Mode, _ builder: inout SettingsBuilder) -> SignatureSettings? {
     guard Signatures.mode(scope) == mode, let line = scope.value(Signatures.name) else { return nil }
     // Each diagnostic appears once, although several locations may inherit the invalid directive.
-    let before = diagnostics
-    diagnostics = []
-    let settings = signature(scope, mode, at: line)
-    diagnostics = before + diagnostics.filter { !before.contains($0) }
-    return settings
-  }
-
-  private mutating func signature(
-    _ scope: Scope, _ mode: SignatureSettings.Mode, at line: Directive
-  ) -> SignatureSettings? {
-    let keys = signatureKeys(scope, mode, at: line)
-    let components = signatureComponents(scope, mode)
-    let (maxAge, skew) = signatureAge(scope)
-    let lifetime = signatureLifetime(scope)
-    let label = signatureLabel(scope)
-    let nonce = signatureNonce(scope, mode)
-    diagnostics += SignatureRule.withoutEffect(scope, mode)
-    guard let keys, let components, !diagnostics.contains(where: { $0.severity == .error }) else { return nil }
-    var settings = SignatureSettings(
-      mode: mode, keys: keys, components: components, maxAge: maxAge, skew: skew, lifetime: lifetime,
-      hasNonce: nonce.isOn, label: label, reloads: scope.reloadsFiles, location: line.location)
-    settings.nonceStore = nonce.store
-    return settings
-  }
-
-  /// `message_signature_nonce`
-  private mutating func signatureNonce(
-    _ scope: Scope, _ mode: SignatureSettings.Mode
-  ) -> (isOn: Bool, store: StoreUse?) {
-    let name = "message_signature_nonce"
-    guard let line = scope.value(name) else { return (false, nil) }
-    guard let isOn = scope.flag(name) else {
-      error(
-        line.place(0), "invalid value \"\(line.text(0))\" in \"\(name)\" directive, it must be \"on\" or \"off\"",
-        hint: "\(name) on;")
-      return (false, nil)
-    }
-    let words = line.arguments.dropFirst()
-    for word in words where !["store", "fail"].contains(word.text.splitAtEquals.name) || !isOn || mode == .sign {
-      error(
-        word.location, "invalid parameter \"\(word.text)\" in \"\(name)\"",
-        hint: "store= and fail=, with \"message_signature verify\"")
-      return (isOn, nil)
-    }
-    return (isOn, storeUse(words, of: name, standard: .closed, allowing: [.closed, .local]))
-  }
-
-  private mutating func signatureKeys(
-    _ scope: Scope, _ mode: SignatureSettings.Mode, at line: Directive
-  ) -> [SignatureSettings.Key]? {
-    let lines = scope.list("message_signature_key")
-    guard let first = lines.first else {
-      error(
+    let before = builder.diagnostics
+    builder.diagnostics = []
+    var settings = SignatureSettings()
+    (settings.mode, settings.reloads, settings.location) = (mode, scope.reloadsFiles, line.location)
+    if keyRow.line(in: scope) == nil {
+      builder.error(
         line.location, "\"message_signature \(line.text(0))\" without \"message_signature_key\"",
         hint: "message_signature_key KEYID hmac-sha256 FILE; to create a secret: openssl rand -hex 32")
-      return nil
     }
+    rows.read(scope, into: &settings, &builder)
+    builder.diagnostics += SignatureRule.withoutEffect(scope, mode)
+    let isWhole = !builder.hasError(since: 0)
+    builder.diagnostics = before + builder.diagnostics.filter { !before.contains($0) }
+    return isWhole ? settings : nil
+  }
+
+  private mutating func readNonce(_ line: Directive, _ builder: inout SettingsBuilder) {
+    guard let isOn = Flag(line.text(0)) else {
+      return builder.error(
+        line.place(0), "invalid value \"\(line.text(0))\" in \"\(line.name)\" directive, it must be \"on\" or \"off\"",
+        hint: "\(line.name) on;")
+    }
+    hasNonce = isOn
+    let words = line.arguments.dropFirst()
+    for word in words where !["store", "fail"].contains(word.text.splitAtEquals.name) || !isOn || mode == .sign {
+      return builder.error(
+        word.location, "invalid parameter \"\(word.text)\" in \"\(line.name)\"",
+        hint: "store= and fail=, with \"message_signature verify\"")
+    }
+    nonceStore = builder.storeUse(words, of: line.name, standard: .closed, allowing: [.closed, .local])
+  }
+
+  private static func keys(_ lines: [Directive], for mode: Mode, _ builder: inout SettingsBuilder) -> [Key] {
     if mode == .sign, lines.count > 1 {
-      error(
+      builder.error(
         lines[1].location, "\"message_signature sign\" has one key, and this is another",
-        hint: "the first is at \(first.location)")
-      return nil
+        hint: "the first is at \(lines[0].location)")
+      return []
     }
-    var keys: [SignatureSettings.Key] = []
+    var keys: [Key] = []
     for line in lines {
       let id = Array(line.text(0).utf8)
       guard !id.isEmpty, id.count <= 256, id.allSatisfy({ (0x20...0x7E).contains($0) }) else {
-        error(line.place(0), "invalid keyid \"\(line.text(0))\"", hint: "1 to 256 printable ASCII characters")
+        builder.error(line.place(0), "invalid keyid \"\(line.text(0))\"", hint: "1 to 256 printable ASCII characters")
         continue
       }
       if keys.contains(where: { $0.id == id }) {
-        error(
+        builder.error(
           line.place(0), "a second key with the keyid \"\(line.text(0))\"", hint: "each key needs a keyid of its own")
         continue
       }
       guard let algorithm = SignatureAlgorithm(rawValue: line.text(1)) else {
         let all = SignatureAlgorithm.allCases.map(\.rawValue).joined(separator: ", ")
-        error(line.place(1), "\"\(line.text(1))\" is not a supported signature algorithm", hint: "one of \(all)")
+        builder.error(
+          line.place(1), "\"\(line.text(1))\" is not a supported signature algorithm", hint: "one of \(all)")
         continue
       }
-      guard let file = material(line, at: 2) else { continue }
-      keys.append(SignatureSettings.Key(id: id, algorithm: algorithm, file: file))
+      guard let file = builder.material(line, at: 2) else { continue }
+      keys.append(Key(id: id, algorithm: algorithm, file: file))
     }
-    return keys.count == lines.count ? keys : nil
+    return keys
   }
 
-  private mutating func signatureComponents(_ scope: Scope, _ mode: SignatureSettings.Mode) -> [Component]? {
-    guard let line = scope.value("message_signature_components") else {
-      return try? ["@method", "@target-uri", "content-digest"].map { try Component(parsing: $0) }
-    }
+  private static func components(
+    _ line: Directive, for mode: Mode, _ builder: inout SettingsBuilder
+  ) -> [Component] {
     var components: [Component] = []
     for (index, word) in line.arguments.enumerated() {
       let component: Component
       do throws(ComponentError) { component = try Component(parsing: word.text) } catch {
-        self.error(
+        builder.error(
           line.place(index), "invalid component \"\(word.text)\": \(error)",
           hint:
             "@method, @target-uri, @authority, @scheme, @request-target, @path, @query, '@query-param;name=\"x\"', or the name of a field in lower case"
@@ -110,48 +130,42 @@ extension SettingsBuilder {
         continue
       }
       if components.contains(component) {
-        error(line.place(index), "the component \"\(word.text)\" occurs twice", hint: "remove one of the two")
+        builder.error(line.place(index), "the component \"\(word.text)\" occurs twice", hint: "remove one of the two")
       } else if mode == .sign, let fault = SignatureRule.unsignable(component) {
-        error(line.place(index), fault, hint: "@authority covers the host")
+        builder.error(line.place(index), fault, hint: "@authority covers the host")
       }
       components.append(component)
     }
-    return components.count == line.arguments.count ? components : nil
+    return components
   }
 
-  private mutating func signatureAge(_ scope: Scope) -> (maxAge: Int, skew: Int) {
-    var (maxAge, skew) = (300, 10)
-    guard let line = scope.value("message_signature_max_age") else { return (maxAge, skew) }
+  private mutating func readAge(_ line: Directive, _ builder: inout SettingsBuilder) {
     if let time = Quantity.seconds(line.text(0)), SignatureRule.times.contains(time) {
       maxAge = time
     } else {
-      error(
-        line.place(0), "invalid value \"\(line.text(0))\" in \"\(line.name)\" directive", hint: SignatureRule.timeHint)
+      builder.refuse(line, 0, hint: Wording(SignatureRule.timeHint))
     }
-    guard line.arguments.count > 1 else { return (maxAge, skew) }
+    guard line.arguments.count > 1 else { return }
     let text = line.text(1)
     if text.hasPrefix("skew="), let time = Quantity.seconds(String(text.dropFirst(5))), time <= 3600 {
       skew = time
     } else {
-      error(line.place(1), "invalid parameter \"\(text)\" in \"\(line.name)\" directive", hint: "skew=TIME, up to 1h")
+      builder.error(
+        line.place(1), "invalid parameter \"\(text)\" in \"\(line.name)\" directive", hint: "skew=TIME, up to 1h")
     }
-    return (maxAge, skew)
   }
 
-  private mutating func signatureLifetime(_ scope: Scope) -> Int? {
-    guard let line = scope.value("message_signature_expires"), line.text(0).lowercased() != "off" else { return nil }
+  private static func lifetime(_ line: Directive, _ builder: inout SettingsBuilder) -> Int? {
+    if line.text(0).lowercased() == "off" { return nil }
     if let time = Quantity.seconds(line.text(0)), SignatureRule.times.contains(time) { return time }
-    error(
-      line.place(0), "invalid value \"\(line.text(0))\" in \"\(line.name)\" directive",
-      hint: "off, or \(SignatureRule.timeHint)")
+    builder.refuse(line, 0, hint: "off, or \(SignatureRule.timeHint)")
     return nil
   }
 
-  private mutating func signatureLabel(_ scope: Scope) -> [UInt8]? {
-    guard let line = scope.value("message_signature_label") else { return nil }
+  private static func label(_ line: Directive, _ builder: inout SettingsBuilder) -> [UInt8]? {
     let label = Array(line.text(0).utf8)
     if label.count <= 64, FieldParser.isKey(label) { return label }
-    error(
+    builder.error(
       line.place(0), "invalid label \"\(line.text(0))\"",
       hint: "a lower-case letter, then lower-case letters, digits and _ - . *, up to 64 characters")
     return nil

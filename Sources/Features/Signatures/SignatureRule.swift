@@ -25,11 +25,11 @@ enum SignatureRule {
 
   /// Warns of directives for the other mode.
   static func withoutEffect(_ scope: Scope, _ mode: SignatureSettings.Mode) -> [Diagnostic] {
-    let other = mode == .verify ? "message_signature_expires" : "message_signature_max_age"
-    return scope.own(other).prefix(1).map {
+    let other = mode == .verify ? SignatureSettings.expiresRow : SignatureSettings.maxAgeRow
+    return scope.own(other.name).prefix(1).map {
       Diagnostic(
         .warning, at: $0.location,
-        "\"\(other)\" has no effect with \"message_signature \(scope.text("message_signature") ?? "")\"",
+        "\"\(other.name)\" has no effect with \"message_signature \(scope.text(Signatures.name) ?? "")\"",
         hint: mode == .verify ? "message_signature_max_age limits the age" : "message_signature_expires sets the end")
     }
   }
@@ -44,7 +44,7 @@ enum SignatureRule {
         .warning, at: line.location, "\"\(line.name)\" has no effect here: message_signature is off",
         hint: "message_signature verify; or sign")
     }
-    guard Signatures.mode(scope) == .sign, let line = scope.own("message_signature").first,
+    guard Signatures.mode(scope) == .sign, let line = scope.own(Signatures.name).first,
       !UpstreamPass.forwards(scope), scope.ownLocations.isEmpty
     else { return nil }
     return Diagnostic(
@@ -56,7 +56,7 @@ enum SignatureRule {
   /// Finds contradictions with the directives beside a `proxy_pass` or `grpc_pass`.
   static func besidePass(_ pass: PassDraft, _ settings: SignatureSettings) -> [Diagnostic] {
     let scope = pass.scope, sendsStreams = pass.dialect.callsMethods
-    let line = scope.value("message_signature_components")?.location ?? settings.location
+    let line = SignatureSettings.componentsRow.line(in: scope)?.location ?? settings.location
     let coversDigest = settings.components.contains(where: \.coversDigest)
     var found: [Diagnostic] = []
     if coversDigest, sendsStreams {

@@ -4,8 +4,8 @@ public import Signature
 
 /// `message_signature verify` or `sign` for a location, and what goes with it. Locations that inherit the same lines have
 /// equal settings.
-public struct SignatureSettings: PassPart, Hashable {
-  public enum Mode: Sendable, Hashable { case verify, sign }
+public struct SignatureSettings: PassPart, RowSettings, Hashable {
+  public enum Mode: String, Sendable, Hashable { case verify, sign }
 
   public struct Key: Sendable, Hashable {
     public var id: [UInt8]
@@ -18,40 +18,27 @@ public struct SignatureSettings: PassPart, Hashable {
     }
   }
 
-  public var mode: Mode
+  public var mode = Mode.verify
   /// At least one; to sign, exactly one. No two have the same id.
-  public var keys: [Key]
-  public var components: [Component]
+  public var keys: [Key] = []
+  public var components = standardComponents.compactMap { try? Component(parsing: $0) }
+  static let standardComponents = ["@method", "@target-uri", "content-digest"]
   /// Seconds since `created`, to verify.
-  public var maxAge: Int
+  public var maxAge = 300
   /// Seconds that a client's clock may be ahead.
-  public var skew: Int
+  public var skew = 10
   /// Seconds until `expires`, to sign.
   public var lifetime: Int?
-  public var hasNonce: Bool
+  public var hasNonce = false
   /// Where the nonces of all machines are remembered; nil: in this process alone.
   package var nonceStore: StoreUse?
   public var label: [UInt8]?
   /// Files that change are taken up (`ssl_reload`).
-  public var reloads: Bool
+  public var reloads = true
   /// The line that turns signatures on.
-  public var location: SourceLocation
+  public var location = SourceLocation.nowhere
 
-  public init(
-    mode: Mode, keys: [Key], components: [Component], maxAge: Int, skew: Int, lifetime: Int?, hasNonce: Bool,
-    label: [UInt8]?, reloads: Bool, location: SourceLocation
-  ) {
-    self.mode = mode
-    self.keys = keys
-    self.components = components
-    self.maxAge = maxAge
-    self.skew = skew
-    self.lifetime = lifetime
-    self.hasNonce = hasNonce
-    self.label = label
-    self.reloads = reloads
-    self.location = location
-  }
+  public init() {}
 
   /// How long a nonce must be remembered, in milliseconds: as long as a signature with it can be valid.
   var nonceSpan: UInt64 { UInt64(clamping: maxAge) &* 1000 &+ UInt64(clamping: skew) &* 2000 &+ 1000 }
