@@ -1,7 +1,7 @@
 package import Observability
 
 /// One level of the configuration and the levels around it. It applies nginx's rules of inheritance.
-package final class Scope {
+package final class Scope: Sendable {
   private let byName: [String: [Directive]]
   /// The directives of this level, in the order of the file.
   package let directives: [Directive]

@@ -31,19 +31,6 @@ public struct EnvelopeSettings: PassPart, Hashable {
   /// More is not kept in memory for one message.
   public static let sizeLimit = 256 << 20
 
-  public init(
-    suite: EnvelopeSuite, current: KeyFiles, previous: KeyFiles?, replayWindow: UInt64?, maxSize: Int, reloads: Bool,
-    location: SourceLocation
-  ) {
-    self.suite = suite
-    self.current = current
-    self.previous = previous
-    self.replayWindow = replayWindow
-    self.maxSize = maxSize
-    self.reloads = reloads
-    self.location = location
-  }
-
   /// Whoever can seal for one can for the other.
   func hasKeys(of other: EnvelopeSettings) -> Bool {
     suite == other.suite && current == other.current && previous == other.previous
