@@ -3,9 +3,4 @@ public struct BalanceSettings: Sendable, Hashable {
   /// `hash KEY`
   public var key: Template?
   public var sticky: StickySettings?
-
-  public init(key: Template? = nil, sticky: StickySettings? = nil) {
-    self.key = key
-    self.sticky = sticky
-  }
 }

@@ -8,10 +8,6 @@ public struct EnvelopeSettings: PassPart, Hashable {
   public struct KeyFiles: Sendable, Hashable {
     public var cipher: MaterialReference
     public var mac: MaterialReference?
-    public init(cipher: MaterialReference, mac: MaterialReference?) {
-      self.cipher = cipher
-      self.mac = mac
-    }
   }
 
   public var suite: EnvelopeSuite

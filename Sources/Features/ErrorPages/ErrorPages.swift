@@ -102,12 +102,6 @@ public struct ErrorPage: Sendable, Hashable {
   public var replacement: Int?
   /// Of its line, for messages.
   @NotCompared public private(set) var location: SourceLocation
-  public init(status: Int, target: Target, replacement: Int?, location: SourceLocation) {
-    self.status = status
-    self.target = target
-    self.replacement = replacement
-    self.location = location
-  }
 }
 
 /// The error pages of a location in one worker.

@@ -20,12 +20,6 @@ public struct FileRoot: Sendable, Hashable {
   public var folder: [UInt8]
   /// What follows `folder`, with variables; empty without variables.
   public var rest: Template
-
-  public init(kind: Kind, folder: [UInt8], rest: Template) {
-    self.kind = kind
-    self.folder = folder
-    self.rest = rest
-  }
 }
 
 /// `try_files`
@@ -34,10 +28,6 @@ public struct TryFilesSettings: Sendable, Hashable {
     public var path: Template
     /// Its name ends with a slash: only a folder counts.
     public var isFolder: Bool
-    public init(path: Template, isFolder: Bool) {
-      self.path = path
-      self.isFolder = isFolder
-    }
   }
 
   public enum Fallback: Sendable, Hashable {
@@ -50,11 +40,6 @@ public struct TryFilesSettings: Sendable, Hashable {
   public var fallback: Fallback
   /// Of the fallback, for messages.
   @NotCompared public private(set) var location: SourceLocation
-  public init(candidates: [Candidate], fallback: Fallback, location: SourceLocation) {
-    self.candidates = candidates
-    self.fallback = fallback
-    self.location = location
-  }
 }
 
 /// The files of a location without another content.

@@ -171,13 +171,6 @@ public struct GeoSettings: Sendable {
   public var proxies: [AddressRange] = []
   /// `proxy_recursive`
   public var isRecursive = false
-  public init(subject: Template?, ipv4: GeoTable, ipv6: GeoTable, values: [[UInt8]], standard: Int?) {
-    self.subject = subject
-    self.ipv4 = ipv4
-    self.ipv6 = ipv6
-    self.values = values
-    self.standard = standard
-  }
 
   /// nginx looks up 255.255.255.255 for what is no address.
   func value(of address: SocketAddress?) -> [UInt8] {

@@ -77,11 +77,6 @@ public struct AddedField: Sendable, Hashable {
   public var value: Template
   /// With any status, not only 200, 201, 204, 206, 301, 302, 303, 304, 307, 308.
   public var always: Bool
-  public init(name: [UInt8], value: Template, always: Bool) {
-    self.name = name
-    self.value = value
-    self.always = always
-  }
 }
 
 extension AddedField {

@@ -55,10 +55,6 @@ public struct ResponseMatch: Sendable, Hashable {
   public struct StatusTest: Sendable, Hashable {
     public var codes: [ClosedRange<UInt16>]
     public var isNegated: Bool
-    public init(codes: [ClosedRange<UInt16>], isNegated: Bool) {
-      self.codes = codes
-      self.isNegated = isNegated
-    }
   }
 
   /// `header …`
@@ -71,20 +67,12 @@ public struct ResponseMatch: Sendable, Hashable {
     }
     public var name: [UInt8]
     public var demand: Demand
-    public init(name: [UInt8], demand: Demand) {
-      self.name = name
-      self.demand = demand
-    }
   }
 
   /// `body ~ REGEX` or `body !~ REGEX`
   public struct BodyTest: Sendable, Hashable {
     public var pattern: MatchPattern
     public var isNegated: Bool
-    public init(pattern: MatchPattern, isNegated: Bool) {
-      self.pattern = pattern
-      self.isNegated = isNegated
-    }
   }
 
   public var statuses: [StatusTest] = []

@@ -11,10 +11,6 @@ struct LimitConn: FeatureSettings, LocationFeature {
   struct Line: Sendable, Hashable {
     var zone: LimitZoneSettings
     var count: Int
-    init(zone: LimitZoneSettings, count: Int) {
-      self.zone = zone
-      self.count = count
-    }
   }
 
   var lines: [Line] = []

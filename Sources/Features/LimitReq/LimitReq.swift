@@ -14,12 +14,6 @@ struct LimitReq: FeatureSettings, LocationFeature {
     var burst: Int
     /// Requests above the rate that are not delayed; `nodelay` has the largest number.
     var delay: Int
-    init(zone: LimitZoneSettings, rate: Int, burst: Int, delay: Int) {
-      self.zone = zone
-      self.rate = rate
-      self.burst = burst
-      self.delay = delay
-    }
   }
 
   var lines: [Line] = []

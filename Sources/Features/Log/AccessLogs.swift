@@ -64,18 +64,6 @@ public struct AccessLogSettings: Sendable, Hashable {
   public var buffering: LogBuffering?
   /// Of the destination.
   @NotCompared public private(set) var location: SourceLocation
-  public init(
-    destination: AccessLogDestination, name: Template? = nil, format: Template, escape: LogEscaping,
-    condition: Template?, buffering: LogBuffering? = nil, location: SourceLocation
-  ) {
-    self.location = location
-    self.name = name
-    self.buffering = buffering
-    self.destination = destination
-    self.format = format
-    self.escape = escape
-    self.condition = condition
-  }
 }
 
 extension LocationSettings {

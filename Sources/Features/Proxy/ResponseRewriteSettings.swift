@@ -24,10 +24,6 @@ public enum RewritePattern: Sendable {
 public struct RedirectRewrite: Sendable {
   public var from: RewritePattern
   public var to: Template
-  public init(from: RewritePattern, to: Template) {
-    self.from = from
-    self.to = to
-  }
 }
 
 /// `proxy_cookie_domain`, `proxy_cookie_path` and `proxy_cookie_flags`: of each, the first rule that matches applies.
@@ -43,30 +39,16 @@ public struct CookieRewriteSettings: Sendable {
   public struct Rule: Sendable {
     public var from: RewritePattern
     public var to: Template
-    public init(from: RewritePattern, to: Template) {
-      self.from = from
-      self.to = to
-    }
   }
 
   public struct FlagRule: Sendable {
     public var name: RewritePattern
     /// Each is read for a response, because it may have variables.
     public var flags: [Template]
-    public init(name: RewritePattern, flags: [Template]) {
-      self.name = name
-      self.flags = flags
-    }
   }
 
   public var domains: [Rule]
   public var paths: [Rule]
   public var flags: [FlagRule]
   public var isEmpty: Bool { domains.isEmpty && paths.isEmpty && flags.isEmpty }
-
-  public init(domains: [Rule], paths: [Rule], flags: [FlagRule]) {
-    self.domains = domains
-    self.paths = paths
-    self.flags = flags
-  }
 }

@@ -37,19 +37,6 @@ public struct RewriteRule: Sendable {
   /// Whether the request's own query is kept: the replacement doesn't end in `?`.
   public var keepsArguments: Bool
   public var flag: Flag
-
-  public init(
-    pattern: RegularExpression, captures: [NamedCapture], path: Template, arguments: Template?, hasQuery: Bool,
-    keepsArguments: Bool, flag: Flag
-  ) {
-    self.pattern = pattern
-    self.captures = captures
-    self.path = path
-    self.arguments = arguments
-    self.hasQuery = hasQuery
-    self.keepsArguments = keepsArguments
-    self.flag = flag
-  }
 }
 
 /// `return`: a status alone, a redirect, or a text.
@@ -64,10 +51,6 @@ public struct ReturnSettings: Sendable, Hashable {
   }
   public var status: Int
   public var content: Content
-  public init(status: Int, content: Content) {
-    self.status = status
-    self.content = content
-  }
 }
 
 /// The condition of an `if`.

@@ -11,11 +11,6 @@ public struct SignatureSettings: PassPart, RowSettings, Hashable {
     public var id: [UInt8]
     public var algorithm: SignatureAlgorithm
     public var file: MaterialReference
-    public init(id: [UInt8], algorithm: SignatureAlgorithm, file: MaterialReference) {
-      self.id = id
-      self.algorithm = algorithm
-      self.file = file
-    }
   }
 
   public var mode = Mode.verify

@@ -71,17 +71,9 @@ public struct SplitSettings: Sendable {
   public struct Part: Sendable, Hashable {
     public var bound: UInt32?
     public var value: [UInt8]
-    public init(bound: UInt32?, value: [UInt8]) {
-      self.bound = bound
-      self.value = value
-    }
   }
   public var subject: Template
   public var parts: [Part]
-  public init(subject: Template, parts: [Part]) {
-    self.subject = subject
-    self.parts = parts
-  }
 
   func value(of subject: [UInt8]) -> [UInt8] {
     let hash = MurmurHash2.hash(subject)

@@ -183,15 +183,4 @@ public struct StickyLearnSettings: Sendable, Hashable {
   public var timeout: Int
   /// `header`: a session is learnt from the head of a response, not at its end.
   public var isEarly: Bool
-
-  public init(
-    creates: [Template], lookups: [Template], zone: String, size: Int, timeout: Int, isEarly: Bool
-  ) {
-    self.creates = creates
-    self.lookups = lookups
-    self.zone = zone
-    self.size = size
-    self.timeout = timeout
-    self.isEarly = isEarly
-  }
 }

@@ -13,11 +13,6 @@ public struct AccessRule: Sendable, Hashable {
   public var allows: Bool
   public var source: Source
   public var location: SourceLocation
-  public init(allows: Bool, source: Source, location: SourceLocation) {
-    self.allows = allows
-    self.source = source
-    self.location = location
-  }
 }
 
 extension AccessRule.Source {

@@ -7,12 +7,6 @@ public struct AddressRange: Sendable, Hashable {
   /// An IPv4 address is in no network of IPv6 addresses, also where a dual-stack socket gave it.
   public var isIPv4: Bool
 
-  public init(first: UInt128, last: UInt128, isIPv4: Bool) {
-    self.first = first
-    self.last = last
-    self.isIPv4 = isIPv4
-  }
-
   private static let mapped = UInt128(0xFFFF) << 32
 
   /// The address in 128 bits; nil for a socket of the file system.

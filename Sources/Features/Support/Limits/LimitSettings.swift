@@ -20,13 +20,6 @@ public struct LimitZoneSettings: Sendable, Hashable {
   }
 
   var identity: Identity { Identity(name: name, spelling: spelling, size: size) }
-
-  public init(name: String, spelling: String, key: Template, size: Int) {
-    self.name = name
-    self.spelling = spelling
-    self.key = key
-    self.size = size
-  }
 }
 
 /// What `limit_req` and `limit_conn` have in common in a location.
