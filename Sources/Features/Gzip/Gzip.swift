@@ -46,12 +46,14 @@ struct Gzip: FeatureSettings, LocationFeature {
 
   private static let levels = DirectiveContexts.everyHTTP
 
+  private static let on = Row<Gzip>.flag(
+    "gzip", levels.union(.locationIf), \.isOn,
+    "Compresses responses for clients that accept it. Over TLS, responses of upstreams to clients with a certificate, a"
+      + " Cookie or Authorization, and responses with Set-Cookie, stay as they are.", example: "gzip on;",
+    trust: .none)
+
   static let rows: [Row<Gzip>] = [
-    .flag(
-      "gzip", levels.union(.locationIf), \.isOn,
-      "Compresses responses for clients that accept it. Over TLS, responses of upstreams to clients with a certificate, a"
-        + " Cookie or Authorization, and responses with Set-Cookie, stay as they are.", example: "gzip on;",
-      trust: .none),
+    on,
     .words(
       "gzip_types", levels, usage: "TYPE … | *", initial: "text/html",
       "The types that are compressed, and text/html in any case.", example: "gzip_types text/css application/json;",
@@ -79,10 +81,8 @@ struct Gzip: FeatureSettings, LocationFeature {
     ) { gzip, line, builder in
       let words = line.arguments.map { $0.text.lowercased() }
       if words.contains("off"), words.count > 1 {
-        builder.diagnostics.append(
-          Diagnostic(
-            .error, at: line.location, "\"off\" beside other words in \"gzip_proxied\"",
-            hint: "off alone, or the other words"))
+        builder.error(
+          line.location, "\"off\" beside other words in \"gzip_proxied\"", hint: "off alone, or the other words")
       }
       gzip.proxied = conditions.reduce(into: []) { if words.contains($1.key) { $0.formUnion($1.value) } }
     },
@@ -97,8 +97,7 @@ struct Gzip: FeatureSettings, LocationFeature {
       do throws(PatternError) {
         gzip.disabledAgents.append(try RegularExpression(word.text, caseless: true))
       } catch {
-        builder.diagnostics.append(
-          Diagnostic(.error, at: word.location, "invalid regular expression \"\(word.text)\": \(error)"))
+        builder.error(word.location, "invalid regular expression \"\(word.text)\": \(error)")
       }
     },
     .inert("gzip_buffers", levels, because: "compressed bytes are sent as they come"),
@@ -142,7 +141,7 @@ struct Gzip: FeatureSettings, LocationFeature {
     guard let first else { return }
     builder.diagnostics.append(
       Diagnostic(
-        .notice, at: scope.flag("gzip") == true ? scope.value("gzip")?.location : first.location,
+        .notice, at: on.flag(in: scope) == true ? on.line(in: scope)?.location : first.location,
         "over TLS, \"gzip\" leaves responses to clients with a certificate, a Cookie or Authorization as they are",
         hint:
           "the size of a compressed response can tell its secrets (BREACH); the upstream may compress what is public"))

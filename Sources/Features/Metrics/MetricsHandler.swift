@@ -4,8 +4,8 @@ import Observability
 import Transport
 
 /// `metrics`: a location with the counters of the process for Prometheus.
-struct MetricsLocation: ContentFeature {
-  static let chapter = Chapter.http
+struct MetricsLocation: PageFeature {
+  static let subject = "the metrics"
 
   static let directives: [DirectiveEntry] = [
     .local(
@@ -14,23 +14,9 @@ struct MetricsLocation: ContentFeature {
       example: "metrics;")
   ]
 
-  static func judge(_ level: Level, _ builder: inout SettingsBuilder) {
-    OpenPageRule.judge(line(in: level.scope), what: "the metrics", level, &builder)
-  }
-
-  static func read(_ level: Level, _ builder: inout SettingsBuilder) -> MetricsLocation? {
-    guard let line = line(in: level.scope) else { return nil }
-    builder.refuseSecondContent(at: line, level.scope)
-    return MetricsLocation()
-  }
-
   func compile(_ parts: inout LocationParts, _ makers: LiveMakers) { parts.content = MetricsContent() }
 
   var showsCounts: Bool { true }
-
-  var policy: [(label: String, text: String)] { [("metrics", "for every client that this server lets in")] }
-
-  func words(_ http: HTTPSettings) -> String { "serves metrics" }
 }
 
 /// `metrics`: responds with the workers' counters in Prometheus text format.

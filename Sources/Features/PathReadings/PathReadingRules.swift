@@ -1,5 +1,5 @@
 package import HTTP
-package import Language
+import Language
 import Observability
 
 /// path_readings, which nginx does not have: a request is admitted only if every reading of its path is.
@@ -10,9 +10,11 @@ import Observability
 ///
 /// The folder is the whole feature: the directive here, which locations differ in `WatchedPaths`, the search for the location of
 /// a reading in `ReadingTree`, what happens to a request in `PathReadingStep`, and how a location is asked in `ReadingProbe`.
-package struct PathReadingRules: LocationFeature {
+package struct PathReadingRules: FeatureSettings, LocationFeature {
   /// The readings that count for requests in the location; none with `off`.
-  package let readings: PathReadings
+  package private(set) var readings = PathReadings.all
+
+  package init() {}
 
   // MARK: Directives
 
@@ -24,20 +26,20 @@ package struct PathReadingRules: LocationFeature {
     ("slashes", .slashes), ("literal", .literal),
   ]
 
-  package static let directives: [DirectiveEntry] = [
-    .value(
-      name, .everyHTTP, .words(1...words.count, "off | READING …"), words.map(\.word).joined(separator: " "),
+  package static let rows: [Row<PathReadingRules>] = [
+    .line(
+      name, .everyHTTP, .words(1...words.count, "off | READING …"), initial: words.map(\.word).joined(separator: " "),
       "How upstreams may read a path otherwise: without `;` and what follows it in a segment (`parameters`), with"
         + " backslashes as slashes (`backslash`), without regard to case (`case`), without dots and blanks at the end of"
         + " segments (`dots`), decoded once more (`decode`), with several slashes as one or as empty segments (`slashes`),"
         + " or with segments of dots as they are (`literal`). A request is refused with 403 if the location of another"
         + " reading would refuse it. This costs nothing where all locations of a server admit the same clients.",
-      example: "path_readings parameters decode;", trust: .told)
+      example: "path_readings parameters decode;", trust: .told
+    ) { $0.readings = readings($1, &$2) }
   ]
 
-  package static func read(_ level: Level, _ builder: inout SettingsBuilder) -> PathReadingRules? {
-    guard let line = level.scope.value(name) else { return PathReadingRules(readings: .all) }
-    if line.arguments.count == 1, line.text(0) == "off" { return PathReadingRules(readings: []) }
+  private static func readings(_ line: Directive, _ builder: inout SettingsBuilder) -> PathReadings {
+    if line.arguments.count == 1, line.text(0) == "off" { return [] }
     var readings: PathReadings = []
     for word in line.arguments {
       guard let known = words.first(where: { $0.word == word.text }) else {
@@ -47,7 +49,7 @@ package struct PathReadingRules: LocationFeature {
       }
       readings.formUnion(known.reading)
     }
-    return PathReadingRules(readings: readings)
+    return readings
   }
 
   /// Warns of `merge_slashes off` beside a location whose rules a request for `//PATH` escapes, because `path_readings` does

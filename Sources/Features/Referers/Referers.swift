@@ -21,12 +21,14 @@ struct Referers: LocationFeature {
 
   static let chapter = Chapter.rewrite
 
+  private static let row = DirectiveEntry.list(
+    "valid_referers", [.server, .location],
+    .words(1...Int.max, "none | blocked | server_names | NAME[PATH] | ~REGEX …"), "",
+    "The Referer values for which `$invalid_referer` is empty.",
+    example: "valid_referers server_names *.example.com;")
+
   static let directives: [DirectiveEntry] = [
-    .list(
-      "valid_referers", [.server, .location],
-      .words(1...Int.max, "none | blocked | server_names | NAME[PATH] | ~REGEX …"), "",
-      "The Referer values for which `$invalid_referer` is empty.",
-      example: "valid_referers server_names *.example.com;"),
+    row,
     .inert("referer_hash_bucket_size", [.server, .location], because: "the tables grow as needed"),
     .inert("referer_hash_max_size", [.server, .location], because: "the tables grow as needed"),
   ]
@@ -39,7 +41,7 @@ struct Referers: LocationFeature {
   ]
 
   static let definitions: [String: Definition] = [
-    "valid_referers": { directive, defined in
+    row.name: { directive, defined in
       for word in directive.arguments where word.text.hasPrefix("~") {
         defined.compileUnnamed(String(word.text.dropFirst()), at: word, what: "referer")
       }
@@ -47,7 +49,7 @@ struct Referers: LocationFeature {
   ]
 
   static func read(_ level: Level, _ builder: inout SettingsBuilder) -> Referers? {
-    let lines = level.scope.list("valid_referers")
+    let lines = row.lines(in: level.scope)
     guard let first = lines.first else { return nil }
     var referers = Referers()
     var names = HostNames<[UInt8]?>()
@@ -87,7 +89,7 @@ struct Referers: LocationFeature {
   }
 
   static func judge(_ level: Level, _ builder: inout SettingsBuilder) {
-    let words = level.scope.own("valid_referers").flatMap(\.arguments)
+    let words = level.scope.own(row.name).flatMap(\.arguments)
     guard let none = words.first(where: { $0.text == "none" }) else { return }
     // Who only keeps other sites from showing the files wants it so.
     let isOfFiles = !level.scope.hasContent && !level.scope.hasInnerLevels

@@ -20,30 +20,28 @@ struct Rewrite: FeatureSettings, LocationFeature {
   private static let blocks: DirectiveContexts = [.server, .location, .serverIf, .locationIf]
   private static let levels: DirectiveContexts = [.http, .server, .location, .locationIf]
 
-  private static let acts: [DirectiveEntry] = [
-    .local(
-      "return", blocks, .words(1...2, "CODE [TEXT] | CODE URL | URL"),
-      "Responds immediately, before `auth_basic`, `allow` and `deny` apply; 444 closes the connection without a response.",
-      repeatable: true, example: "return 301 https://$host$request_uri;", trust: .told),
-    .local(
-      "set", blocks, .words(2...2, "$VARIABLE VALUE"),
-      "Sets a variable. Of nginx's own variables, `$args`, `$limit_rate`, `$proxy_host`, `$proxy_port` and most of fields, cookies and arguments can be set.",
-      repeatable: true, example: "set $backend app;", trust: .told),
-    .local(
-      "rewrite", blocks, .words(2...3, "REGEX REPLACEMENT [last | break | redirect | permanent]"),
-      "Changes the path if the regular expression matches it, or redirects. The access rules of the location in which the request ends apply.",
-      repeatable: true, example: "rewrite ^/old/(.*)$ /new/$1 last;", trust: .told),
-    .local(
-      "break", blocks, .none, "Ends the directives of the rewrite module; the request stays in its location.",
-      repeatable: true, example: "break;", trust: .told),
-    .local(
-      "if", [.server, .location], .block(1...Int.max, "(CONDITION)"),
-      "Runs the directives in the block if the condition holds. In a location, the block is a location of its own, as in nginx. A thread beside the event loops looks at the files of `-f`, `-d`, `-e` and `-x`.",
-      repeatable: true, example: "if ($request_method = TRACE) { return 405; }", trust: .told),
-  ]
+  static let returnLine = DirectiveEntry.local(
+    "return", blocks, .words(1...2, "CODE [TEXT] | CODE URL | URL"),
+    "Responds immediately, before `auth_basic`, `allow` and `deny` apply; 444 closes the connection without a response.",
+    repeatable: true, example: "return 301 https://$host$request_uri;", trust: .told)
+  static let setLine = DirectiveEntry.local(
+    "set", blocks, .words(2...2, "$VARIABLE VALUE"),
+    "Sets a variable. Of nginx's own variables, `$args`, `$limit_rate`, `$proxy_host`, `$proxy_port` and most of fields, cookies and arguments can be set.",
+    repeatable: true, example: "set $backend app;", trust: .told)
+  static let rewriteLine = DirectiveEntry.local(
+    "rewrite", blocks, .words(2...3, "REGEX REPLACEMENT [last | break | redirect | permanent]"),
+    "Changes the path if the regular expression matches it, or redirects. The access rules of the location in which the request ends apply.",
+    repeatable: true, example: "rewrite ^/old/(.*)$ /new/$1 last;", trust: .told)
+  static let breakLine = DirectiveEntry.local(
+    "break", blocks, .none, "Ends the directives of the rewrite module; the request stays in its location.",
+    repeatable: true, example: "break;", trust: .told)
+  static let ifLine = DirectiveEntry.local(
+    "if", [.server, .location], .block(1...Int.max, "(CONDITION)"),
+    "Runs the directives in the block if the condition holds. In a location, the block is a location of its own, as in nginx. A thread beside the event loops looks at the files of `-f`, `-d`, `-e` and `-x`.",
+    repeatable: true, example: "if ($request_method = TRACE) { return 405; }", trust: .told)
 
   static let rows: [Row<Rewrite>] =
-    acts.map { Row($0) } + [
+    [returnLine, setLine, rewriteLine, breakLine, ifLine].map { Row($0) } + [
       .flag(
         "rewrite_log", levels, \.logsMatches, "Whether to log what `rewrite` and `if` match, at level notice.",
         example: "rewrite_log on;", trust: .none),
@@ -56,7 +54,7 @@ struct Rewrite: FeatureSettings, LocationFeature {
     ]
 
   static let definitions: [String: Definition] = [
-    "set": { directive, defined in
+    setLine.name: { directive, defined in
       let word = directive.arguments.first
       let name = String(directive.text(0).dropFirst()).lowercased()
       guard directive.text(0).hasPrefix("$"), !name.isEmpty, name.utf8.allSatisfy(TemplateCompiler.isNameByte) else {
@@ -65,12 +63,12 @@ struct Rewrite: FeatureSettings, LocationFeature {
       }
       if name != "args" { defined.allot(name, word, isSet: true) }
     },
-    "rewrite": { directive, defined in
+    rewriteLine.name: { directive, defined in
       if let word = directive.arguments.first {
         defined.compile(word.text, at: word, caseless: false, what: "rewrite")
       }
     },
-    "if": { directive, defined in
+    ifLine.name: { directive, defined in
       // `read` reports a condition that can't be parsed.
       if let spelling = try? ConditionSpelling(directive), case .matches(_, let word, let caseless, _) = spelling {
         defined.compile(word.text, at: word, caseless: caseless, what: "condition")
@@ -86,7 +84,7 @@ struct Rewrite: FeatureSettings, LocationFeature {
   }
 
   /// Whether a regular expression of the level itself may set the captures anew.
-  static func mayCapture(_ scope: Scope) -> Bool { !["rewrite", "if"].allSatisfy { scope.own($0).isEmpty } }
+  static func mayCapture(_ scope: Scope) -> Bool { [rewriteLine, ifLine].contains { $0.ownLine(in: scope) != nil } }
 
   static func judge(_ level: Level, _ builder: inout SettingsBuilder) {
     if !level.isOfStream { builder.diagnostics += respondsBeforeAccess(level.scope) }
@@ -112,7 +110,7 @@ struct Rewrite: FeatureSettings, LocationFeature {
   }
 
   /// The first `return` of the level itself.
-  static func response(_ scope: Scope) -> Directive? { scope.own("return").first }
+  static func response(_ scope: Scope) -> Directive? { returnLine.ownLine(in: scope) }
 
   private static let redirecting: Set<Int> = [301, 302, 303, 307, 308]
   /// Regular expressions that match each path.
@@ -127,7 +125,7 @@ struct Rewrite: FeatureSettings, LocationFeature {
       guard let status = Quantity.number(line.text(0)), !redirecting.contains(status) else { return .redirect }
       return status >= 400 ? .refusal : .other
     }
-    let redirects = scope.own("rewrite").contains { line in
+    let redirects = rewriteLine.lines(in: scope).contains { line in
       let isURL = ["http://", "https://", "$scheme"].contains { line.text(1).hasPrefix($0) }
       return ofEachPath.contains(line.text(0)) && (isURL || ["redirect", "permanent"].contains(line.text(2)))
     }

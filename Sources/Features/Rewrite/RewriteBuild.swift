@@ -9,17 +9,17 @@ extension Rewrite {
     var steps: [RewriteStep] = []
     for directive in level.scope.directives {
       switch directive.name {
-      case "set":
+      case setLine.name:
         let name = directive.text(0).dropFirst().lowercased()
         if name == "args" {
           steps.append(.setArguments(builder.template(directive, 1)))
         } else if let slot = builder.variables.slots[name] {
           steps.append(.set(slot: slot, builder.template(directive, 1)))
         }
-      case "return": if let settings = response(directive, &builder) { steps.append(.return(settings)) }
-      case "rewrite": if let rule = rule(directive, &builder) { steps.append(.rewrite(rule)) }
-      case "break": steps.append(.break)
-      case "if": if let settings = condition(directive, level, &builder) { steps.append(.if(settings)) }
+      case returnLine.name: if let settings = response(directive, &builder) { steps.append(.return(settings)) }
+      case rewriteLine.name: if let rule = rule(directive, &builder) { steps.append(.rewrite(rule)) }
+      case breakLine.name: steps.append(.break)
+      case ifLine.name: if let settings = condition(directive, level, &builder) { steps.append(.if(settings)) }
       default: break
       }
     }

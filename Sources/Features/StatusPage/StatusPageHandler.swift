@@ -4,8 +4,8 @@ import HTTP
 import Transport
 
 /// `status`: a location with the state of the process, for people and as JSON.
-struct StatusLocation: ContentFeature {
-  static let chapter = Chapter.http
+struct StatusLocation: PageFeature {
+  static let subject = "the status page"
 
   static let directives: [DirectiveEntry] = [
     .local(
@@ -14,23 +14,9 @@ struct StatusLocation: ContentFeature {
       example: "status;")
   ]
 
-  static func judge(_ level: Level, _ builder: inout SettingsBuilder) {
-    OpenPageRule.judge(line(in: level.scope), what: "the status page", level, &builder)
-  }
-
-  static func read(_ level: Level, _ builder: inout SettingsBuilder) -> StatusLocation? {
-    guard let line = line(in: level.scope) else { return nil }
-    builder.refuseSecondContent(at: line, level.scope)
-    return StatusLocation()
-  }
-
   func compile(_ parts: inout LocationParts, _ makers: LiveMakers) { parts.content = StatusPageContent() }
 
   var showsCounts: Bool { true }
-
-  var policy: [(label: String, text: String)] { [("status", "for every client that this server lets in")] }
-
-  func words(_ http: HTTPSettings) -> String { "serves status" }
 }
 
 /// `status`: responds with the state of the process, as a page for people or as JSON (`?format=json`).

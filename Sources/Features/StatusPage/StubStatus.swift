@@ -3,18 +3,14 @@ import Language
 import HTTP
 
 /// `stub_status` (nginx: ngx_http_stub_status_module): a location with counts of connections and requests.
-struct StubStatus: ContentFeature {
-  static let chapter = Chapter.http
+struct StubStatus: PageFeature {
+  static let subject = "the counts of stub_status"
 
   static let directives: [DirectiveEntry] = [
     .local(
       "stub_status", [.server, .location], .words(0...1, "[on]"),
       "Serves nginx's page of connections and requests, over all workers, to GET and HEAD.", example: "stub_status;")
   ]
-
-  static func judge(_ level: Level, _ builder: inout SettingsBuilder) {
-    OpenPageRule.judge(line(in: level.scope), what: "the counts of stub_status", level, &builder)
-  }
 
   static func read(_ level: Level, _ builder: inout SettingsBuilder) -> StubStatus? {
     guard let line = line(in: level.scope) else { return nil }
@@ -26,10 +22,6 @@ struct StubStatus: ContentFeature {
   }
 
   func compile(_ parts: inout LocationParts, _ makers: LiveMakers) { parts.content = StatusContent() }
-
-  var policy: [(label: String, text: String)] { [("stub_status", "for every client that this server lets in")] }
-
-  func words(_ http: HTTPSettings) -> String { "serves stub_status" }
 }
 
 /// `stub_status`: responds with nginx's page of counts, over all workers.

@@ -11,7 +11,7 @@ extension SettingsBuilder {
     diagnostics += variables.diagnostics
     for feature in Features.all where feature.kinds.contains(.http) { feature.begin(http, &self) }
     refuseCircles()
-    let blocks = http.own("server").map { ($0, Scope($0.block ?? [], outer: http)) }
+    let blocks = http.ownServers.map { ($0, Scope($0.block ?? [], outer: http)) }
     if blocks.isEmpty {
       error(
         place, "\"http\" has no \"server\" block: sallyport has nothing to serve", hint: "server { listen 443 ssl; … }")

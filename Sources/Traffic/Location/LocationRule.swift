@@ -23,7 +23,7 @@ enum LocationRule {
   static func doesNothing(_ scope: Scope, at place: SourceLocation) -> Diagnostic? {
     guard Features.contents(of: .http).allSatisfy({ $0.line(in: scope) == nil }),
       !Features.ofHTTPLocation.contains(where: { $0.refuses(scope) }),
-      !scope.isInternal, scope.own("location").isEmpty
+      !scope.isInternal, scope.ownLocations.isEmpty
     else { return nil }
     return Diagnostic(
       .warning, at: place, "this location responds to every request with 404",

@@ -51,6 +51,8 @@ extension Scope {
   /// The blocks of locations that the level itself has.
   package var ownLocations: [Directive] { own("location") }
 
+  package var ownServers: [Directive] { own("server") }
+
   /// Whether the level itself has blocks of servers or of locations, for which its other lines may be meant.
-  package var hasInnerLevels: Bool { !ownLocations.isEmpty || !own("server").isEmpty }
+  package var hasInnerLevels: Bool { !ownLocations.isEmpty || !ownServers.isEmpty }
 }

@@ -12,7 +12,7 @@ extension SettingsBuilder {
     diagnostics += variables.diagnostics
     for feature in Features.all where feature.kinds.contains(.stream) { feature.begin(stream, &self) }
     refuseCircles()
-    let blocks = stream.own("server").map { ($0, Scope($0.block ?? [], outer: stream)) }
+    let blocks = stream.ownServers.map { ($0, Scope($0.block ?? [], outer: stream)) }
     // A package's file includes a folder that may be empty.
     if blocks.isEmpty, servers.isEmpty {
       error(
