@@ -30,13 +30,13 @@ struct EarlyHints: FeatureSettings, LocationFeature {
 }
 
 /// `early_hints` of a location in one worker.
-final class LiveEarlyHints: InterimHook {
+package final class LiveEarlyHints: InterimHook {
   private let conditions: [CompiledTemplate]
 
   init(_ conditions: [Template]) { self.conditions = conditions.map(\.compiled) }
 
   /// Nothing is sent once the final response has begun.
-  override func take(_ hints: ResponseHead, of exchange: Exchange) {
+  package override func take(_ hints: ResponseHead, of exchange: Exchange) {
     guard hints.status == 103, exchange.progress.state == .waiting, isWanted(exchange),
       let pass = UpstreamHandler.pass(of: exchange)
     else { return }
