@@ -103,6 +103,20 @@ extension SettingsBuilder {
     return group(for: authority, defaultPort: scheme.defaultPort, at: directive.location)
   }
 
+  /// Returns the group of one server for an address in `proxy_pass`. The same address always gets the same group.
+  private mutating func group(for authority: Authority, defaultPort: UInt16, at place: SourceLocation) -> Int {
+    let address = authority.upstreamAddress(defaultPort: defaultPort)
+    let name = authority.proxyHost(defaultPort: defaultPort)
+    let key = "\(name) \(address)"
+    if let index = addressGroups[key] { return index }
+    addressGroups[key] = groups.count
+    var group = UpstreamGroupSettings(
+      name: name, servers: [UpstreamServerSettings(address: address, location: place)], location: place)
+    group.isOfStream = kind == .stream
+    groups.append(group)
+    return groups.count - 1
+  }
+
   /// Splits the URI part off, in `host:80/path` and in `unix:/socket:/path`.
   private static func splitURI(_ text: String) -> (authority: String, uri: String?) {
     if text.lowercased().hasPrefix("unix:") {

@@ -40,7 +40,7 @@ package struct APINewServerBody: Equatable {
     }
     if let said = members.removeValue(forKey: "route") {
       guard !isOfStream, let text = said.text, text.utf8.count <= 32,
-        text.utf8.allSatisfy(SettingsBuilder.isOfToken)
+        text.utf8.allSatisfy(StickySettings.isOfToken)
       else { throw .body("invalid \"route\": up to 32 letters, digits, \".\", \"-\", \"_\" and \"~\"") }
       route = Array(text.utf8)
     }

@@ -19,6 +19,12 @@ enum Balance: BalanceFeature {
     }
   }
 
+  static let zone = DirectiveEntry.local(
+    "zone", .everyUpstream, .words(1...2, "NAME [SIZE]"), "",
+    "All workers share the group's run-time state: weights, failures and active requests, so that `max_conns`,"
+      + " `least_conn` and turns are exact. A reload keeps it if the servers have the same addresses. `SIZE` is checked"
+      + " and has no effect.", example: "zone backend 64k;")
+
   static let directives: [DirectiveEntry] = [
     .local(
       "hash", .everyUpstream, .words(1...2, "KEY [consistent]"), "",
@@ -53,10 +59,6 @@ enum Balance: BalanceFeature {
         0...2, "[two [least_conn | least_time=connect | least_time=first_byte | least_time=last_byte]]"), "",
       "A server at random, by weight; with `two`, the better of two such servers.", repeatable: true,
       example: "random two;"),
-    .local(
-      "zone", .everyUpstream, .words(1...2, "NAME [SIZE]"), "",
-      "All workers share the group's run-time state: weights, failures and active requests, so that `max_conns`,"
-        + " `least_conn` and turns are exact. A reload keeps it if the servers have the same addresses. `SIZE` is checked"
-        + " and has no effect.", example: "zone backend 64k;"),
+    zone,
   ]
 }

@@ -13,38 +13,46 @@ enum UpstreamGroups: Feature {
     "One server of the group. `resolve`: DNS says its addresses, again whenever they have expired; needs `zone` and"
     + " `resolver`. `service`: by the SRV records of that service."
 
-  static let directives: [DirectiveEntry] = [
-    .local(
-      "upstream", [.http, .stream], .block(1...1, "NAME"), "A group of servers that `proxy_pass` can name.",
-      repeatable: true,
-      example: "upstream app { server 10.0.0.1:8080; server 10.0.0.2:8080 backup; }", trust: .told),
-    .local(
-      "server", .upstream, .words(1...Int.max, "ADDRESS \(parameters) [route=NAME] [drain]"), help, repeatable: true,
-      example: "server 10.0.0.1:8080 weight=3 max_fails=2 fail_timeout=30s;", trust: .told),
-    .local(
-      "server", .streamUpstream, .words(1...Int.max, "ADDRESS:PORT \(parameters)"), help, repeatable: true,
-      example: "server 10.0.0.1:5432 max_conns=100;", trust: .told),
-    .local(
-      "state", [.upstream, .streamUpstream], .words(1...1, "FILE"),
-      "The file that keeps the servers of a group with `zone`. The API adds, changes and removes them, and writes it; a restart"
-        + " and a reload read it. No `server` may stand beside it.",
-      example: "state /var/lib/sallyport/app.servers;", trust: .told),
-    .local(
-      "keepalive", .upstream, .words(1...2, "NUMBER [local]"), "32 local",
-      "The number of idle connections that a worker keeps for the group; those above it are closed after a second, and 0"
-        + " keeps none. With `local`, a connection serves only the location that opened it.", example: "keepalive 32;"),
-    .local(
-      "keepalive_requests", .upstream, .number(0...Int.max), "1000",
-      "The maximum number of requests on a kept connection.", example: "keepalive_requests 10000;", trust: .none),
-    .local(
-      "keepalive_time", .upstream, .milliseconds, "1h", "The maximum total time of a kept connection.",
-      example: "keepalive_time 10m;", trust: .none),
-    .local(
-      "keepalive_timeout", .upstream, .milliseconds, "60s", "The maximum idle time of a kept connection.",
-      example: "keepalive_timeout 30s;", trust: .none),
-  ]
+  static let block = DirectiveEntry.local(
+    "upstream", [.http, .stream], .block(1...1, "NAME"), "A group of servers that `proxy_pass` can name.",
+    repeatable: true,
+    example: "upstream app { server 10.0.0.1:8080; server 10.0.0.2:8080 backup; }", trust: .told)
+  static let server = DirectiveEntry.local(
+    "server", .upstream, .words(1...Int.max, "ADDRESS \(parameters) [route=NAME] [drain]"), help, repeatable: true,
+    example: "server 10.0.0.1:8080 weight=3 max_fails=2 fail_timeout=30s;", trust: .told)
+  static let state = DirectiveEntry.local(
+    "state", [.upstream, .streamUpstream], .words(1...1, "FILE"),
+    "The file that keeps the servers of a group with `zone`. The API adds, changes and removes them, and writes it; a restart"
+      + " and a reload read it. No `server` may stand beside it.",
+    example: "state /var/lib/sallyport/app.servers;", trust: .told)
+  static let kept = Row<KeepaliveSettings>.line(
+    "keepalive", .upstream, .words(1...2, "NUMBER [local]"), initial: "32 local",
+    "The number of idle connections that a worker keeps for the group; those above it are closed after a second, and 0"
+      + " keeps none. With `local`, a connection serves only the location that opened it.", example: "keepalive 32;"
+  ) { ($0.connections, $0.isLocal) = keptConnections($1, &$2) }
 
-  static func begin(_ http: Scope, _ builder: inout SettingsBuilder) { builder.collectGroups(http) }
+  static let directives: [DirectiveEntry] =
+    [
+      block, server,
+      .local(
+        "server", .streamUpstream, .words(1...Int.max, "ADDRESS:PORT \(parameters)"), help, repeatable: true,
+        example: "server 10.0.0.1:5432 max_conns=100;", trust: .told),
+      state,
+    ] + keepalive.entries
+
+  static let keepalive = Row<KeepaliveSettings>.local([
+    kept,
+    .number(
+      "keepalive_requests", .upstream, 0...Int.max, \.requests,
+      "The maximum number of requests on a kept connection.", example: "keepalive_requests 10000;", trust: .none),
+    .milliseconds(
+      "keepalive_time", .upstream, \.time, "The maximum total time of a kept connection.",
+      example: "keepalive_time 10m;", trust: .none),
+    .milliseconds(
+      "keepalive_timeout", .upstream, \.timeout, "The maximum idle time of a kept connection.",
+      example: "keepalive_timeout 30s;", trust: .none),
+  ])
+
 }
 
 extension UpstreamGroups {
@@ -54,3 +62,5 @@ extension UpstreamGroups {
     http.groups.compactMap(\.stateFile).map { .path(.change, NewFile.folder(of: $0)) }
   }
 }
+
+extension KeepaliveSettings: RowSettings {}

@@ -195,11 +195,11 @@ extension SettingsBuilder {
     group.triesFailedServers = true
     if follows {
       group.zone = "shared_store \(name)"
-      group.nameResolution = nameResolution(http)
+      group.nameResolution = NameResolutionSettings.read(http, &self)
       if case .name(let host, let port) = address, let name = DNSName(host) {
         group.servers[0].followed = FollowedName(name: name, port: port, service: nil)
       }
-      checkFollowed(group)
+      group.checkFollowed(&self)
     }
     groups.append(group)
     return groups.count - 1

@@ -2,92 +2,95 @@ import HTTP
 import Observability
 import Language
 
-extension SettingsBuilder {
-  mutating func sticky(_ line: Directive, of group: String) -> StickySettings? {
+extension StickySettings {
+  static func read(_ line: Directive, of group: String, _ builder: inout SettingsBuilder) -> Self? {
     switch line.text(0) {
-    case "cookie": return stickyCookie(line).map { .cookie($0) }
-    case "route": return .route(line.arguments.dropFirst().compactMap { stickyVariable($0, $0.text) })
-    case "learn": return stickyLearn(line, of: group).map { .learn($0) }
+    case "cookie": return cookie(line, &builder).map { .cookie($0) }
+    case "route": return .route(line.arguments.dropFirst().compactMap { variable($0, $0.text, &builder) })
+    case "learn": return learned(line, of: group, &builder).map { .learn($0) }
     default:
-      error(line.place(0), "unknown parameter \"\(line.text(0))\"", hint: "cookie, route or learn")
+      builder.error(line.place(0), "unknown parameter \"\(line.text(0))\"", hint: "cookie, route or learn")
       return nil
     }
   }
 
   /// The template of one variable, `$name`.
-  private mutating func stickyVariable(_ word: Word, _ text: String) -> Template? {
-    let template = template(Word(text, at: word.location, quoted: word.quoted))
+  private static func variable(_ word: Word, _ text: String, _ builder: inout SettingsBuilder) -> Template? {
+    let template = builder.template(Word(text, at: word.location, quoted: word.quoted))
     guard template.parts.count == 1, template.constant == nil else {
-      error(word.location, "invalid variable name \"\(text)\"", hint: "a variable alone, such as $cookie_session")
+      builder.error(
+        word.location, "invalid variable name \"\(text)\"", hint: "a variable alone, such as $cookie_session")
       return nil
     }
     return template
   }
 
-  private mutating func stickyCookie(_ line: Directive) -> StickyCookieSettings? {
+  private static func cookie(_ line: Directive, _ builder: inout SettingsBuilder) -> StickyCookieSettings? {
     let name = Array(line.text(1).utf8)
-    guard !name.isEmpty, name.allSatisfy(Self.isOfToken) else {
-      error(line.place(1), "invalid cookie name \"\(line.text(1))\"", hint: "letters, digits, \"-\" and \"_\"")
+    guard !name.isEmpty, name.allSatisfy(isOfToken) else {
+      builder.error(line.place(1), "invalid cookie name \"\(line.text(1))\"", hint: "letters, digits, \"-\" and \"_\"")
       return nil
     }
-    var cookie = StickyCookieSettings(name: name)
+    var settings = StickyCookieSettings(name: name)
     var seen: Set<String> = []
     for word in line.arguments.dropFirst(2) {
       let (parameter, value) = word.text.splitAtEquals
       guard seen.insert(parameter).inserted else {
-        error(word.location, "parameter \"\(parameter)\" is duplicate", hint: "write it once")
+        builder.error(word.location, "parameter \"\(parameter)\" is duplicate", hint: "write it once")
         continue
       }
       switch (parameter, value) {
-      case ("httponly", nil): cookie.isHTTPOnly = true
-      case ("secure", nil): cookie.isSecure = true
-      case ("expires", "max"?): cookie.lifetime = .longest
+      case ("httponly", nil): settings.isHTTPOnly = true
+      case ("secure", nil): settings.isSecure = true
+      case ("expires", "max"?): settings.lifetime = .longest
       case ("expires", let value?):
         if let seconds = Quantity.seconds(value) {
-          cookie.lifetime = .seconds(seconds)
+          settings.lifetime = .seconds(seconds)
         } else {
-          error(word.location, "invalid \"expires\" parameter value", hint: "max, or \(Expected.seconds)")
+          builder.error(word.location, "invalid \"expires\" parameter value", hint: "max, or \(Expected.seconds)")
         }
       case ("domain", let value?) where !value.isEmpty:
-        cookie.domain = template(Word(value, at: word.location, quoted: word.quoted))
+        settings.domain = builder.template(Word(value, at: word.location, quoted: word.quoted))
       case ("path", let value?) where !value.isEmpty && value.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7F && $0 != 0x3B }:
-        cookie.path = Array(value.utf8)
+        settings.path = Array(value.utf8)
       case ("samesite", let value?):
-        let template = template(Word(value, at: word.location, quoted: word.quoted))
+        let template = builder.template(Word(value, at: word.location, quoted: word.quoted))
         if let constant = template.constant,
           !["strict", "lax", "none"].contains(String(decoding: constant, as: UTF8.self).lowercased())
         {
-          error(word.location, "invalid \"samesite\" parameter value", hint: "strict, lax or none")
+          builder.error(word.location, "invalid \"samesite\" parameter value", hint: "strict, lax or none")
         }
-        cookie.sameSite = template
+        settings.sameSite = template
       default:
-        error(
+        builder.error(
           word.location, "unknown parameter \"\(word.text)\"",
           hint: "expires=TIME, domain=DOMAIN, httponly, samesite=strict, secure or path=PATH")
       }
     }
-    return cookie
+    return settings
   }
 
-  private mutating func stickyLearn(_ line: Directive, of group: String) -> StickyLearnSettings? {
+  private static func learned(_ line: Directive, of group: String, _ builder: inout SettingsBuilder)
+    -> StickyLearnSettings?
+  {
     var learn = StickyLearnSettings(creates: [], lookups: [], zone: "", size: 0, timeout: 600_000, isEarly: false)
     for word in line.arguments.dropFirst() {
       let (parameter, value) = word.text.splitAtEquals
       switch (parameter, value) {
-      case ("create", let value?): if let variable = stickyVariable(word, value) { learn.creates.append(variable) }
-      case ("lookup", let value?): if let variable = stickyVariable(word, value) { learn.lookups.append(variable) }
+      case ("create", let value?): if let variable = variable(word, value, &builder) { learn.creates.append(variable) }
+      case ("lookup", let value?): if let variable = variable(word, value, &builder) { learn.lookups.append(variable) }
       case ("header", nil): learn.isEarly = true
       case ("timeout", let value?):
         if let time = Quantity.milliseconds(value), time > 0 {
           learn.timeout = time
         } else {
-          error(word.location, "invalid timeout \"\(word.text)\"", hint: "above 0; \(Expected.milliseconds)")
+          builder.error(word.location, "invalid timeout \"\(word.text)\"", hint: "above 0; \(Expected.milliseconds)")
         }
       case ("zone", _):
-        guard learn.zone.isEmpty, let place = zonePlace(word) else { continue }
+        guard learn.zone.isEmpty, let place = builder.zonePlace(word) else { continue }
         (learn.zone, learn.size) = place
       default:
-        error(
+        builder.error(
           word.location, "unknown parameter \"\(word.text)\"",
           hint: "create=$VARIABLE, lookup=$VARIABLE, zone=NAME:SIZE, timeout=TIME or header")
       }
@@ -95,17 +98,17 @@ extension SettingsBuilder {
     for (name, isMissing) in [
       ("lookup", learn.lookups.isEmpty), ("create", learn.creates.isEmpty), ("zone", learn.zone.isEmpty),
     ] where isMissing {
-      error(
+      builder.error(
         line.location, "\"\(name)\" parameter is not specified",
         hint: "sticky learn create=$upstream_cookie_session lookup=$cookie_session zone=sessions:1m;")
       return nil
     }
-    if let other = self[Sticky.Block.self].zones[learn.zone] {
-      error(
+    if let other = builder[Sticky.Block.self].zones[learn.zone] {
+      builder.error(
         line.location, "sticky zone \"\(learn.zone)\" is already used in upstream \"\(other)\"",
         hint: "use another name")
     }
-    self[Sticky.Block.self].zones[learn.zone] = group
+    builder[Sticky.Block.self].zones[learn.zone] = group
     return learn
   }
 

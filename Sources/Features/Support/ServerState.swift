@@ -62,7 +62,7 @@ package enum ServerState {
       guard line.name == "server", line.block == nil, !line.arguments.isEmpty else {
         throw Fault(description: "\(line.location): \"\(line.name)\" in a state of servers")
       }
-      let server = builder.upstreamServer(line)
+      let server = UpstreamServerSettings.read(line, &builder)
       if let found = builder.diagnostics.first(where: { $0.severity == .error }) { throw fault(found) }
       guard server?.followed == nil else {
         throw Fault(description: "\(line.location): \"resolve\" in a state of servers")

@@ -7,13 +7,12 @@ package enum ClientLimits: Feature {
   package static let chapter = Chapter.limits
 
   package static let directives = rows.entries
-  private static let rows: [Row<ClientLimitSettings>] = [
+  private static let rows = Row<ClientLimitSettings>.local([
     .milliseconds(
       "client_queue_timeout", .http, \.queueTimeout,
       "How long new clients wait in the kernel's queue (`listen … backlog=`) while `worker_connections` are used up and no"
         + " connection can be ended for them. When no place has become free for this time, sallyport refuses new clients"
-        + " until one does. 0 refuses them at once, as nginx does.", example: "client_queue_timeout 10s;", trust: .none
-    ).local(),
+        + " until one does. 0 refuses them at once, as nginx does.", example: "client_queue_timeout 10s;", trust: .none),
     .line(
       "ssl_expiry_warning", .http, .seconds, initial: "14d, in the last quarter of a life",
       "How long before its end `check`, `sallyport health` and the page of `status` warn of a certificate, a CA or a revocation"
@@ -22,7 +21,7 @@ package enum ClientLimits: Feature {
       example: "ssl_expiry_warning 30d;", trust: .none
     ) { limits, line, _ in
       if let time = Quantity.seconds(line.text(0)) { limits.expiryNotice = .before(seconds: Int64(clamping: time)) }
-    }.local(),
+    },
     .line(
       "ssl_handshake_limit", .http, .words(1...2, "NUMBER [per_address=NUMBER]"),
       initial: "1024, half of it per address",
@@ -31,8 +30,8 @@ package enum ClientLimits: Feature {
         + " seconds is ended for them. With `listen … proxy_protocol`, the address is that of the PROXY header. Without"
         + " `per_address`, one address may have them all.", example: "ssl_handshake_limit 2000 per_address=200;",
       trust: .none
-    ) { $0.handshakes = handshakes($1, &$2) }.local(),
-  ]
+    ) { $0.handshakes = handshakes($1, &$2) },
+  ])
 
   /// The limits of what all clients together may take.
   package static func settings(_ http: Scope, _ builder: inout SettingsBuilder) -> ClientLimitSettings {

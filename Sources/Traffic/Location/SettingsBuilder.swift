@@ -200,4 +200,15 @@ package struct SettingsBuilder {
     }
     return template(line, 1)
   }
+
+  /// Parses the number of a `name=number` word.
+  package mutating func number(_ word: Word, _ text: String, in range: ClosedRange<Int>) -> Int? {
+    guard let number = Quantity.number(text), range.contains(number) else {
+      error(
+        word.location, "invalid parameter \"\(word.text)\"",
+        hint: "a number from \(range.lowerBound) to \(range.upperBound)")
+      return nil
+    }
+    return number
+  }
 }

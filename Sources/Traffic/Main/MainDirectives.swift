@@ -18,7 +18,7 @@ package enum Main: Feature {
     example: "include conf.d/*.conf;")
 
   package static let directives = rows.entries
-  private static let rows: [Row<MainSettings>] = [
+  private static let rows = Row<MainSettings>.local([
     Row(include),
     .line(
       "user", .main, .words(1...2, "USER [GROUP]"), initial: "nobody",
@@ -27,31 +27,27 @@ package enum Main: Feature {
     ) { main, line, _ in
       main.user = line.text(0)
       main.group = line.arguments.count > 1 ? line.text(1) : nil
-    }.local(),
+    },
     .choice(
       "sandbox", .main, SandboxSettings.allCases, \.sandbox,
       "What the process may do: `landlock` restricts the files that it opens, `seccomp` its system calls, `on` both.",
-      example: "sandbox on;"
-    ).local(),
+      example: "sandbox on;"),
     .line(
       "worker_processes", .main, .words(1...1, "NUMBER | auto"), initial: "1",
       "The number of event loops; `auto` is one for each usable core.", example: "worker_processes auto;", trust: .none
-    ) { $0.workers = workerCount($1, &$2) }.local(),
+    ) { $0.workers = workerCount($1, &$2) },
     .number(
       "worker_rlimit_nofile", .main, 1...1_048_576, \.openFiles,
       "The limit of open files; without it, sallyport raises the soft limit as needed.",
-      example: "worker_rlimit_nofile 65536;", trust: .none
-    ).local(),
+      example: "worker_rlimit_nofile 65536;", trust: .none),
     .size(
       "worker_rlimit_core", .main, \.coreSize,
       "The maximum size of a core file, which would contain keys and passwords.",
-      example: "worker_rlimit_core 500m;"
-    ).local(),
+      example: "worker_rlimit_core 500m;"),
     .milliseconds(
       "worker_shutdown_timeout", .main, \.shutdownTimeout, initial: "",
       "How long a drain, or after a reload the connections of the replaced configuration, may last before they are closed. Without it, there is no limit.",
-      example: "worker_shutdown_timeout 30s;", trust: .none
-    ).local(),
+      example: "worker_shutdown_timeout 30s;", trust: .none),
     .line(
       "pid", .main, .words(1...1, "FILE | off"), "The file that holds the process id while the daemon runs.",
       example: "pid /run/sallyport.pid;", trust: .none
@@ -59,12 +55,11 @@ package enum Main: Feature {
       guard line.text(0) != "off" else { return }
       main.pidFile = resolve(line.text(0), in: builder.folder)
       main.pidFileLocation = line.place(0)
-    }.local(),
+    },
     Row(events),
     .number(
       "worker_connections", .events, 1...1_048_576, \.workerConnections,
-      "The maximum number of connections of a worker, of all kinds.", example: "worker_connections 4096;", trust: .none
-    ).local(),
+      "The maximum number of connections of a worker, of all kinds.", example: "worker_connections 4096;", trust: .none),
     Row(http),
     .inert("env", .main, .environmentName, because: "all variables of the environment are kept"),
     .inert("daemon", .main, because: "sallyport stays in the foreground; the service manager does the rest"),
@@ -85,7 +80,7 @@ package enum Main: Feature {
     .inert("accept_mutex", .events, because: "each worker has a socket of its own"),
     .inert("accept_mutex_delay", .events, because: "each worker has a socket of its own"),
     .inert("worker_aio_requests", .events, because: "no request waits for a disk"),
-  ]
+  ])
 
   /// Reads the main context and `events {}`.
   package static func settings(_ scope: Scope, _ builder: inout SettingsBuilder) -> MainSettings {

@@ -94,12 +94,14 @@ package struct Row<Settings: RowSettings>: DirectiveRow, Sendable {
   }
 
   /// The row, where the directive applies to its own level only.
-  package func local(repeatable: Bool = false) -> Row {
+  package func local() -> Row {
     var row = self
     row.entry.inheritance = .none
-    row.entry.isRepeatable = repeatable
     return row
   }
+
+  /// Several such rows.
+  package static func local(_ rows: [Row]) -> [Row] { rows.map { $0.local() } }
 
   /// The row, with the option of `sallyport proxy` that says the same.
   package func option(_ name: String) -> Row {
