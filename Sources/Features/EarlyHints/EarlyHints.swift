@@ -1,5 +1,5 @@
 import Bytes
-import HTTP
+package import HTTP
 import Language
 
 /// early_hints (nginx: ngx_http_core_module): passes an upstream's 103 on to the client (RFC 8297), where a condition of the
