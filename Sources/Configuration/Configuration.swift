@@ -83,7 +83,7 @@ public enum Configuration {
     var draft: Settings?
     // A file that was not read to its end would lead to false errors about missing directives.
     if parser.diagnostics.isEmpty {
-      var builder = SettingsBuilder(folder: folder(of: mainFile), lookUp: lookUp)
+      var builder = SettingsBuilder(Features.all.directives, folder: folder(of: mainFile), lookUp: lookUp)
       builder.damagedStates = states.damaged
       draft = builder.build(sound)
       found += builder.diagnostics

@@ -76,7 +76,7 @@ struct EffectivePolicy {
     for location in (server.root.locations + server.root.conditional).flatMap(\.withNested) {
       describe(location, in: server.root)
     }
-    for line in server.root.serverPolicy { add(1, line.label, line.text) }
+    for line in http.features.serverPolicy(server.root) { add(1, line.label, line.text) }
   }
 
   /// What a server of `stream` does before TLS.

@@ -99,7 +99,7 @@ package struct Explanation {
         throw Refusal("--cert: \(error.message)")
       }
     }
-    let shared = SharedState()
+    let shared = SharedState(features: Features.all)
     let trace = ExplainTrace()
     let (generation, material) = try Self.load(path, sharing: shared, trace)
     do throws(RequestExplanation.Refusal) {

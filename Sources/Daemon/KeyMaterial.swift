@@ -60,8 +60,8 @@ package struct KeyMaterial {
         upstreams[tls] = Self.load(tls, &loader)
       }
     }
-    for tls in Features.upstreamTLS(http) where upstreams[tls] == nil { upstreams[tls] = Self.load(tls, &loader) }
-    parts = Features.load(http, &loader)
+    for tls in http.features.upstreamTLS(http) where upstreams[tls] == nil { upstreams[tls] = Self.load(tls, &loader) }
+    parts = shared.features.load(http, &loader)
     damagedStates = loader.damagedStates
     diagnostics = loader.judged
     stale = loader.everyStale
@@ -82,7 +82,7 @@ package struct KeyMaterial {
       if let tls = server.clientPolicy { _ = material(tls, &loader) }
       server.root.visitNested { if let tls = $0.upstreamTLS { _ = material(tls, &loader) } }
     }
-    _ = Features.load(http, &loader)
+    _ = shared.features.load(http, &loader)
     let places = Set(told.filter { $0.severity == .error }.map(\.location))
     return loader.judged.filter { !places.contains($0.location) }
   }
@@ -99,7 +99,7 @@ package struct KeyMaterial {
     var absence: String?
     let certificates = tls.certificates.filter { !$0.certificate.isOfWorkload }.compactMap { source -> CertifiedKey? in
       let path = "\(source.certificate)"
-      let isUnkept = source.isAwaited && Features.heldCertificate(at: path, loader.shared) != nil
+      let isUnkept = source.isAwaited && loader.shared.features.heldCertificate(at: path, loader.shared) != nil
       if source.isAwaited, !isUnkept, access(path, F_OK) != 0, errno == ENOENT {
         absence = "there is no certificate yet: \"\(source.certificate)\" is missing"
         loader.report(
@@ -275,7 +275,7 @@ package struct KeyMaterial {
 
   /// Loads one policy alone, or reports what is wrong with it.
   static func loadOne(_ tls: UpstreamTLSSettings) -> (loaded: Upstream?, diagnostics: [Diagnostic]) {
-    var loader = MaterialLoader(tls.fileUses, sharing: SharedState())
+    var loader = MaterialLoader(tls.fileUses, sharing: SharedState(features: Features.all))
     let loaded = load(tls, &loader)
     return (loaded, loader.diagnostics)
   }

@@ -111,7 +111,7 @@ package struct Preparation: Sendable {
       all + (onlyFiles ? [] : Self.setAside(settings.http, damagedKeyvals: material.damagedStates, shared))
     self.material = FormerMaterial(material, files: seen)
     var (groups, parts) = (resolution.groups, material.parts)
-    settings.http.prepare(&groups, after: former?.generation, &parts)
+    shared.features.prepare(&groups, settings.http, after: former?.generation, &parts)
     generation = Generation(
       number: number, http: settings.http, serverContexts: material.servers.map { $0?.context },
       upstreamContexts: material.upstreams.mapValues(\.context), groups: groups, errorLog: logs.errorLog,

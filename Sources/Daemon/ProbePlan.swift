@@ -46,7 +46,7 @@ package struct ProbePlan {
 
   package init(configuration path: String) throws(ProbePolicy.Refused) {
     let read: (settings: Settings, diagnostics: [Diagnostic])
-    do throws(Refusal) { read = try Preparation.read(path, sharing: SharedState()) } catch {
+    do throws(Refusal) { read = try Preparation.read(path, sharing: SharedState(features: Features.all)) } catch {
       throw ProbePolicy.Refused(diagnostics: error.diagnostics)
     }
     self.init(read.settings.http)

@@ -97,7 +97,7 @@ package struct ProbePolicy {
   /// proxies to `authority`, takes that location's.
   package init(configuration path: String, server name: String, authority: String?) throws(Refused) {
     let read: (settings: Settings, diagnostics: [Diagnostic])
-    do throws(Refusal) { read = try Preparation.read(path, sharing: SharedState()) } catch {
+    do throws(Refusal) { read = try Preparation.read(path, sharing: SharedState(features: Features.all)) } catch {
       throw Refused(diagnostics: error.diagnostics)
     }
     let http = read.settings.http

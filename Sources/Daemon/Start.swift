@@ -39,7 +39,7 @@ struct Start: Sendable {
     predecessor = try Self.predecessor()
     let passed = if let predecessor { predecessor.sockets } else { try Self.inherit() }
     inherited = passed.filter { !KeptSocket.isName($0.name) }
-    let shared = SharedState()
+    let shared = SharedState(features: Features.all)
     self.shared = shared
     let (settings, found) = try Preparation.read(source, sharing: shared)
     healthNames = HealthName.names(of: source, listening: settings.http.listeners.map(\.address))

@@ -111,7 +111,9 @@ package final class CompiledPass: LiveContent {
     self.responseHooks = parts.responseHooks
     self.rewrittenFields = parts.responseHooks.reduce(FieldNameSet()) { $0.union($1.fields) }
     let ignored = settings.response.ignoredFields
-    self.instructions = Features.instructions.filter { ignored.isDisjoint(with: $0.ignored) }
+    self.instructions = makers.shared.features.directives[PassFeatureList.self].instructions.filter {
+      ignored.isDisjoint(with: $0.ignored)
+    }
     self.instructingFields = instructions.reduce(into: FieldNameSet()) { $0.insert($1.field) }
     let negotiation = settings.tcp?.opening.map {
       UpstreamNegotiation($0.kind, goal: $0.goal, name: Sockets.hostName)

@@ -26,7 +26,7 @@ final class GroupBalances: LivePart {
   required init(_ makers: LiveMakers) {
     var all: [ObjectIdentifier: GroupBalance] = [:]
     let groups = makers[LiveGroups.self].all
-    for case let feature as any BalanceFeature.Type in Features.all {
+    for feature in makers.shared.features.directives[PassFeatureList.self].balancing {
       for (index, balance) in feature.balances(makers) where groups.indices.contains(index) {
         all[groups[index].identity] = balance
       }

@@ -76,8 +76,10 @@ extension UpstreamPass {
   package func policy(_ loaded: GenerationParts) -> [PassPolicyLine] { parts.flatMap { $0.policy(loaded) } }
 
   /// Says what the parts of two passes differ in.
-  package static func compareParts(_ old: UpstreamPass, _ new: UpstreamPass, _ found: inout TrustChanges) {
-    for feature in Features.ofPass(new.tcp == nil ? .http : .stream) { feature.comparePass(old, new, &found) }
+  package static func compareParts(
+    _ old: UpstreamPass, _ new: UpstreamPass, _ features: FeatureDirectives, _ found: inout TrustChanges
+  ) {
+    for feature in features.ofPass(new.tcp == nil ? .http : .stream) { feature.comparePass(old, new, &found) }
   }
 }
 
@@ -113,9 +115,9 @@ extension SettingsBuilder {
     _ line: Directive, _ level: Level, _ url: PassedURL, _ dialect: PassDialect, parts: [any PassPart] = []
   ) -> UpstreamPass {
     var draft = PassDraft(line, level, url, dialect)
-    let features = Features.ofPass(level.isOfStream ? .stream : .http)
+    let features = self.features.ofPass(level.isOfStream ? .stream : .http)
     for feature in features { feature.readPass(&draft, &self) }
-    let own = level.isOfStream ? [] : Features.ofHTTPLocation.flatMap { $0.upstreamFields(level.scope) }
+    let own = level.isOfStream ? [] : self.features.ofHTTPLocation.flatMap { $0.upstreamFields(level.scope) }
     for (name, value) in own + dialect.standardFields where !draft.settings.request.sets(name) {
       draft.settings.request.fields.append(SetField(name: Array(name.utf8), value: value))
     }
@@ -131,18 +133,26 @@ extension UpstreamPass: ContentFeature {
   package static let liveParts: [LivePart.Type] = [LiveGroups.self]
 
   /// The features that name the upstream of the level itself; more than one is an error.
-  package static func naming(_ scope: Scope, _ kind: TrafficKind = .http) -> [any UpstreamFeature.Type] {
-    Features.ofUpstream(kind).filter { $0.line(in: scope) != nil }
+  package static func naming(
+    _ scope: Scope, _ features: FeatureDirectives, _ kind: TrafficKind = .http
+  ) -> [any UpstreamFeature.Type] {
+    features.ofUpstream(kind).filter { $0.line(in: scope) != nil }
   }
 
-  package static func line(in scope: Scope) -> Directive? { naming(scope).first?.line(in: scope) }
+  package static func line(in scope: Scope, of features: FeatureDirectives) -> Directive? {
+    naming(scope, features).first?.line(in: scope)
+  }
 
   /// Whether requests of the level itself go to an upstream.
-  package static func forwards(_ scope: Scope) -> Bool { line(in: scope) != nil }
+  package static func forwards(_ scope: Scope, _ features: FeatureDirectives) -> Bool {
+    line(in: scope, of: features) != nil
+  }
 
   package static func read(_ level: Level, _ builder: inout SettingsBuilder) -> UpstreamPass? {
-    let naming = naming(level.scope, level.isOfStream ? .stream : .http)
-    if naming.count > 1, let line = naming.last?.line(in: level.scope), let other = Self.line(in: level.scope) {
+    let naming = naming(level.scope, builder.features, level.isOfStream ? .stream : .http)
+    if naming.count > 1, let line = naming.last?.line(in: level.scope),
+      let other = Self.line(in: level.scope, of: builder.features)
+    {
       builder.error(
         line.location, "\"\(line.name)\" beside \"\(other.name)\"", hint: "the other is at \(other.location)")
     }
@@ -169,4 +179,14 @@ extension UpstreamPass: ContentFeature {
   package var addsSlashes: Bool { true }
 
   package func words(_ http: HTTPSettings) -> String { "forwards to \(destination(http))" }
+}
+
+extension SettingsBuilder {
+  /// Refuses a location with two sources of content. `line`: names a content that is not an upstream.
+  package mutating func refuseSecondContent(at line: Directive, _ scope: Scope) {
+    guard let pass = UpstreamPass.line(in: scope, of: features) else { return }
+    error(
+      line.location, "\"\(line.name)\" beside \"proxy_pass\": a location can have only one content handler",
+      hint: "use a separate location; proxy_pass is at \(pass.location)")
+  }
 }

@@ -12,6 +12,7 @@ package import UpstreamAuth
 ///
 /// Everything in it is bounded, and safe to use from any thread.
 package final class SharedState: Sendable {
+  package let features: FeatureList
   package let pool: BlockingPool
   package let resolver: Resolver
   package let ocsp: OCSPClient
@@ -48,7 +49,8 @@ package final class SharedState: Sendable {
   /// The nonces of signed requests.
   package let nonces = ReplayWindow()
 
-  package init() {
+  package init(features: FeatureList) {
+    self.features = features
     pool = BlockingPool()
     resolver = Resolver(pool: pool)
     ocsp = OCSPClient(pool: pool)

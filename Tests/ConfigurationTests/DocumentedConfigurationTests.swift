@@ -127,7 +127,7 @@ struct DocumentedBlock: Sendable, CustomStringConvertible {
   private static func isConfiguration(_ paragraph: [Substring]) -> Bool {
     let statements = paragraph.map { $0.drop { $0 == " " } }.filter { !$0.isEmpty && !$0.hasPrefix("#") }
     guard let name = statements.first?.prefix(while: { $0.isLetter || $0.isNumber || $0 == "_" }),
-      !DirectiveTable.entries(named: String(name)).isEmpty
+      !Features.all.directives.table.entries(named: String(name)).isEmpty
     else { return false }
     return statements.contains { line in
       let code = line.prefix { $0 != "#" }.reversed().first { $0 != " " }

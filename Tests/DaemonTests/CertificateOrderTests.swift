@@ -21,7 +21,7 @@ import Testing
       try scene.makeFolder("state/\(settings.fileName).\(name).new/full")
     }
     chmod(scene.path("state"), 0o700)
-    let shared = SharedState()
+    let shared = SharedState(features: Features.all)
     func look(_ remembered: RenewalRecord?, at now: Int64) -> CertificateOrder.Outcome {
       CertificateOrder(
         settings: settings, shared: shared, hook: nil, log: ErrorLog([]), isForced: false,

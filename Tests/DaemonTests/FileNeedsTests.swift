@@ -110,7 +110,7 @@ import Testing
   ]
 
   @Test func `a directive that names a file is known to the sandbox`() {
-    let naming = DirectiveTable.families.flatMap(\.entries).filter { entry in
+    let naming = Features.all.directives.table.families.flatMap(\.entries).filter { entry in
       entry.status == .supported && !entry.name.hasPrefix("grpc_")
         && ["FILE", "FOLDER", "DIR"].contains { entry.form.usage.contains($0) }
     }

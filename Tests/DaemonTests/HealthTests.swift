@@ -153,7 +153,7 @@ import Transport
 
 @Suite struct `A process that is asked about its health` {
   @Test func `says which worker hangs, and serves nobody else's questions`() async throws {
-    let fleet = try WorkerFleet(count: 2, connections: 8, shared: SharedState())
+    let fleet = try WorkerFleet(count: 2, connections: 8, shared: SharedState(features: Features.all))
     let name = HealthName(listening: .systemd(name: "test-\(getpid())"))
     let listener = await MainActor.run {
       HealthListener([name], fleet) {

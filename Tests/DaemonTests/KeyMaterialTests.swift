@@ -10,7 +10,8 @@ import Testing
 
 @Suite struct KeyMaterialTests {
   private func load(_ scene: Scene, _ http: String) throws -> KeyMaterial {
-    KeyMaterial(loading: try scene.settings("events {}\nhttp {\n\(http)\n}").http, sharing: SharedState())
+    KeyMaterial(
+      loading: try scene.settings("events {}\nhttp {\n\(http)\n}").http, sharing: SharedState(features: Features.all))
   }
 
   @Test func `every server and location has what its settings name`() throws {

@@ -117,7 +117,8 @@ private struct Kind: Sendable, CustomTestStringConvertible {
   private func load(_ scene: Scene, after former: KeyMaterial? = nil, newly: Bool = false) throws -> KeyMaterial {
     var keeping = former.map { FormerMaterial($0) } ?? FormerMaterial()
     if newly { keeping.forgetUnwatched() }
-    return KeyMaterial(loading: try scene.settings(configuration).http, keeping: keeping, sharing: SharedState())
+    return KeyMaterial(
+      loading: try scene.settings(configuration).http, keeping: keeping, sharing: SharedState(features: Features.all))
   }
 
   private func cast(_ scene: Scene) throws -> Kind.Cast {
@@ -177,7 +178,7 @@ private struct Kind: Sendable, CustomTestStringConvertible {
       former.forgetUnwatched()
       try scene.write("new.pem", text: "half")
       let http = try scene.settings(configuration.replacing("ca.pem; ssl_verify", with: "new.pem; ssl_verify")).http
-      let next = KeyMaterial(loading: http, keeping: former, sharing: SharedState())
+      let next = KeyMaterial(loading: http, keeping: former, sharing: SharedState(features: Features.all))
       #expect(next.diagnostics.filter { $0.severity == .error }.map(\.message).first?.contains("new.pem") == true)
     }
   }
@@ -242,7 +243,8 @@ private struct Kind: Sendable, CustomTestStringConvertible {
       func load(after former: KeyMaterial?, newly: Bool = false) throws -> KeyMaterial {
         var keeping = former.map { FormerMaterial($0) } ?? FormerMaterial()
         if newly { keeping.forgetUnwatched() }
-        return KeyMaterial(loading: try scene.settings(text).http, keeping: keeping, sharing: SharedState())
+        return KeyMaterial(
+          loading: try scene.settings(text).http, keeping: keeping, sharing: SharedState(features: Features.all))
       }
       let first = try load(after: nil)
       try scene.write("crl.pem", text: "half")
@@ -267,7 +269,8 @@ private struct Kind: Sendable, CustomTestStringConvertible {
       let text = configuration.replacing("ssl_client_pin pins.pem", with: "ssl_client_pin pins")
       func load(after former: KeyMaterial?) throws -> KeyMaterial {
         let keeping = former.map { FormerMaterial($0) } ?? FormerMaterial()
-        return KeyMaterial(loading: try scene.settings(text).http, keeping: keeping, sharing: SharedState())
+        return KeyMaterial(
+          loading: try scene.settings(text).http, keeping: keeping, sharing: SharedState(features: Features.all))
       }
       func pins(_ material: KeyMaterial) -> [Bool] {
         all.map { pin in material.servers.first??.material.clientPins?.matches(leaf: pin) ?? false }

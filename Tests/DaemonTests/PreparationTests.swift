@@ -14,7 +14,7 @@ import Upstream
   private func prepare(_ scene: Scene, _ text: String) throws -> Result<Preparation, Refusal> {
     let settings = try scene.settings(text)
     return Result { () throws(Refusal) in
-      try Preparation(settings, after: [], number: 7, logs: LogFiles(), sharing: SharedState())
+      try Preparation(settings, after: [], number: 7, logs: LogFiles(), sharing: SharedState(features: Features.all))
     }
   }
 

@@ -44,7 +44,7 @@ import Testing
           proxy_ssl_crl forged.crl;
           location /a { proxy_pass https://127.0.0.1:2; proxy_ssl_trusted_certificate ca.pem; proxy_ssl_pin server.pem; }
           location /b { proxy_pass https://127.0.0.1:2; proxy_ssl_pin ca.pem; } }
-          """), sharing: SharedState())
+          """), sharing: SharedState(features: Features.all))
       let told = material.diagnostics.map { $0.short(in: scene) }
       let fault = "\"forged.crl\": the revocation list of CN=Test Root is not signed by the trusted CA of that name"
       try #require(told.count == 2, "\(told)")
@@ -66,7 +66,7 @@ import Testing
           server { listen 1 ssl; ssl_crl both.crl; return 204; }
           server { listen 2; proxy_ssl_trust_system on; proxy_ssl_crl both.crl;
           location / { proxy_pass https://127.0.0.1:2; } }
-          """), sharing: SharedState())
+          """), sharing: SharedState(features: Features.all))
       #expect(material.diagnostics.isEmpty, "\(material.diagnostics)")
       #expect(material.servers[0]?.material.revocations.count == 2)
       #expect(material.upstreams.values.first?.material.policy.anchors?.revocations.count == 2)
@@ -78,11 +78,11 @@ import Testing
       let authority = try scene.serverFiles(), next = try TestAuthority()
       try write(scene, "ca.crl", authority.root)
       let http = try http(scene, "server { listen 1 ssl; ssl_crl ca.crl; return 204; }")
-      let former = FormerMaterial(KeyMaterial(loading: http, sharing: SharedState()))
+      let former = FormerMaterial(KeyMaterial(loading: http, sharing: SharedState(features: Features.all)))
       // Older than the one in use, which would stay if it were the same CA's.
       try write(scene, "ca.crl", next.root, age: 7200)
       try scene.anchors("ca", next)
-      let material = KeyMaterial(loading: http, keeping: former, sharing: SharedState())
+      let material = KeyMaterial(loading: http, keeping: former, sharing: SharedState(features: Features.all))
       #expect(material.diagnostics.allSatisfy { $0.severity != .error }, "\(material.diagnostics)")
       let lists = material.servers[0]?.material.revocations ?? []
       #expect(lists.count == 1 && lists.allSatisfy { !$0.isDisowned(by: [next.root.certificate]) })

@@ -36,13 +36,13 @@ import Testing
       let old = try write(scene, authority)
       try scene.anchors("ca", authority)
       let http = try scene.settings(configuration).http
-      let first = KeyMaterial(loading: http, sharing: SharedState())
+      let first = KeyMaterial(loading: http, sharing: SharedState(features: Features.all))
       #expect(first.diagnostics.isEmpty, "\(first.diagnostics)")
 
       let new = try write(scene, next)
       try scene.anchors("ca", next)
       var former = FormerMaterial(first)
-      let second = KeyMaterial(loading: http, keeping: former, sharing: SharedState())
+      let second = KeyMaterial(loading: http, keeping: former, sharing: SharedState(features: Features.all))
       #expect(second.diagnostics.isEmpty, "\(second.diagnostics)")
       #expect(shown(second) == [old.off, new.on])
       #expect(second.servers[0]?.material.clientCAs == [authority.root.certificate])
@@ -50,11 +50,12 @@ import Testing
       // Their lists' ends are watched on, and the change after keeps them too.
       #expect(second.revocations.values.joined().map(\.sha256) == first.revocations.values.joined().map(\.sha256))
       #expect(
-        shown(KeyMaterial(loading: http, keeping: FormerMaterial(second), sharing: SharedState())) == [old.off, new.on])
+        shown(KeyMaterial(loading: http, keeping: FormerMaterial(second), sharing: SharedState(features: Features.all)))
+          == [old.off, new.on])
 
       former.forgetUnwatched()
       former.revocations = [:]
-      let third = KeyMaterial(loading: http, keeping: former, sharing: SharedState())
+      let third = KeyMaterial(loading: http, keeping: former, sharing: SharedState(features: Features.all))
       #expect(third.diagnostics.isEmpty, "\(third.diagnostics)")
       #expect(shown(third) == [new.off, new.on])
     }
@@ -78,9 +79,10 @@ import Testing
       }
       let http = try scene.settings("events {} http { \(server("off", "off")) \(server("on", other)) }").http
       try scene.write("users", text: "* a:secret\n")
-      let first = KeyMaterial(loading: http, sharing: SharedState())
+      let first = KeyMaterial(loading: http, sharing: SharedState(features: Features.all))
       try scene.write("users", text: "* b:secret\n")
-      let next = KeyMaterial(loading: http, keeping: FormerMaterial(first), sharing: SharedState())
+      let next = KeyMaterial(
+        loading: http, keeping: FormerMaterial(first), sharing: SharedState(features: Features.all))
       let files = [first, next].map { $0.parts[UpstreamUsers.self].files.values.map { ObjectIdentifier($0) } }
       #expect(files.allSatisfy { $0.count == 1 } && next.stale.isEmpty, "\(first.diagnostics + next.diagnostics)")
       #expect((files[0] == files[1]) == isKept)
@@ -93,10 +95,10 @@ import Testing
       let old = try write(scene, authority)
       try scene.anchors("ca", authority)
       let http = try scene.settings(configuration).http
-      let former = FormerMaterial(KeyMaterial(loading: http, sharing: SharedState()))
+      let former = FormerMaterial(KeyMaterial(loading: http, sharing: SharedState(features: Features.all)))
       let new = try scene.identity("on", authority.server()).certified.certificate
       for name in ["off.pem", "off.crl", "upca.pem"] { try scene.write(name, text: "half") }
-      let next = KeyMaterial(loading: http, keeping: former, sharing: SharedState())
+      let next = KeyMaterial(loading: http, keeping: former, sharing: SharedState(features: Features.all))
       #expect(next.diagnostics.isEmpty, "\(next.diagnostics)")
       #expect(shown(next) == [old.off, new])
     }

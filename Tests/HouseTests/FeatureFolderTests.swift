@@ -49,7 +49,7 @@ import Testing
   }()
 
   @Test func `a directive is named in one folder`() {
-    let names = Set(Features.all.flatMap { $0.directives.map(\.name) })
+    let names = Set(Features.all.directives.all.flatMap { $0.directives.map(\.name) })
     #expect(names.count > 350)
     for name in names where Self.otherMeanings[name] == nil {
       let all = Self.folders[name, default: []]
@@ -58,7 +58,7 @@ import Testing
   }
 
   @Test func `every word with another meaning is still needed`() {
-    let names = Set(Features.all.flatMap { $0.directives.map(\.name) })
+    let names = Set(Features.all.directives.all.flatMap { $0.directives.map(\.name) })
     for word in Self.otherMeanings.keys {
       #expect(names.contains(word) && Self.folders[word, default: []].count > 1, "\(word)")
     }
@@ -90,7 +90,9 @@ import Testing
     let told = Set(part.matches(of: /`\$([a-z0-9_]+)`/).map { String($0.output.1) })
     let own =
       SimpleVariable.allCases.filter(\.isOursAlone).map(\.rawValue)
-      + (Array(Features.variables.values) + Features.streamVariables.values).filter(\.isOursAlone).map(\.name)
+      + [TrafficKind.http, .stream].flatMap { Features.all.directives.variables.ofFeatures($0).values }.filter(
+        \.isOursAlone
+      ).map(\.name)
     #expect(told == Set(own), "\(told.symmetricDifference(own))")
   }
 

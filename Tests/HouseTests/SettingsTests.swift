@@ -14,7 +14,7 @@ import Testing
   }
 
   @Test func `every stored setting is read`() {
-    let features = Set(Features.ofLocation.map { "\($0)" })
+    let features = Set(Features.all.directives.ofLocation.map { "\($0)" })
     let properties = SourceFile.sources.flatMap(Self.properties).filter {
       $0.type.hasSuffix("Settings") || $0.file.path.hasSuffix("Settings.swift") || features.contains($0.type)
     }

@@ -14,7 +14,7 @@ package enum ConfigurationPage {
     page.line("`/etc/sallyport/sallyport.conf`")
     page.section("DESCRIPTION")
     describeLanguage(&page)
-    for family in DirectiveTable.families { list(family.title, family.entries, &page) }
+    for family in Features.all.directives.table.families { list(family.title, family.entries, &page) }
     listWithoutEffect(&page)
     page.section("Differences from nginx")
     for (difference, reason) in meantDifferences { page.item("", [difference, reason]) }
@@ -72,7 +72,7 @@ package enum ConfigurationPage {
 
   private static func listWithoutEffect(_ page: inout RoffText) {
     page.section("Accepted without effect")
-    for entry in DirectiveTable.families.flatMap(\.entries) {
+    for entry in Features.all.directives.table.families.flatMap(\.entries) {
       if case .withoutEffect(let reason) = entry.status { page.item("`\(entry.accepted)`", [reason]) }
     }
   }

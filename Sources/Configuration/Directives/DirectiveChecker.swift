@@ -34,7 +34,7 @@ package struct DirectiveChecker {
       var checked = directive
       let fits = checkForm(directive, entry)
       if let block = directive.block, entry.form.opensBlock, !entry.form.isTable,
-        let inner = DirectiveTable.context(ofBlock: entry.name, in: context)
+        let inner = Features.all.directives.table.context(ofBlock: entry.name, in: context)
       {
         checked.block = check(block, in: inner)
       }
@@ -48,7 +48,7 @@ package struct DirectiveChecker {
 
   private mutating func entry(for directive: Directive, in context: DirectiveContexts) -> DirectiveEntry? {
     let name = directive.name
-    let entries = DirectiveTable.entries(named: name)
+    let entries = Features.all.directives.table.entries(named: name)
     guard let first = entries.first else {
       if let module = ForeignModule.ofDirective(name) {
         report(
@@ -57,7 +57,7 @@ package struct DirectiveChecker {
         return nil
       }
       // In a file of another language every word is unknown; a hint for each would take minutes.
-      let nearest = diagnostics.count < 200 ? DirectiveTable.nearest(to: name, in: context) : nil
+      let nearest = diagnostics.count < 200 ? Features.all.directives.table.nearest(to: name, in: context) : nil
       report(directive, "unknown directive \"\(name)\"", hint: nearest.map { "did you mean \"\($0)\"?" })
       return nil
     }
@@ -118,7 +118,7 @@ package struct DirectiveChecker {
     for word in directive.arguments {
       defer { line = word.location.line }
       guard word.location.line > line, !word.quoted else { continue }
-      let entries = DirectiveTable.entries(named: word.text)
+      let entries = Features.all.directives.table.entries(named: word.text)
       if entries.contains(where: { context.map($0.contexts.contains) ?? true }) { return word }
     }
     return nil

@@ -13,7 +13,7 @@ package enum DirectiveManual {
       of its own inherits no line.
 
       """
-    for family in DirectiveTable.families {
+    for family in Features.all.directives.table.families {
       text +=
         "\n## \(family.title)\n\n| directive | contexts | default | inherits | meaning | example |\n| --- | --- | --- | --- | --- | --- |\n"
       for entry in family.entries where entry.status == .supported {
@@ -27,7 +27,7 @@ package enum DirectiveManual {
     }
     text +=
       "\n## Accepted without effect\n\nWhere a row names a value, sallyport refuses every other one.\n\n| directive | why |\n| --- | --- |\n"
-    for entry in DirectiveTable.families.flatMap(\.entries) {
+    for entry in Features.all.directives.table.families.flatMap(\.entries) {
       if case .withoutEffect(let reason) = entry.status { text += "| `\(entry.accepted.cell)` | \(reason.cell) |\n" }
     }
     text += "\n## Answers that differ from nginx's by intent\n\n| difference | reason |\n| --- | --- |\n"

@@ -31,6 +31,6 @@ package struct StatementCounts {
   package func uncompared(with other: StatementCounts) -> [String] {
     let keys = Set(counts.keys).union(other.counts.keys).filter { counts[$0] != other.counts[$0] }
     return Set(keys.compactMap(\.words.first))
-      .filter { name in DirectiveTable.entries(named: name).allSatisfy { $0.trust == .untold } }.sorted()
+      .filter { name in Features.all.directives.table.entries(named: name).allSatisfy { $0.trust == .untold } }.sorted()
   }
 }

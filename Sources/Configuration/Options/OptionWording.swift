@@ -40,7 +40,7 @@ package struct OptionWording: Sendable {
   /// Directives of the text, with the options behind them. Longer names come first, because some contain others.
   private static let names: [(directive: String, option: String)] =
     [("ssl_password_file, or proxy_ssl_password_file towards an upstream", "--password-file FILE")]
-    + DirectiveTable.options.sorted { $0.directive.utf8.count > $1.directive.utf8.count }
+    + Features.all.directives.table.options.sorted { $0.directive.utf8.count > $1.directive.utf8.count }
     + [("`user root;`", "--user root"), ("`user NAME;`", "--user NAME"), ("`user`", "--user")]
 
   static func inOptions(_ text: String) -> String {
@@ -77,7 +77,7 @@ package struct OptionWording: Sendable {
   static func namesDirective(_ text: String) -> Bool {
     if text.contains("directive") { return true }
     return text.split { !isNameCharacter($0) }.contains { word in
-      word.contains("_") && !DirectiveTable.entries(named: String(word)).isEmpty
+      word.contains("_") && !Features.all.directives.table.entries(named: String(word)).isEmpty
     }
   }
 }

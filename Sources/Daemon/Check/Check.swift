@@ -40,7 +40,7 @@ package struct Check {
     let isHere = if case .thisMachine = scope { true } else { false }
     let (settings, draft, found) = Configuration.read(ConfigurationSource(path), looksUpNames: isHere)
     self.path = path
-    shared = SharedState()
+    shared = SharedState(features: Features.all)
     self.settings = settings
     missing = settings?.http.reloadedFiles.filter { access($0, F_OK) != 0 } ?? []
     guard let settings else {

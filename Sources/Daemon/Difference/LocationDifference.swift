@@ -55,7 +55,7 @@ struct LocationDifference {
     if !new.server.isOfStream {
       found.limit("the body of a request", size(old.settings), size(new.settings), unit: " bytes")
     }
-    LocationSettings.compareFeatures(
+    new.server.configuration.http.features.compare(
       old.settings, new.settings,
       ComparedNames(old: names.0, new: names.1, traffic: new.server.isOfStream ? .stream : .http), &found)
     if let before = old.settings[UpstreamPass.self], let after = new.settings[UpstreamPass.self] {

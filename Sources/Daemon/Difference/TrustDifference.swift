@@ -130,7 +130,7 @@ struct ComparedConfiguration {
     let (settings, _, diagnostics) = Configuration.read(path: path)
     guard let settings else { throw .invalid(path: path, diagnostics) }
     http = settings.http
-    material = KeyMaterial(loading: settings.http, sharing: SharedState())
+    material = KeyMaterial(loading: settings.http, sharing: SharedState(features: Features.all))
     // With files that can't be loaded, a comparison would be silent about what they hold.
     let errors = material.diagnostics.filter { $0.severity == .error }
     guard errors.isEmpty else { throw .invalid(path: path, errors) }
@@ -214,7 +214,7 @@ struct ComparedServer {
 extension HTTPSettings {
   /// The names that sallyport alone has, and that the configuration defines itself.
   fileprivate var replacedNames: Set<String> {
-    Set(slotNames.values.filter { VariableNames.isOursAlone($0) })
+    Set(slotNames.values.filter { features.variables.isOursAlone($0) })
   }
 
   /// Each computed variable with its name, independent of the order of the file.

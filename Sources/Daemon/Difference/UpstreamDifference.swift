@@ -34,7 +34,7 @@ struct UpstreamDifference {
     if let one = old.trust.tls, let other = new.trust.tls { compareTrust(one, other, &found) }
     compareOrigins(&found)
     comparePresented(&found)
-    UpstreamPass.compareParts(old, new, &found)
+    UpstreamPass.compareParts(old, new, after.http.features, &found)
     compareFields(&found)
   }
 

@@ -90,13 +90,16 @@ private final class APIHandler: ContentHandler, APIResponse {
 
   private func path(_ exchange: Exchange) -> APIPath {
     let path = Array(exchange.target.uri.readable)
-    return APIPath(String(decoding: path.dropFirst(content.settings.prefix.count), as: UTF8.self))
+    return APIPath(
+      String(decoding: path.dropFirst(content.settings.prefix.count), as: UTF8.self),
+      objects: exchange.worker.shared.apiFeatures.objects)
   }
 
   private func view(_ exchange: Exchange) -> APIView {
     let live = exchange.session.live
     return APIView(
-      metrics: exchange.worker.metrics, generation: live.generation, groups: live.zonedGroups)
+      metrics: exchange.worker.metrics, generation: live.generation, groups: live.zonedGroups,
+      objects: exchange.worker.shared.apiFeatures.objects)
   }
 
   private func show(_ path: APIPath, _ exchange: Exchange) throws(APIFault) {
@@ -107,8 +110,8 @@ private final class APIHandler: ContentHandler, APIResponse {
       } then: { [self] exchange, clients in
         answer(200, APIView.text(clients.flatMap { $0 }), exchange)
       }
-    case .objects(let kind): try objects(kind).show(nil, exchange, self)
-    case .object(let kind, let name): try objects(kind).show(name, exchange, self)
+    case .objects(let kind): try objects(kind, exchange).show(nil, exchange, self)
+    case .object(let kind, let name): try objects(kind, exchange).show(name, exchange, self)
     case .denials: answer(200, APIView.text(exchange.worker.shared.denials.all()), exchange)
     default: answer(200, try view(exchange).text(path), exchange)
     }
@@ -186,7 +189,7 @@ private final class APIHandler: ContentHandler, APIResponse {
       case (.delete, .server(let name, let id, let isOfStream)):
         try remove(id, of: group(name, isOfStream, exchange), exchange)
       case (_, .object(let kind, let name)):
-        try objects(kind).change(name, Array(kept.memory.readable), exchange, self)
+        try objects(kind, exchange).change(name, Array(kept.memory.readable), exchange, self)
       case (.delete, .client(let name)): cut(name, exchange)
       case (.post, .denials): try deny(try APIDenialBody(Array(kept.memory.readable)), exchange)
       case (.delete, .denial(let fingerprint)):
@@ -243,8 +246,10 @@ private final class APIHandler: ContentHandler, APIResponse {
     keep(group, exchange) { [self] in answer(200, APIView.text(member), $0) }
   }
 
-  private func objects(_ kind: String) throws(APIFault) -> any APIObjects {
-    guard let objects = Features.apiObjects.first(where: { $0.name == kind }) else { throw .notFound }
+  private func objects(_ kind: String, _ exchange: Exchange) throws(APIFault) -> any APIObjects {
+    guard let objects = exchange.worker.shared.apiFeatures.objects.first(where: { $0.name == kind }) else {
+      throw .notFound
+    }
     return objects
   }
 

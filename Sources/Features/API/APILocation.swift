@@ -49,7 +49,7 @@ struct APILocation: ContentFeature {
     let access: Permission
     switch line.arguments.first?.text {
     case nil, "write=off": access = .read
-    case "write=on": access = isGuardedByRules(level.scope) ? .writeByRules : .writeBySocket
+    case "write=on": access = isGuardedByRules(level.scope, builder.features) ? .writeByRules : .writeBySocket
     case let word?:
       builder.error(line.place(0), "invalid parameter \"\(word)\" in \"\(name)\"", hint: "write=on or write=off")
       return nil
@@ -72,8 +72,8 @@ struct APILocation: ContentFeature {
   }
 
   /// Whether something at this level keeps clients out.
-  private static func isGuardedByRules(_ scope: Scope) -> Bool {
-    Features.ofHTTPLocation.contains { $0.guardingLine(scope) != nil } || scope.demandsCertificate
+  private static func isGuardedByRules(_ scope: Scope, _ features: FeatureDirectives) -> Bool {
+    features.ofHTTPLocation.contains { $0.guardingLine(scope) != nil } || scope.demandsCertificate
   }
 
   private static func isReachedBySocketsOnly(_ scope: Scope) -> Bool {

@@ -30,7 +30,7 @@ package enum APIPath: Equatable, Sendable {
   case unknown
 
   /// `text`: normalized, behind the location's prefix.
-  package init(_ text: String) {
+  package init(_ text: String, objects: [any APIObjects]) {
     var segments = text.split(separator: "/", omittingEmptySubsequences: false).map(String.init)
     // nginx: with and without a slash at the end.
     if segments.last?.isEmpty == true { segments.removeLast() }
@@ -54,7 +54,7 @@ package enum APIPath: Equatable, Sendable {
     case ("stream", 1): self = .stream
     case ("sallyport", _): self = .own(Array(rest.dropFirst()))
     case ("http", 2) where rest[1] == "requests": self = .requests
-    case ("http", 2...3) where Features.apiObjects.contains { $0.name == rest[1] }:
+    case ("http", 2...3) where objects.contains { $0.name == rest[1] }:
       self = rest.count == 2 ? .objects(rest[1]) : .object(rest[1], rest[2])
     case ("http", _) where rest[1] == "upstreams": self = .upstreams(rest.dropFirst(2), isOfStream: false)
     case ("stream", _) where rest[1] == "upstreams": self = .upstreams(rest.dropFirst(2), isOfStream: true)

@@ -15,6 +15,7 @@ struct APIView {
   let metrics: Metrics
   let generation: Generation
   let groups: [UpstreamGroup]
+  let objects: [any APIObjects]
 
   static func group(_ name: String, isOfStream: Bool, of groups: [UpstreamGroup]) -> UpstreamGroup? {
     groups.first { $0.settings.isOfStream == isOfStream && $0.settings.name == name }
@@ -32,7 +33,7 @@ struct APIView {
     case .version: return "[\"nginx\",\"connections\",\"ssl\",\"workers\",\"http\",\"stream\",\"sallyport\"]\n"
     case .http:
       var list = JSONText()
-      list.array(["requests", "upstreams"] + Features.apiObjects.map(\.name)) { name, json in json.value(name) }
+      list.array(["requests", "upstreams"] + objects.map(\.name)) { name, json in json.value(name) }
       return list.text + "\n"
     case .stream: return "[\"upstreams\"]\n"
     case .nginx:

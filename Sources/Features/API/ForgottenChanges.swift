@@ -18,6 +18,6 @@ extension Worker {
       }
       lines += changes.removed.map { "the removal of server \($0) from upstream \"\(name)\"" }.sorted()
     }
-    return lines + Features.all.flatMap { $0.forgottenChanges(live, now: loop.now) }
+    return lines + shared.apiFeatures.all.flatMap { $0.forgottenChanges(live, now: loop.now) }
   }
 }

@@ -56,7 +56,7 @@ package struct Access: LocationFeature {
     guard let last = lines.last, scope.own(allow).contains(where: { $0.location == last.location }),
       lines.allSatisfy({ $0.name == allow && $0.text(0) != "all" && !$0.text(0).hasSuffix("/0") }), !scope.isInternal
     else { return }
-    let others = Features.ofHTTPLocation.compactMap { $0.guardingLine(scope) }
+    let others = builder.features.ofHTTPLocation.compactMap { $0.guardingLine(scope) }
     if SatisfyAny.isOn(scope), !others.isEmpty { return }
     builder.warning(
       last.location, "\"allow\" without \"deny\" keeps nobody out: every other address gets in, too",

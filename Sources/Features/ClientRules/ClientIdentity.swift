@@ -16,7 +16,7 @@ enum ClientIdentity: PassFeature {
   ]
 
   static func judge(_ block: ServerBlock, _ builder: inout SettingsBuilder) {
-    builder.diagnostics += ClientIdentityRule.diagnostics(block)
+    builder.diagnostics += ClientIdentityRule.diagnostics(block, builder.features)
   }
 
   /// The form of the fields in effect at a level.

@@ -13,9 +13,9 @@ enum ClientIdentityRule: CaseIterable {
   case identityOfPinsAlone
   case everybodyOfBundles
 
-  static func diagnostics(_ block: ServerBlock) -> [Diagnostic] {
+  static func diagnostics(_ block: ServerBlock, _ features: FeatureDirectives) -> [Diagnostic] {
     levels(block.scope).flatMap { level in
-      allCases.compactMap { $0.diagnostic(level, isServer: level === block.scope, block) }
+      allCases.compactMap { $0.diagnostic(level, isServer: level === block.scope, block, features) }
     }
   }
 
@@ -23,7 +23,9 @@ enum ClientIdentityRule: CaseIterable {
     [scope] + scope.ownLocations.flatMap { levels(Scope($0.block ?? [], outer: scope)) }
   }
 
-  private func diagnostic(_ level: Scope, isServer: Bool, _ block: ServerBlock) -> Diagnostic? {
+  private func diagnostic(
+    _ level: Scope, isServer: Bool, _ block: ServerBlock, _ features: FeatureDirectives
+  ) -> Diagnostic? {
     switch self {
     case .rulesWithoutVerification:
       // Without client certificates, inherited deny rules have no effect; allow rules would admit no client.
@@ -34,11 +36,11 @@ enum ClientIdentityRule: CaseIterable {
       guard let line = ClientIdentity.line(level).own, ClientIdentity.form(level) != .off else { return nil }
       return block.unasked(line, hint: "ssl_verify_client on or optional, or client_identity off")
     case .identityFieldSetByHand:
-      guard UpstreamPass.forwards(level), ClientIdentity.form(level) != .off,
+      guard UpstreamPass.forwards(level, features), ClientIdentity.form(level) != .off,
         let other = ClientIdentity.line(level).inEffect
       else { return nil }
       let names = IdentityFieldForm.names.map { $0.lowercased() }
-      let line = Features.ofUpstream(.http).flatMap { $0.view(level).setFieldLines }.first {
+      let line = features.ofUpstream(.http).flatMap { $0.view(level).setFieldLines }.first {
         names.contains($0.text(0).lowercased())
       }
       return line.map {

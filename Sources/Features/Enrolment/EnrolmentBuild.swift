@@ -45,7 +45,7 @@ extension EnrolmentSettings: ContentFeature {
 
   static func read(_ level: Level, _ builder: inout SettingsBuilder) -> EnrolmentSettings? {
     guard let settings = builder.enrolment(level) else { return nil }
-    builder.diagnostics += EnrolmentRule.check(level, level.scope)
+    builder.diagnostics += EnrolmentRule.check(level, level.scope, builder.features)
     return settings
   }
 

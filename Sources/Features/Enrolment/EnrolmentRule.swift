@@ -4,10 +4,12 @@ import Language
 
 /// Errors and warnings for a location that issues certificates.
 enum EnrolmentRule {
-  static func check(_ level: Level, _ scope: Scope) -> [Diagnostic] {
+  static func check(_ level: Level, _ scope: Scope, _ features: FeatureDirectives) -> [Diagnostic] {
     guard let line = scope.own("enrolment").first else { return [] }
     var found: [Diagnostic] = []
-    let others = Features.contents(of: .http).filter { $0 != EnrolmentSettings.self }.map { $0.line(in: scope) }
+    let others = features.contents(of: .http).filter { $0 != EnrolmentSettings.self }.map {
+      $0.line(in: scope, of: features)
+    }
     for case let other? in others {
       let name = other.name
       found.append(

@@ -69,7 +69,8 @@ package enum MessageEnvelopes: PassFeature {
   /// Warns of an envelope in a location without an upstream. A level above may set it for its other locations.
   package static func judge(_ level: Level, _ builder: inout SettingsBuilder) {
     let scope = level.scope
-    guard isOn(scope), let line = scope.own(name).first, !UpstreamPass.forwards(scope), scope.ownLocations.isEmpty
+    guard isOn(scope), let line = scope.own(name).first, !UpstreamPass.forwards(scope, builder.features),
+      scope.ownLocations.isEmpty
     else { return }
     builder.warning(
       line.location, "\"message_envelope on\" without proxy_pass: sallyport seals only responses of upstreams",

@@ -24,7 +24,7 @@ enum ServedFolderRule {
       else { continue }
       let isRoot = line.name == FileSettings.rootLine.name
       let base = builder.folder
-      let matches = isRoot ? places(of: level, builder) : isServed(scope) ? [level.match] : []
+      let matches = isRoot ? places(of: level, builder) : isServed(scope, builder.features) ? [level.match] : []
       let reason = builder.possiblePaths(text, at: level).lazy.compactMap { path in
         matches.lazy.compactMap { Self.reason(path, isRoot, $0, scope, base) }.first
       }.first
@@ -39,7 +39,7 @@ enum ServedFolderRule {
 
   /// The level, and the locations inside it, whose requests get files of its `root`.
   private static func places(of level: Level, _ builder: SettingsBuilder) -> [LocationMatch] {
-    var isWhole = isServed(level.scope)
+    var isWhole = isServed(level.scope, builder.features)
     // No request is left for a server with a location for each path.
     if case .server = level, level.scope.ownLocations.contains(where: { LocationSpelling($0)?.isOfEachPath ?? false }) {
       isWhole = false
@@ -51,13 +51,14 @@ enum ServedFolderRule {
     scope.ownLocations.flatMap { line -> [LocationMatch] in
       let inner = Scope(line.block ?? [], outer: scope)
       if folders.contains(where: { $0.ownLine(in: inner) != nil }) { return [] }
-      return (isServed(inner) ? match(of: line, builder).map { [$0] } ?? [] : []) + placesInside(inner, builder)
+      return (isServed(inner, builder.features) ? match(of: line, builder).map { [$0] } ?? [] : [])
+        + placesInside(inner, builder)
     }
   }
 
   /// Whether clients' requests that end at a level get files.
-  private static func isServed(_ scope: Scope) -> Bool {
-    !scope.hasContent && !scope.isInternal && scope.fixedResponse == nil
+  private static func isServed(_ scope: Scope, _ features: FeatureDirectives) -> Bool {
+    !features.hasContent(scope) && !scope.isInternal && features.fixedResponse(scope) == nil
   }
 
   private static func match(of line: Directive, _ builder: SettingsBuilder) -> LocationMatch? {

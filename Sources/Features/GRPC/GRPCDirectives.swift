@@ -43,7 +43,8 @@ enum GRPC: UpstreamFeature, ErrorWording {
         "Forwards requests to a gRPC upstream, over HTTP/2. A client's `grpc-timeout` limits the request, and sallyport's own errors are answered as `grpc-status`. A variable's value can have a scheme; without one it is not over TLS.",
         example: "grpc_pass grpc://127.0.0.1:50051;", trust: .told)
     ]
-    + Features.ofPass(.http).flatMap { $0.directives }.compactMap { row($0) } + [
+    + Features.each.compactMap { $0 as? any PassFeature.Type }.filter { $0.kinds.contains(.http) }
+    .flatMap { $0.directives }.compactMap { row($0) } + [
       .value(
         "grpc_proxy_protocol", .everyHTTP, .words(1...2, "on | off | v2 [certificate]"), "off",
         "The same as `proxy_protocol`, for gRPC upstreams.", example: "grpc_proxy_protocol v2;")
@@ -84,10 +85,10 @@ enum GRPC: UpstreamFeature, ErrorWording {
 
   /// Builds a `grpc_pass` like a `proxy_pass` of HTTP/2. Messages about its directives have their names.
   static func pass(_ line: Directive, _ level: Level, _ builder: inout SettingsBuilder) -> UpstreamPass? {
-    let others = Features.ofUpstream(.http).compactMap { $0.line(in: level.scope)?.name }
+    let others = builder.features.ofUpstream(.http).compactMap { $0.line(in: level.scope)?.name }
     if let idle = level.scope.directives.first(where: { $0.name.hasPrefix(other) && !others.contains($0.name) }) {
       let own = directive(for: idle.name)
-      let isRow = DirectiveTable.entries(named: own).contains { $0.status == .supported }
+      let isRow = builder.features.table.entries(named: own).contains { $0.status == .supported }
       builder.warning(
         idle.location, "\"\(idle.name)\" has no effect on grpc_pass",
         hint: isRow ? "write \(own)" : "leave it out: it is not for gRPC")

@@ -45,7 +45,7 @@ struct AddHeader: LocationFeature {
     let lines = scope.own(name)
     guard !level.isConditional, let own = lines.first, inherit.line(in: scope) == nil else { return }
     // A page that a client sees has none of these responses.
-    if scope.fixedResponse == .redirect || level.servesSubrequestsAlone { return }
+    if builder.features.fixedResponse(scope) == .redirect || builder.features.servesSubrequestsAlone(level) { return }
     let kept = Set(lines.map { $0.text(0).lowercased() })
     let lost = (scope.outer?.inheritingList(name) ?? []).filter {
       let name = $0.text(0).lowercased()

@@ -57,7 +57,9 @@ enum HealthChecks: PassFeature {
   }
 
   static func judge(_ level: Level, _ builder: inout SettingsBuilder) {
-    guard let line = level.scope.own("health_check").first, !UpstreamPass.forwards(level.scope) else { return }
+    guard let line = level.scope.own("health_check").first, !UpstreamPass.forwards(level.scope, builder.features) else {
+      return
+    }
     builder.error(
       line.location, "\"health_check\" in a location without proxy_pass or grpc_pass",
       hint: "write it beside the proxy_pass that names the upstream group; locations inside don't inherit it")

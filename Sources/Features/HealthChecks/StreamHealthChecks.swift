@@ -8,7 +8,9 @@ enum StreamHealthChecks: PassFeature {
   static let kinds: Set<TrafficKind> = [.stream]
 
   static func judge(_ level: Level, _ builder: inout SettingsBuilder) {
-    guard let line = level.scope.own("health_check").first, !UpstreamPass.forwards(level.scope) else { return }
+    guard let line = level.scope.own("health_check").first, !UpstreamPass.forwards(level.scope, builder.features) else {
+      return
+    }
     builder.error(
       line.location, "\"health_check\" in a server without proxy_pass",
       hint: "write it beside the proxy_pass that names the upstream group")

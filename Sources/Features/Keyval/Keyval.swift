@@ -37,7 +37,7 @@ package struct KeyvalZoneSettings: Sendable, Hashable {
 /// keyval (nginx: ngx_http_keyval_module): a variable whose value is that of a key among pairs that the API changes.
 ///
 /// The folder is the whole feature: the directives here, and the pairs of a zone in `KeyvalZone`.
-enum Keyval: Feature {
+enum Keyval: APIFeature {
   static let chapter = Chapter.rewrite
   private static let name = "keyval"
   private static let zoneName = "keyval_zone"

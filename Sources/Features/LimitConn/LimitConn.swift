@@ -6,7 +6,7 @@ import Observability
 ///
 /// The folder is the whole feature: the directives and what they set here, what happens to a request in `ConnectionLimit`,
 /// and the counts of a zone in `ConnectionCounts`.
-struct LimitConn: FeatureSettings, LocationFeature {
+struct LimitConn: FeatureSettings, LocationFeature, APIFeature {
   /// One line. `count`: how many exchanges of one key may be in progress, 1 to 65,535.
   struct Line: Sendable, Hashable {
     var zone: LimitZoneSettings

@@ -6,7 +6,7 @@ import Observability
 ///
 /// The folder is the whole feature: the directives and what they set here, what happens to a request in `RequestLimit`, and
 /// the states of a zone in `RequestStates`.
-struct LimitReq: FeatureSettings, LocationFeature {
+struct LimitReq: FeatureSettings, LocationFeature, APIFeature {
   /// One line. `rate` is in thousandths of a request per second, `burst` and `delay` are in thousandths of a request.
   struct Line: Sendable, Hashable {
     var zone: LimitZoneSettings

@@ -154,7 +154,7 @@ extension SettingsBuilder {
         error(
           word.location, "`listen … \(name)` is nginx's, but not supported here", hint: Self.hint(forUnsupported: name))
       default:
-        let others = kind == .http ? Features.all.flatMap { $0.listenParameters } : []
+        let others = kind == .http ? features.all.flatMap { $0.listenParameters } : []
         if value == nil, let other = others.first(where: { $0.name == name }) {
           other.read(word, &listen, &self)
           continue

@@ -23,7 +23,7 @@ enum MetricsPage {
     page[.certificates].notices(snapshot.notices)
     page[.certificates].lists(snapshot)
     page[.faults].ongoing(snapshot.ongoing)
-    for feature in Features.all { feature.measure(snapshot, &page) }
+    for feature in snapshot.shared.features.all { feature.measure(snapshot, &page) }
     return page.text
   }
 }

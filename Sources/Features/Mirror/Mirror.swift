@@ -43,8 +43,8 @@ package struct Mirror: LocationFeature {
     let paths = lines.compactMap { Subrequest.path($0, &builder) }
     guard let first = lines.first, !paths.isEmpty else { return nil }
     let sendsBody = scope.flag(body) ?? true
-    if sendsBody, let opening = Features.openingLine(scope),
-      UpstreamPass.naming(scope).contains(where: { !$0.dialect.callsMethods })
+    if sendsBody, let opening = builder.features.openingLine(scope),
+      UpstreamPass.naming(scope, builder.features).contains(where: { !$0.dialect.callsMethods })
     {
       builder.error(
         first.location, "\"mirror\" would send the bodies of \"\(opening.name)\" before they are opened",

@@ -137,7 +137,7 @@ package struct OpenTelemetry: LocationFeature {
           hint: "otel_exporter { endpoint http://HOST:4318; } in http")
       }
     }
-    if context.injects, let line = contextLine.line(in: scope), othersWriteParent(scope) {
+    if context.injects, let line = contextLine.line(in: scope), othersWriteParent(scope, builder.features) {
       builder.error(
         line.location, "\"\(line.name) \(context.rawValue)\" beside \"trace_context\": both write traceparent",
         hint: "trace_context off; or otel_trace_context extract;")
@@ -152,8 +152,8 @@ package struct OpenTelemetry: LocationFeature {
     contextLine.text(in: scope).flatMap { Context(rawValue: $0.lowercased()) } ?? .ignore
   }
 
-  private static func othersWriteParent(_ scope: Scope) -> Bool {
-    Features.ofHTTPLocation.contains { feature in
+  private static func othersWriteParent(_ scope: Scope, _ features: FeatureDirectives) -> Bool {
+    features.ofHTTPLocation.contains { feature in
       feature != Self.self && feature.upstreamFields(scope).contains { $0.name == "traceparent" }
     }
   }

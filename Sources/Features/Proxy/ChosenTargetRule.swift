@@ -11,12 +11,13 @@ struct ChosenTargetRule {
   private let origins: VariableOrigins
   /// Of the variables that the configuration defines, by slot.
   private let names: [Int: String]
+  private let features: FeatureDirectives
   /// The slots that were looked at: some variables need each other.
   private var seen: Set<Int> = []
 
   static func judge(_ level: Level, _ builder: inout SettingsBuilder) {
     // Only sallyport itself leads requests to an internal location.
-    guard !level.scope.isInternal, let line = UpstreamPass.line(in: level.scope),
+    guard !level.scope.isInternal, let line = UpstreamPass.line(in: level.scope, of: builder.features),
       let word = line.arguments.first, word.text.contains("$")
     else { return }
     let authority = Self.authority(of: builder.template(word).parts)
@@ -25,7 +26,7 @@ struct ChosenTargetRule {
       builder.isDefaultServer || ServerNames.words(level.scope).allSatisfy { ["", "_"].contains($0.text) }
     var rule = ChosenTargetRule(
       level: level, takesAnyName: takesAnyName, origins: VariableOrigins(at: level.scope, &builder),
-      names: builder.variables.slotNames)
+      names: builder.variables.slotNames, features: builder.features)
     guard let part = rule.firstChosen(in: authority) else { return }
     let name = Template([part]).text(builder.variables.slotNames)
     let message: Wording =
@@ -37,7 +38,10 @@ struct ChosenTargetRule {
       hint: "choose it from a list, as map \(name) $upstream { … }, so that a client reaches only what you name")
   }
 
-  private init(level: Level, takesAnyName: Bool, origins: VariableOrigins, names: [Int: String]) {
+  private init(
+    level: Level, takesAnyName: Bool, origins: VariableOrigins, names: [Int: String], features: FeatureDirectives
+  ) {
+    self.features = features
     self.level = level
     self.takesAnyName = takesAnyName
     self.origins = origins
@@ -158,7 +162,7 @@ struct ChosenTargetRule {
     }
   }
 
-  private var mayCapture: Bool { Features.ofHTTPLocation.contains { $0.mayCapture(level.scope) } }
+  private var mayCapture: Bool { features.ofHTTPLocation.contains { $0.mayCapture(level.scope) } }
 
   private func group(of variable: Variable, in pattern: PatternText) -> PatternText.Group? {
     switch variable {

@@ -8,7 +8,9 @@ enum LostFieldsRule {
   private static let maximumNames = 8
 
   static func judge(_ level: Level, _ builder: inout SettingsBuilder) {
-    if let feature = UpstreamPass.naming(level.scope).last { judge(feature.view(level.scope), &builder) }
+    if let feature = UpstreamPass.naming(level.scope, builder.features).last {
+      judge(feature.view(level.scope), &builder)
+    }
   }
 
   private static func judge(_ scope: Scope, _ builder: inout SettingsBuilder) {

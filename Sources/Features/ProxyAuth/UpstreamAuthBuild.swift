@@ -24,7 +24,8 @@ extension SettingsBuilder {
     guard let line = scope.upstreamAuth else { return nil }
     let spaces = scope.list("proxy_auth_space").compactMap { space($0) }
     let facts = UpstreamAuthFacts(
-      scope: scope, line: line, url: draft.url, fields: draft.settings.request.fields, spaces: spaces,
+      scope: scope, line: line, pass: draft.line.location, url: draft.url, fields: draft.settings.request.fields,
+      spaces: spaces,
       group: group(of: draft.target.upstream))
     diagnostics += UpstreamAuthRule.allCases.compactMap { $0.diagnostic(facts) }
     guard let users = material(scope.value("proxy_auth_user_file")) else { return nil }

@@ -9,6 +9,8 @@ struct UpstreamAuthFacts {
   var scope: Scope
   /// The `proxy_auth` line in effect.
   var line: Directive
+  /// Where the line is that names the upstream.
+  var pass: SourceLocation
   var url: PassedURL
   var fields: [SetField]
   var spaces: [ProtectionSpace]
@@ -65,7 +67,7 @@ enum UpstreamAuthRule: CaseIterable {
       return Diagnostic(
         .warning, at: first.location,
         "no server of this proxy_pass is in a \"proxy_auth_space\": sallyport answers no challenge",
-        hint: "the proxy_pass is at \(UpstreamPass.line(in: facts.scope)?.location ?? line.location)")
+        hint: "the proxy_pass is at \(facts.pass)")
     case .permanentWithoutState:
       guard isPermanent, scope.value("proxy_auth_state") == nil, let said = scope.value("proxy_auth_persistence")
       else { return nil }

@@ -92,7 +92,7 @@ struct Referers: LocationFeature {
     let words = level.scope.own(row.name).flatMap(\.arguments)
     guard let none = words.first(where: { $0.text == "none" }) else { return }
     // Who only keeps other sites from showing the files wants it so.
-    let isOfFiles = !level.scope.hasContent && !level.scope.hasInnerLevels
+    let isOfFiles = !builder.features.hasContent(level.scope) && !level.scope.hasInnerLevels
     builder.diagnostics.append(
       Diagnostic(
         isOfFiles ? .notice : .warning, at: none.location,

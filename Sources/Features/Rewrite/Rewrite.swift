@@ -87,7 +87,7 @@ struct Rewrite: FeatureSettings, LocationFeature {
   static func mayCapture(_ scope: Scope) -> Bool { [rewriteLine, ifLine].contains { $0.ownLine(in: scope) != nil } }
 
   static func judge(_ level: Level, _ builder: inout SettingsBuilder) {
-    if !level.isOfStream { builder.diagnostics += respondsBeforeAccess(level.scope) }
+    if !level.isOfStream { builder.diagnostics += respondsBeforeAccess(level.scope, builder.features) }
   }
 
   /// Warns of access rules that `return` bypasses: nginx runs the rewrite phase (`return`) before the access phase.
@@ -95,10 +95,10 @@ struct Rewrite: FeatureSettings, LocationFeature {
   /// Access rules in the same level as the `return` have no effect at all. Inherited rules may be meant for other
   /// locations, so for them the rule warns only of a response with content (a status below 300). A refusal for everybody
   /// is what `deny` beside it wants.
-  static func respondsBeforeAccess(_ scope: Scope) -> [Diagnostic] {
+  static func respondsBeforeAccess(_ scope: Scope, _ features: FeatureDirectives) -> [Diagnostic] {
     guard let answer = response(scope) else { return [] }
     let status = Quantity.number(answer.text(0)) ?? 302
-    return Features.ofHTTPLocation.compactMap { $0.guardingLine(scope) }.compactMap { judge in
+    return features.ofHTTPLocation.compactMap { $0.guardingLine(scope) }.compactMap { judge in
       let line = judge.line
       let isOwn = scope.own(line.name).contains { $0.location == line.location }
       guard isOwn && !(status >= 400 && judge.refuses) || status < 300 else { return nil }

@@ -35,7 +35,7 @@ extension Rewrite {
     if case .location = level {
       settings = builder.location(inner, at: directive.location)
     } else {
-      builder.diagnostics += respondsBeforeAccess(inner.scope)
+      builder.diagnostics += respondsBeforeAccess(inner.scope, builder.features)
     }
     let spelling: ConditionSpelling
     do {

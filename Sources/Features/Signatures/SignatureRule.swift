@@ -35,7 +35,7 @@ enum SignatureRule {
   }
 
   /// Warns of directives where signatures are off, and of signing without an upstream.
-  static func hasNoEffect(_ scope: Scope) -> Diagnostic? {
+  static func hasNoEffect(_ scope: Scope, _ features: FeatureDirectives) -> Diagnostic? {
     if Signatures.mode(scope) == nil {
       guard let line = scope.directives.first(where: { $0.name.hasPrefix("message_signature_") }),
         !scope.hasInnerLevels
@@ -45,7 +45,7 @@ enum SignatureRule {
         hint: "message_signature verify; or sign")
     }
     guard Signatures.mode(scope) == .sign, let line = scope.own(Signatures.name).first,
-      !UpstreamPass.forwards(scope), scope.ownLocations.isEmpty
+      !UpstreamPass.forwards(scope, features), scope.ownLocations.isEmpty
     else { return nil }
     return Diagnostic(
       .warning, at: line.location,

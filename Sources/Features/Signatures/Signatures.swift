@@ -43,7 +43,9 @@ package struct Signatures: LocationFeature, PassFeature {
   }
 
   package static func read(_ level: Level, _ builder: inout SettingsBuilder) -> Signatures? {
-    if let diagnostic = SignatureRule.hasNoEffect(level.scope) { builder.diagnostics.append(diagnostic) }
+    if let diagnostic = SignatureRule.hasNoEffect(level.scope, builder.features) {
+      builder.diagnostics.append(diagnostic)
+    }
     return SignatureSettings.read(level.scope, .verify, &builder).map { Signatures(verification: $0) }
   }
 

@@ -59,10 +59,10 @@ enum StartTLS: PassFeature {
 
   static func judge(_ block: ServerBlock, _ builder: inout SettingsBuilder) {
     guard block.kind == .stream else { return }
-    builder.diagnostics += contradictions(block)
+    builder.diagnostics += contradictions(block, builder.features)
   }
 
-  private static func contradictions(_ block: ServerBlock) -> [Diagnostic] {
+  private static func contradictions(_ block: ServerBlock, _ features: FeatureDirectives) -> [Diagnostic] {
     let scope = block.scope
     var found: [Diagnostic] = []
     if let line = scope.value(client), ofClients(scope) != nil, !block.isTLS || block.alsoPlain {
@@ -72,7 +72,7 @@ enum StartTLS: PassFeature {
           hint: "write \"listen … ssl\": the client's TLS ends here"))
     }
     if let line = scope.value(upstream), let asked = kind(scope, upstream) {
-      if !Features.ofUpstream(.stream).contains(where: { $0.usesTLS(scope) }) {
+      if !features.ofUpstream(.stream).contains(where: { $0.usesTLS(scope) }) {
         found.append(
           Diagnostic(
             .error, at: line.location, "\"\(upstream)\" without \"proxy_ssl on\"",

@@ -6,16 +6,17 @@ import Observability
 enum OpenPageRule {
   /// `what`: what the line serves.
   static func judge(_ line: Directive?, what: String, _ level: Level, _ builder: inout SettingsBuilder) {
-    guard let line, !isGuarded(level.scope), !isOfThisMachine(level.scope) else { return }
+    guard let line, !isGuarded(level.scope, builder.features.ofHTTPLocation), !isOfThisMachine(level.scope) else {
+      return
+    }
     builder.warning(
       line.location, "anybody may read \(what): nothing here keeps clients out",
       hint: "allow 127.0.0.1; deny all; or auth_basic, ssl_verify_client on, or a server that listens on 127.0.0.1")
   }
 
   /// `if` may refuse whom it wants.
-  private static func isGuarded(_ scope: Scope) -> Bool {
+  private static func isGuarded(_ scope: Scope, _ features: [any LocationDirectives.Type]) -> Bool {
     if scope.demandsCertificate || scope.isInternal { return true }
-    let features = Features.ofHTTPLocation
     if features.contains(where: { $0.admitsOnlySome(scope) }) { return true }
     if !features.contains(where: { $0.admitsEverybody(scope) }),
       features.contains(where: { $0.guardingLine(scope) != nil })

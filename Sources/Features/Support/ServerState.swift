@@ -56,7 +56,8 @@ package enum ServerState {
       Fault(description: (found.location.map { "\($0): " } ?? "") + found.message)
     }
     if let found = parser.diagnostics.first { throw fault(found) }
-    var builder = SettingsBuilder(folder: "")
+    // Nothing of a feature is in such a line.
+    var builder = SettingsBuilder(FeatureDirectives([]), folder: "")
     builder.kind = isOfStream ? .stream : .http
     for line in lines {
       guard line.name == "server", line.block == nil, !line.arguments.isEmpty else {

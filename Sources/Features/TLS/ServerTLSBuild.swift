@@ -55,7 +55,7 @@ extension ServerTLS {
   private static func ownCertificate(
     _ line: Directive, _ key: Directive?, _ scope: Scope, _ builder: inout SettingsBuilder
   ) -> OwnCertificate? {
-    for feature in Features.all {
+    for feature in builder.features.all {
       if let own = feature.certificate(line, key, scope, &builder) { return own }
     }
     return nil

@@ -3,7 +3,7 @@ package import Language
 import Observability
 
 /// Limits of what all clients together may take. nginx has none of them.
-package enum ClientLimits: Feature {
+package enum ClientLimits: DirectiveFeature {
   package static let chapter = Chapter.limits
 
   package static let directives = rows.entries

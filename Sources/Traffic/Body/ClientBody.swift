@@ -2,7 +2,7 @@ package import Language
 public import Observability
 
 /// Bodies of requests (nginx: ngx_http_core_module): how large they may be, how slowly they may come, and where they wait.
-package enum ClientBody: Feature {
+package enum ClientBody: DirectiveFeature {
   package static let chapter = Chapter.http
   private static let levels = DirectiveContexts.everyHTTP
 

@@ -94,7 +94,7 @@ extension MetricsSnapshot {
       for table in tables { table.sessions[series]?.add(to: &totals) }
       return (series, totals)
     }
-    let isUp = Features.all.reduce(into: [:]) { $0.merge($1.serversUp(generation)) { $0 && $1 } }
+    let isUp = shared.features.all.reduce(into: [:]) { $0.merge($1.serversUp(generation)) { $0 && $1 } }
     let attempts = Set(tables.flatMap(\.attempts.keys)).union(isUp.keys).sorted()
     upstreams = attempts.map { series in
       var totals = AttemptTotals()

@@ -22,7 +22,7 @@ extension Exchange {
   @inline(never)
   func isAnsweredAtEntry(_ session: ClientSession) -> Bool {
     func responds<Part: EntryPart>(_ kind: Part.Type) -> Bool { worker.shared[kind].responds(to: self, session) }
-    return Features.entryParts.contains { responds($0) }
+    return worker.shared.features.entryParts.contains { responds($0) }
   }
 }
 

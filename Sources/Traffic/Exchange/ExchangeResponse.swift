@@ -153,7 +153,7 @@ extension Exchange {
   package func answerPage(status code: Int) {
     let failure = ErrorResponse(code)
     if failure.status >= 400 {
-      for feature in Features.errorWordings where feature.answer(failure, self) { return }
+      for feature in worker.shared.features.errorWordings where feature.answer(failure, self) { return }
     }
     var page = ByteBuffer()
     if failure.status >= 300, failure.status != 304 {

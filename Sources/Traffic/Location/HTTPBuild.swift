@@ -9,7 +9,7 @@ extension SettingsBuilder {
     let http = Scope(block, outer: outer)
     variables.collect(from: block)
     diagnostics += variables.diagnostics
-    for feature in Features.all where feature.kinds.contains(.http) { feature.begin(http, &self) }
+    for feature in features.all where feature.kinds.contains(.http) { feature.begin(http, &self) }
     refuseCircles()
     let blocks = http.ownServers.map { ($0, Scope($0.block ?? [], outer: http)) }
     if blocks.isEmpty {

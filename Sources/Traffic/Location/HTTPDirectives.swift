@@ -5,7 +5,7 @@ private let levels = DirectiveContexts.everyHTTP
 private let heads: DirectiveContexts = [.http, .server]
 
 /// Servers, locations and their responses (nginx: core, rewrite, access, headers and log modules).
-package enum CoreHTTP: Feature {
+package enum CoreHTTP: DirectiveFeature {
   package static let chapter = Chapter.http
 
   package static let definitions: [String: Definition] = [
@@ -148,7 +148,7 @@ extension Scope {
 }
 
 /// The framing of responses.
-package enum ResponseFraming: Feature {
+package enum ResponseFraming: DirectiveFeature {
   package static let chapter = Chapter.fields
 
   static let rows: [Row<LocationLimits>] = [

@@ -23,11 +23,11 @@ public final class ServerSettings: Sendable {
   package let parts: ServerParts
   public let location: SourceLocation
 
-  public init(
+  package init(
     names: [ServerName], primaryName: String, tls: ServerTLSSettings?, relayedPolicy: ServerTLSSettings? = nil,
     head: ClientHeadSettings,
     http2: HTTP2Settings = HTTP2Settings(), stream: StreamServerSettings? = nil, root: LocationSettings,
-    location: SourceLocation
+    parts: ServerParts, location: SourceLocation
   ) {
     self.stream = stream
     self.names = names
@@ -37,7 +37,7 @@ public final class ServerSettings: Sendable {
     self.head = head
     self.http2 = http2
     self.root = root
-    self.parts = stream == nil ? ServerParts(root) : ServerParts()
+    self.parts = parts
     self.location = location
   }
 }
@@ -161,6 +161,8 @@ public struct ListenerSettings: Sendable {
 
 /// The `http {}` block.
 public final class HTTPSettings: Sendable {
+  /// The features by which the blocks were read.
+  package let features: FeatureDirectives
   public let listeners: [ListenerSettings]
   public let servers: [ServerSettings]
   /// `upstream` blocks and the groups that `proxy_pass` addresses make.
@@ -182,13 +184,15 @@ public final class HTTPSettings: Sendable {
   package let hasWritableAPI: Bool
 
   package init(
-    listeners: [ListenerSettings], servers: [ServerSettings], groups: [UpstreamGroupSettings],
+    features: FeatureDirectives, listeners: [ListenerSettings], servers: [ServerSettings],
+    groups: [UpstreamGroupSettings],
     slots: Int,
     computed: [Int: ComputedVariable] = [:], setNames: [Int: String] = [:], slotNames: [Int: String] = [:],
     resolvers: [ResolverSettings] = [], clientLimits: ClientLimitSettings = ClientLimitSettings(),
     parts: BlockParts = BlockParts(),
     hasWritableAPI: Bool = false
   ) {
+    self.features = features
     self.parts = parts
     self.hasWritableAPI = hasWritableAPI
     self.clientLimits = clientLimits

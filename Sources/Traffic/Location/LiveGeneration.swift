@@ -62,7 +62,7 @@ package final class LiveGeneration {
         conditionals: makers.conditionals)
     }
     self.servers = servers
-    for kind in Features.all.flatMap({ $0.liveParts }) { _ = makers[kind] }
+    for kind in shared.features.all.flatMap({ $0.liveParts }) { _ = makers[kind] }
     self.parts = makers.parts
     self.serversOfContexts = Dictionary(
       servers.compactMap { server in server.context.map { (ObjectIdentifier($0), server) } },

@@ -48,7 +48,7 @@ package final class LiveLocation {
     self.settings = settings
     self.policy = ResponsePolicy(settings.limits)
     var parts = LocationParts(settings, isOfServer: isRoot)
-    for feature in settings.features { feature.compile(&parts, makers) }
+    for feature in makers.shared.features.ofLocation { feature.compile(settings, &parts, makers) }
     self.serverEntry = parts.server
     if let outer { parts.steps.rewrite = outer.rewrite }
     let steps = makers.trace.map { $0.tracing(parts.steps) } ?? parts.steps

@@ -49,12 +49,12 @@ extension SettingsBuilder {
   package mutating func location(_ level: Level, at place: SourceLocation) -> LocationSettings {
     let scope = level.scope
     let before = diagnostics.count
-    let features = Features.read(level, &self)
+    let features = self.features.read(level, &self)
     // What a line with an error is meant to do, the location would do.
     let isWhole = !hasError(since: before)
-    Features.judge(level, &self)
+    self.features.judge(level, &self)
     if case .location = level, isWhole, !features.contains(where: \.mayRespond),
-      let diagnostic = LocationRule.doesNothing(scope, at: place)
+      let diagnostic = LocationRule.doesNothing(scope, self.features, at: place)
     {
       diagnostics.append(diagnostic)
     }

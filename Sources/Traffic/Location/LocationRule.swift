@@ -20,9 +20,9 @@ enum LocationRule {
   }
 
   /// Warns of a location without content, where nginx would serve a file.
-  static func doesNothing(_ scope: Scope, at place: SourceLocation) -> Diagnostic? {
-    guard Features.contents(of: .http).allSatisfy({ $0.line(in: scope) == nil }),
-      !Features.ofHTTPLocation.contains(where: { $0.refuses(scope) }),
+  static func doesNothing(_ scope: Scope, _ features: FeatureDirectives, at place: SourceLocation) -> Diagnostic? {
+    guard !features.hasContent(scope),
+      !features.ofHTTPLocation.contains(where: { $0.refuses(scope) }),
       !scope.isInternal, scope.ownLocations.isEmpty
     else { return nil }
     return Diagnostic(

@@ -40,12 +40,12 @@ public final class LocationSettings: Sendable {
   /// Nested locations.
   public let locations: [LocationSettings]
   /// What features say here, in the order of `Features.all`.
-  package let features: [any LocationFeature]
+  package let features: [any LocationDirectives]
   /// Their types, by which a feature is found without a cast: a configuration with 10,000 server blocks is asked some
   /// hundred thousand times.
   private let kinds: [ObjectIdentifier]
   /// nil: no feature responds here but for files.
-  package let content: (any ContentFeature)?
+  package let content: (any ContentDirectives)?
   /// The locations that requests reach only by way of this one: those of its `if` and of its `limit_except`.
   public let conditional: [LocationSettings]
   public let limits: LocationLimits
@@ -60,13 +60,13 @@ public final class LocationSettings: Sendable {
 
   package init(
     match: LocationMatch, locations: [LocationSettings], limits: LocationLimits, redirects: RedirectSettings,
-    isInternal: Bool, location: SourceLocation, features: [any LocationFeature] = [],
+    isInternal: Bool, location: SourceLocation, features: [any LocationDirectives] = [],
     bodyFiles: BodyFileSettings? = nil
   ) {
     self.bodyFiles = bodyFiles
     self.features = features
     self.kinds = features.map { ObjectIdentifier(type(of: $0)) }
-    self.content = features.last { $0 is any ContentFeature } as? any ContentFeature
+    self.content = features.last { $0 is any ContentDirectives } as? any ContentDirectives
     self.conditional = features.flatMap(\.conditional)
     self.match = match
     self.locations = locations

@@ -83,19 +83,20 @@ extension SettingsBuilder {
       servers.append(server(block))
     }
     diagnostics += ServerNameRule.conflicts(Array(own), servers)
-    for feature in Features.all { feature.judge(listeners.listeners, servers, &self) }
+    for feature in features.all { feature.judge(listeners.listeners, servers, &self) }
   }
 
   private mutating func server(_ block: ServerBlock) -> ServerSettings {
     var block = block
-    for feature in Features.all { feature.read(&block, &self) }
-    for feature in Features.all { feature.judge(block, &self) }
+    for feature in features.all { feature.read(&block, &self) }
+    for feature in features.all { feature.judge(block, &self) }
     if kind == .http { judgeHTTP(block) } else { judgeStream(block) }
     return ServerSettings(
       names: ServerNames.read(block.scope, &self), primaryName: ServerNames.primary(block.scope), tls: block.tls,
       relayedPolicy: block.relayedPolicy,
       head: kind == .http ? CoreHTTP.head.read(block.scope, &self) : ClientHeadSettings(),
-      http2: block.http2, stream: block.stream, root: block.root, location: block.place)
+      http2: block.http2, stream: block.stream, root: block.root,
+      parts: kind == .http ? ServerParts(features, block.root) : ServerParts(), location: block.place)
   }
 }
 

@@ -6,7 +6,7 @@ public import Patterns
 import Transport
 
 /// server_name (nginx: ngx_http_core_module): the names by which requests find a server block.
-package enum ServerNames: Feature {
+package enum ServerNames: DirectiveFeature {
   package static let chapter = Chapter.http
   private static let directive = "server_name"
 

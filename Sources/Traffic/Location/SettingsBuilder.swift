@@ -7,6 +7,7 @@ package import Language
 
 /// Builds settings from checked directives. It records each error and continues with a default, to report all errors.
 package struct SettingsBuilder {
+  package let features: FeatureDirectives
   /// The folder of the main file.
   package let folder: String
   /// Finds the addresses of a name in `listen`; nil if no name is looked up.
@@ -16,7 +17,7 @@ package struct SettingsBuilder {
   package var parts = BlockParts()
   /// The block that is being built: names of groups, formats, variables and `match` blocks are its own.
   package var kind = TrafficKind.http
-  package var variables = DefinedVariables()
+  package var variables: DefinedVariables
   /// The variables of `map`, `geo` and `split_clients`, by slot, and the lines that define them.
   package var computed: [Int: ComputedVariable] = [:]
   package var tables: [Int: Directive] = [:]
@@ -45,7 +46,9 @@ package struct SettingsBuilder {
   /// `resolver` lines by their places; nil for a line with an error.
   package var resolvers: [SourceLocation: ResolverSettings?] = [:]
 
-  package init(folder: String, lookUp: Resolver.LookUp? = nil) {
+  package init(_ features: FeatureDirectives, folder: String, lookUp: Resolver.LookUp? = nil) {
+    self.features = features
+    variables = DefinedVariables(features)
     self.folder = folder
     self.lookUp = lookUp
   }
@@ -81,7 +84,7 @@ package struct SettingsBuilder {
   /// Everything that both blocks say. `http`: the level of `http`, or the main one.
   private mutating func traffic(_ http: Scope) -> HTTPSettings {
     HTTPSettings(
-      listeners: listeners.listeners, servers: servers, groups: groups,
+      features: features, listeners: listeners.listeners, servers: servers, groups: groups,
       slots: variables.endSlot, computed: computed, setNames: setNames, slotNames: slotNames,
       resolvers: Array(Set(resolvers.values.compactMap { $0 })), clientLimits: ClientLimits.settings(http, &self),
       parts: parts, hasWritableAPI: hasWritableAPI)
@@ -128,7 +131,7 @@ package struct SettingsBuilder {
 
   /// A text of sallyport's own, whose variables are those that sallyport has, whatever the configuration defines.
   package func ownTemplate(_ text: String) -> Template {
-    (try? TemplateCompiler(defined: DefinedVariables(kind)).compile(Word(text, at: .nowhere))) ?? Template([])
+    (try? TemplateCompiler(defined: DefinedVariables(features, kind)).compile(Word(text, at: .nowhere))) ?? Template([])
   }
 
   package mutating func template(_ directive: Directive, _ index: Int) -> Template {

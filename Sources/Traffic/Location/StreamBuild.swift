@@ -6,11 +6,11 @@ extension SettingsBuilder {
   /// Builds the `stream {}` block, as `addHTTP` does `http`.
   mutating func addStream(_ block: [Directive], at place: SourceLocation, outer: Scope) {
     kind = .stream
-    variables = DefinedVariables(.stream, firstSlot: variables.endSlot)
+    variables = DefinedVariables(features, .stream, firstSlot: variables.endSlot)
     let stream = Scope(block, outer: outer)
     variables.collect(from: block)
     diagnostics += variables.diagnostics
-    for feature in Features.all where feature.kinds.contains(.stream) { feature.begin(stream, &self) }
+    for feature in features.all where feature.kinds.contains(.stream) { feature.begin(stream, &self) }
     refuseCircles()
     let blocks = stream.ownServers.map { ($0, Scope($0.block ?? [], outer: stream)) }
     // A package's file includes a folder that may be empty.
@@ -25,7 +25,7 @@ extension SettingsBuilder {
 
   /// Reports a server block of `stream` without a content, or with more than one.
   mutating func judgeStream(_ block: ServerBlock) {
-    let places = Features.contents(of: .stream).compactMap { $0.line(in: block.scope)?.location }
+    let places = features.contents(of: .stream).compactMap { $0.line(in: block.scope, of: features)?.location }
     let contents = block.scope.directives.filter { places.contains($0.location) }
     if contents.isEmpty, block.tls?.rejectsHandshake != true {
       // As nginx since 1.25.5, which says nothing of it.

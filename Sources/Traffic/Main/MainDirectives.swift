@@ -2,7 +2,7 @@ package import Language
 import Observability
 
 /// The main context and `events` (nginx: core and event modules).
-package enum Main: Feature {
+package enum Main: DirectiveFeature {
   package static let chapter = Chapter.main
 
   package static let http = DirectiveEntry.local(
@@ -87,7 +87,7 @@ package enum Main: Feature {
     var main = MainSettings()
     rows.read(scope, into: &main, &builder)
     rows.read(Scope(events.line(in: scope)?.block ?? [], outer: nil), into: &main, &builder)
-    for feature in Features.all { feature.begin(scope, &main, &builder) }
+    for feature in builder.features.all { feature.begin(scope, &main, &builder) }
     return main
   }
 

@@ -99,7 +99,9 @@ package struct MaterialLoader {
       let files = UnitFiles(.certificate, [source.certificate, source.key].compactMap { $0 })
       pair = self.unit(unit, files) { loader in
         let tokens = loader.shared.tokens
-        if source.isAwaited, let held = Features.heldCertificate(at: "\(source.certificate)", loader.shared) {
+        if source.isAwaited,
+          let held = loader.shared.features.heldCertificate(at: "\(source.certificate)", loader.shared)
+        {
           return held
         }
         return loader.attempt { () throws(MaterialError) -> CertifiedKey in

@@ -122,7 +122,7 @@ extension HTTPSettings {
   /// Every file and folder that the servers and locations name, some of them more than once: those of the blocks, then those
   /// of the locations in the order of the configuration.
   package var fileUses: [FileUse] {
-    var uses = Features.all.flatMap { $0.fileUses(self) }
+    var uses = features.all.flatMap { $0.fileUses(self) }
     for server in servers {
       server.root.visitNested { location in uses += location.features.flatMap { $0.fileUses(location) } }
     }
@@ -130,7 +130,7 @@ extension HTTPSettings {
   }
 
   /// The files in which the process keeps what the API changes.
-  package var stateFiles: [String] { Features.all.flatMap { $0.stateFiles(self) } }
+  package var stateFiles: [String] { features.all.flatMap { $0.stateFiles(self) } }
 }
 
 extension LocationSettings {

@@ -1,5 +1,3 @@
-package import Upstream
-
 /// What the daemon has loaded for a feature before a generation begins: keys, tables, names. Immutable; a reload can't fail
 /// once all parts are there.
 package protocol GenerationPart: Sendable {
@@ -19,13 +17,6 @@ package struct GenerationParts: Sendable {
       defer { parts[ObjectIdentifier(kind)] = part }
       yield &part
     }
-  }
-}
-
-extension HTTPSettings {
-  /// Adds what features know of the servers of groups, whose names are resolved.
-  package func prepare(_ groups: inout [ResolvedGroup], after former: Generation?, _ parts: inout GenerationParts) {
-    for feature in Features.all { feature.prepare(&groups, self, after: former, &parts) }
   }
 }
 

@@ -26,7 +26,7 @@ extension FeatureSettings {
   package var isInEffect: Bool { true }
 }
 
-extension LocationFeature where Self: FeatureSettings {
+extension LocationDirectives where Self: FeatureSettings {
   package static func read(_ level: Level, _ builder: inout SettingsBuilder) -> Self? {
     let settings = Self(level.scope, &builder)
     return settings.isInEffect ? settings : nil

@@ -8,10 +8,10 @@ package protocol ServerPart: AnyObject, Sendable {
 /// The parts of all features, found by their types.
 package struct ServerParts: Sendable {
   private var parts: [any ServerPart] = []
-  private static let kinds = Features.all.flatMap { $0.serverParts }
-
   package init() {}
-  package init(_ root: LocationSettings) { parts = Self.kinds.compactMap { $0.init(root) } }
+  package init(_ features: FeatureDirectives, _ root: LocationSettings) {
+    parts = features.serverParts.compactMap { $0.init(root) }
+  }
 
   package subscript<Part: ServerPart>(_ kind: Part.Type) -> Part? {
     for part in parts { if let part = part as? Part { return part } }

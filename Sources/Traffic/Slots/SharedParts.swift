@@ -41,7 +41,7 @@ extension SharedState {
 
   /// The workers serve this generation from now on.
   package func serve(_ generation: Generation) {
-    for kind in Features.all.flatMap({ $0.sharedParts }) { make(kind) }
+    for kind in features.all.flatMap({ $0.sharedParts }) { make(kind) }
     for part in parts.all { part.serve(generation) }
   }
 

@@ -27,7 +27,7 @@ package final class WorkerParts {
   package private(set) var all: [WorkerPart] = []
 
   package init(_ worker: Worker) {
-    for kind in Features.all.flatMap({ $0.workerParts }) { add(kind.init(worker)) }
+    for kind in worker.shared.features.all.flatMap({ $0.workerParts }) { add(kind.init(worker)) }
   }
 
   private func add(_ part: WorkerPart) {

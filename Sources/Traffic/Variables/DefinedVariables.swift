@@ -14,7 +14,10 @@ package struct DefinedVariables {
   private let firstSlot: Int
   package private(set) var slots: [String: Int] = [:]
 
-  package init(_ kind: TrafficKind = .http, firstSlot: Int = 0) {
+  let features: FeatureDirectives
+
+  package init(_ features: FeatureDirectives, _ kind: TrafficKind = .http, firstSlot: Int = 0) {
+    self.features = features
     self.kind = kind
     self.firstSlot = firstSlot
   }
@@ -30,8 +33,8 @@ package struct DefinedVariables {
 
   package mutating func collect(from directives: [Directive]) {
     for directive in directives {
-      if let definition = Features.definitions[directive.name] { definition(directive, &self) }
-      if let block = directive.block, !DirectiveTable.tables.contains(directive.name) { collect(from: block) }
+      if let definition = features.definitions[directive.name] { definition(directive, &self) }
+      if let block = directive.block, !features.table.tables.contains(directive.name) { collect(from: block) }
     }
   }
 
@@ -102,10 +105,10 @@ package struct DefinedVariables {
     otherNames.insert(name)
   }
 
-  private func look(up name: String) -> VariableNames.Answer { VariableNames.look(up: name, of: kind) }
+  private func look(up name: String) -> VariableNames.Answer { features.variables.look(up: name, of: kind) }
 
   private func isSettable(_ name: String) -> Bool {
-    (kind == .http ? Features.variables : Features.streamVariables)[name]?.isSettable ?? false
+    features.variables.ofFeatures(kind)[name]?.isSettable ?? false
   }
 
   /// `isSet`: by a directive that nginx also allows for its own `$limit_rate`.

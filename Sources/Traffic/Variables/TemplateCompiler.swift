@@ -51,7 +51,7 @@ package struct TemplateCompiler {
 
   private func resolve(_ name: String, in word: Word) throws(ParseError) -> Variable {
     if let variable = defined.variable(named: name.lowercased()) { return variable }
-    switch VariableNames.look(up: name, of: defined.kind) {
+    switch defined.features.variables.look(up: name, of: defined.kind) {
     case .known(let variable): return variable
     case .planned: throw fault(word, "`$\(name)` is nginx's, but not supported yet", hint: nil)
     case .unknown:
@@ -59,11 +59,11 @@ package struct TemplateCompiler {
         throw fault(
           word, "`$\(name)` is of \(module.name), not of nginx, and not supported here: \(module.instead)", hint: nil)
       }
-      if defined.kind == .stream, case .known = VariableNames.look(up: name) {
+      if defined.kind == .stream, case .known = defined.features.variables.look(up: name) {
         throw fault(
           word, "unknown \"\(name)\" variable", hint: "\"stream\" hasn't it: its connections carry no requests")
       }
-      let known = defined.kind == .stream ? VariableNames.allOfStream : VariableNames.all
+      let known = defined.features.variables.all(of: defined.kind)
       let nearest = Spelling.nearest(to: name.lowercased(), among: known + defined.slots.keys.sorted())
       throw fault(word, "unknown \"\(name)\" variable", hint: nearest.map { "did you mean \"$\($0)\"?" })
     }

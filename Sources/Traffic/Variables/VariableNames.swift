@@ -1,32 +1,48 @@
 import Transport
 
 /// The names of variables: nginx's and sallyport's own.
-package enum VariableNames {
+package struct VariableNames: Sendable {
   package enum Answer {
     case known(Variable)
     case planned
     case unknown
   }
 
+  /// Those of features, by name.
+  private let ofHTTP: [String: FeatureVariable]
+  private let ofStream: [String: FeatureVariable]
+
+  init(_ features: [any DirectiveFeature.Type]) {
+    func variables(of kind: TrafficKind) -> [String: FeatureVariable] {
+      features.reduce(into: [:]) { all, feature in
+        for variable in feature.variables where variable.kinds.contains(kind) { all[variable.name] = variable }
+      }
+    }
+    (ofHTTP, ofStream) = (variables(of: .http), variables(of: .stream))
+  }
+
+  /// Those of features, by name.
+  package func ofFeatures(_ kind: TrafficKind) -> [String: FeatureVariable] { kind == .http ? ofHTTP : ofStream }
+
   /// Finds the variable for a name without its `$`. As in nginx, the name's case does not matter.
-  package static func look(up name: String, of kind: TrafficKind = .http) -> Answer {
+  package func look(up name: String, of kind: TrafficKind = .http) -> Answer {
     let name = name.lowercased()
     if kind == .stream { return lookInStream(name) }
     if let simple = SimpleVariable(rawValue: name) { return .known(.simple(simple)) }
-    if let variable = Features.variables[name] { return .known(.feature(variable)) }
-    if planned.contains(name) { return .planned }
+    if let variable = ofHTTP[name] { return .known(.feature(variable)) }
+    if Self.planned.contains(name) { return .planned }
     // As in nginx, the prefix alone is a variable, which is empty: `$arg_`.
-    for (prefix, make) in prefixes where name.hasPrefix(prefix) {
+    for (prefix, make) in Self.prefixes where name.hasPrefix(prefix) {
       return .known(make(Array(name.dropFirst(prefix.count).utf8)))
     }
-    if name.hasPrefix("proxy_protocol_tlv_") { return tlv(name) }
+    if name.hasPrefix("proxy_protocol_tlv_") { return Self.tlv(name) }
     return .unknown
   }
 
-  private static func lookInStream(_ name: String) -> Answer {
-    if let variable = Features.streamVariables[name] { return .known(.feature(variable)) }
+  private func lookInStream(_ name: String) -> Answer {
+    if let variable = ofStream[name] { return .known(.feature(variable)) }
     if let simple = SimpleVariable(rawValue: name), simple.isOfStream { return .known(.simple(simple)) }
-    if name.hasPrefix("proxy_protocol_tlv_") { return tlv(name) }
+    if name.hasPrefix("proxy_protocol_tlv_") { return Self.tlv(name) }
     return .unknown
   }
 
@@ -35,7 +51,7 @@ package enum VariableNames {
   }
 
   /// Whether nginx has no variable of the name, and sallyport has.
-  package static func isOursAlone(_ name: String) -> Bool {
+  package func isOursAlone(_ name: String) -> Bool {
     if case .known(let variable) = look(up: name) { variable.isOursAlone } else { false }
   }
 
@@ -56,8 +72,8 @@ package enum VariableNames {
   ]
 
   /// All names, for suggestions.
-  package static let all: [String] = SimpleVariable.allCases.map(\.rawValue) + Features.variables.keys.sorted()
-
-  static let allOfStream: [String] =
-    SimpleVariable.allCases.filter(\.isOfStream).map(\.rawValue) + Features.streamVariables.keys.sorted()
+  package func all(of kind: TrafficKind) -> [String] {
+    let own = SimpleVariable.allCases.filter { kind == .http || $0.isOfStream }
+    return own.map(\.rawValue) + ofFeatures(kind).keys.sorted()
+  }
 }

@@ -9,7 +9,7 @@ import Testing
 
   @Test func `has every supported directive with its arguments, and every directive that is refused`() {
     let lines = Set(page.split(separator: "\n").map(String.init))
-    for entry in DirectiveTable.families.flatMap(\.entries) where entry.status == .supported {
+    for entry in Features.all.directives.table.families.flatMap(\.entries) where entry.status == .supported {
       let usage = entry.form.usage.isEmpty ? entry.name : "\(entry.name) \(entry.form.usage)"
       #expect(lines.contains(RoffText.escaped("`\(usage)`")), "\(usage)")
     }

@@ -20,8 +20,10 @@ import Testing
   }
 
   @Test func `no directive has two rows for one context`() {
-    for entry in DirectiveTable.families.flatMap(\.entries) {
-      let rivals = DirectiveTable.entries(named: entry.name).filter { !$0.contexts.isDisjoint(with: entry.contexts) }
+    for entry in Features.all.directives.table.families.flatMap(\.entries) {
+      let rivals = Features.all.directives.table.entries(named: entry.name).filter {
+        !$0.contexts.isDisjoint(with: entry.contexts)
+      }
       #expect(rivals.count == 1, "\(entry.name)")
     }
   }

@@ -7,7 +7,7 @@ import Testing
 /// Every supported row of the directive table, in each of its contexts: what is said reaches the settings.
 @Suite struct DirectiveWalkTests {
   private static let places: [(entry: DirectiveEntry, context: DirectiveContexts)] =
-    DirectiveTable.families.flatMap(\.entries).filter { $0.status == .supported }.flatMap { entry in
+    Features.all.directives.table.families.flatMap(\.entries).filter { $0.status == .supported }.flatMap { entry in
       entry.contexts.each.map { (entry, $0) }
     }
 

@@ -7,7 +7,7 @@ import Testing
 /// The examples of docs/DIRECTIVES.md.
 @Suite struct DirectiveExampleTests {
   @Test func `every supported directive has an example that sallyport accepts`() {
-    for entry in DirectiveTable.families.flatMap(\.entries) where entry.status == .supported {
+    for entry in Features.all.directives.table.families.flatMap(\.entries) where entry.status == .supported {
       let example = entry.example
       guard !example.isEmpty else {
         Issue.record("\(entry.name) has no example: add one to its row")

@@ -21,7 +21,9 @@ extension DirectiveSample {
     let proxied = proxy.merging(upstreamTLS, uniquingKeysWith: { $1 }).merging(outgoing, uniquingKeysWith: { $1 })
     for (name, sample) in proxied where name.hasPrefix("proxy_") {
       let own = name.replacing("proxy_", with: "grpc_")
-      if own != "grpc_pass", DirectiveTable.entries(named: own).contains(where: { $0.status == .supported }) {
+      if own != "grpc_pass",
+        Features.all.directives.table.entries(named: own).contains(where: { $0.status == .supported })
+      {
         samples[own] = sample.inGRPC
       }
     }

@@ -7,7 +7,7 @@ extension DirectiveSample {
   static let stream: [String: DirectiveSample] = {
     var samples: [String: DirectiveSample] = [:]
     for (name, sample) in ofStream {
-      let contexts = DirectiveTable.entries(named: name).flatMap {
+      let contexts = Features.all.directives.table.entries(named: name).flatMap {
         $0.contexts.intersection([.main, .stream, .streamServer, .streamUpstream]).each
       }
       // A name without a row keeps its key, which a test refuses.

@@ -14,7 +14,7 @@ import Testing
   /// The phases of a start up to the pid file. Its listening sockets are closed at the end.
   private func refusal(_ path: String) -> [Diagnostic] {
     do throws(Refusal) {
-      let shared = SharedState()
+      let shared = SharedState(features: Features.all)
       let (settings, found) = try Preparation.read(path, sharing: shared)
       _ = try Preparation(settings, after: found, number: 1, logs: LogFiles(), sharing: shared)
       let sockets = try ListeningSockets(for: settings.http.listeners, workers: 1, inherited: [], keeping: nil)
@@ -72,7 +72,7 @@ import Testing
       (.upstream, { "events {} http { upstream u { server 127.0.0.1:9; \($0) } server { \(listen) return 200; } }" }),
     ]
     var count = 0
-    for entry in DirectiveTable.families.flatMap(\.entries) where !entry.example.isEmpty {
+    for entry in Features.all.directives.table.families.flatMap(\.entries) where !entry.example.isEmpty {
       for (context, text) in places where entry.contexts.contains(context) {
         count += 1
         try expectAgreement(text(entry.example), scene)

@@ -343,7 +343,7 @@ import Testing
       ] { #expect(told.count { $0.hasPrefix(fault) } == 1, "\(fault) in \(told)") }
       #expect(told.count == 5, "\(told)")
       do throws(Refusal) {
-        _ = try Preparation.read(path, sharing: SharedState())
+        _ = try Preparation.read(path, sharing: SharedState(features: Features.all))
         Issue.record("it was read")
       } catch {
         #expect(error.errors.count == 5)

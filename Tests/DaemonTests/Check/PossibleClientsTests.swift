@@ -19,8 +19,9 @@ import Testing
           events {} http { ssl_certificate server.pem; ssl_certificate_key server.key;
           server { listen 127.0.0.1:\(try scene.port()) ssl; \(lines) return 204; } }
           """)
-      let (settings, found) = try Preparation.read(path, sharing: SharedState())
-      let start = try Preparation(settings, after: found, number: 1, logs: LogFiles(), sharing: SharedState())
+      let (settings, found) = try Preparation.read(path, sharing: SharedState(features: Features.all))
+      let start = try Preparation(
+        settings, after: found, number: 1, logs: LogFiles(), sharing: SharedState(features: Features.all))
       let errors = Check(path).diagnostics.filter { $0.severity == .error }
       return (errors.map { $0.short(in: scene) }, start.diagnostics.count { $0.consequence == .lockout })
     }

@@ -10,13 +10,13 @@ public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
   let bytes = [UInt8](UnsafeBufferPointer(start: start, count: count))
   let line = bytes.prefix { $0 != 0x0A }
   let text = String(decoding: line, as: UTF8.self)
-  let path = APIPath(text)
+  let path = APIPath(text, objects: objects)
   if case .server(let name, let id, _) = path {
     require(text.hasSuffix("/\(id)") || text.hasSuffix("/") || text.contains(name))
   }
   if case .denial(let fingerprint) = path { require(fingerprint.count == 32 || fingerprint.count == 20) }
   // A slash at the end changes nothing.
-  if !text.hasSuffix("/") { require(APIPath(text + "/") == path) }
+  if !text.hasSuffix("/") { require(APIPath(text + "/", objects: objects) == path) }
   let body = Array(bytes.dropFirst(line.count + 1))
   do {
     let patch = try APIServerBody(body).patch
@@ -46,6 +46,8 @@ public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
   }
   return 0
 }
+
+private let objects = Features.all.directives[APIFeatureList.self].objects
 
 private func require(_ holds: Bool, line: UInt = #line) {
   if !holds { fatalError("line \(line)") }

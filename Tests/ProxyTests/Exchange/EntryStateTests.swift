@@ -15,8 +15,8 @@ import Testing
   }
 
   @Test func `asks the parts that features name, and finds their objects in the process`() {
-    let shared = SharedState()
-    #expect(Features.entryParts.contains { $0 == ChallengeTokens.self })
+    let shared = SharedState(features: Features.all)
+    #expect(Features.all.entryParts.contains { $0 == ChallengeTokens.self })
     #expect(shared[ChallengeTokens.self] === shared[ChallengeTokens.self])
     #expect(!shared.entry.isActive)
   }

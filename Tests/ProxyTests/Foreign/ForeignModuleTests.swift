@@ -50,10 +50,12 @@ import Testing
   }
 
   @Test func `no pattern of a module has a name of nginx's`() {
-    for entry in DirectiveTable.families.flatMap(\.entries) + foreignDirectives {
+    for entry in Features.all.directives.table.families.flatMap(\.entries) + foreignDirectives {
       #expect(ForeignModule.ofDirective(entry.name) == nil, "\(entry.name)")
     }
-    for name in VariableNames.all { #expect(ForeignModule.ofVariable(name) == nil, "\(name)") }
+    for name in Features.all.directives.variables.all(of: .http) {
+      #expect(ForeignModule.ofVariable(name) == nil, "\(name)")
+    }
   }
 
   @Test func `nginx's directives of 1_29 to 1_31 are taken, or refused by name`() {

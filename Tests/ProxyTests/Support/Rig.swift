@@ -57,7 +57,7 @@ final class Rig {
       errorLog: ErrorLog([]), errorLogs: errorLogs, accessLogs: opened.accessLogs,
       parts: parts)
     loop = try EventLoop(index: 0)
-    worker = Worker(loop: loop, connections: 16, metrics: Metrics(), shared: SharedState())
+    worker = Worker(loop: loop, connections: 16, metrics: Metrics(), shared: SharedState(features: Features.all))
     worker.serve(generation, sockets: []) { error in Issue.record("\(error)") }
     live = try #require(worker.live)
     script()

@@ -11,6 +11,34 @@ package protocol APIObjects: Sendable {
   ) throws(APIFault)
 }
 
+/// A feature of which the API shows something.
+protocol APIFeature: Feature {
+  /// In the order of their names in the API's list.
+  static var apiObjects: [any APIObjects] { get }
+  /// What requests to the API have changed of the feature and no file keeps, so that it ends with the process: a line of
+  /// each. `now`: milliseconds of the loop's clock.
+  static func forgottenChanges(_ live: LiveGeneration, now: UInt64) -> [String]
+}
+
+extension APIFeature {
+  static func forgottenChanges(_ live: LiveGeneration, now: UInt64) -> [String] { [] }
+}
+
+/// What the API shows of all features.
+struct APIFeatureList: ListPart {
+  let all: [any APIFeature.Type]
+  let objects: [any APIObjects]
+
+  init(_ features: [any DirectiveFeature.Type]) {
+    all = features.compactMap { $0 as? any APIFeature.Type }
+    objects = all.flatMap { $0.apiObjects }
+  }
+}
+
+extension SharedState {
+  var apiFeatures: APIFeatureList { features.directives[APIFeatureList.self] }
+}
+
 /// How the API responds to a request.
 package protocol APIResponse: AnyObject {
   func answer(_ status: Int, _ text: String, _ exchange: Exchange)

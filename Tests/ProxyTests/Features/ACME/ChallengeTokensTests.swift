@@ -20,7 +20,7 @@ import Testing
   }
 
   @Test func `a token is answered for its own name alone`() throws {
-    let shared = SharedState(), tokens = shared[ChallengeTokens.self]
+    let shared = SharedState(features: Features.all), tokens = shared[ChallengeTokens.self]
     #expect(!shared.entry.isActive)
     let answer = try answer("a.test", "tok-1"), other = try self.answer("192.0.2.1", "tok-2")
     tokens.add([answer, other, try self.answer("2001:db8::1", "tok-3")], owner: 1)
@@ -50,7 +50,7 @@ import Testing
   }
 
   @Test func `an order takes its own answers away`() throws {
-    let shared = SharedState(), tokens = shared[ChallengeTokens.self]
+    let shared = SharedState(features: Features.all), tokens = shared[ChallengeTokens.self]
     tokens.add([try answer("a.test", "one")], owner: 1)
     tokens.add([try answer("b.test", "two")], owner: 2)
     tokens.remove(owner: 1)

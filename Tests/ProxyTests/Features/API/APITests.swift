@@ -25,18 +25,20 @@ import Upstream
     ("/9/http/upstreams/a/servers/99999999999999999999", .unknown), ("/9/http/upstreams/a/servers/1/x", .unknown),
     ("/9//nginx", .unknown), ("/9/sallyport/clients/fingerprint/00", .unknown), ("/9/sallyport/clients/x/y", .unknown),
   ])
-  func `segments are matched whole`(text: String, path: APIPath) { #expect(APIPath(text) == path) }
+  func `segments are matched whole`(text: String, path: APIPath) { #expect(APIPath(text, objects: objects) == path) }
 
   /// What the fuzzer starts from and what it once found.
   @Test(arguments: FuzzInput.all(of: "FuzzAPI")) func `inputs of the fuzzer are read or refused`(input: FuzzInput) {
     let line = input.bytes.prefix { $0 != 0x0A }, text = String(decoding: line, as: UTF8.self)
-    if !text.hasSuffix("/") { #expect(APIPath(text) == APIPath(text + "/")) }
+    if !text.hasSuffix("/") { #expect(APIPath(text, objects: objects) == APIPath(text + "/", objects: objects)) }
     _ = try? APIServerBody(Array(input.bytes.dropFirst(line.count + 1)))
     _ = try? APIDenialBody(Array(input.bytes.dropFirst(line.count + 1)))
   }
 
+  private var objects: [any APIObjects] { Features.all.directives[APIFeatureList.self].objects }
+
   @Test func `what features show has names of its own`() {
-    let names = Features.apiObjects.map(\.name)
+    let names = objects.map(\.name)
     #expect(names == ["keyvals", "limit_reqs", "limit_conns"])
     #expect(Set(names + ["requests", "upstreams"]).count == names.count + 2)
   }
@@ -108,7 +110,7 @@ import Upstream
     let scene = try Scene()
     defer { scene.end() }
     let state = DenialState(folder: scene.folder)
-    let (former, successor) = (SharedState(), SharedState())
+    let (former, successor) = (SharedState(features: Features.all), SharedState(features: Features.all))
     try former.restoreDenials(state)
     #expect(former.takeDenialsOfSuccessor().isEmpty)
     let (first, second) = ([UInt8](repeating: 1, count: 32), [UInt8](repeating: 2, count: 32))

@@ -151,7 +151,7 @@ import Testing
       keyval_zone zone=c:32k state=\(scene.path("good"));
       """)
     let http = try #require(loaded.settings?.http)
-    let zones = KeyvalZones(SharedState())
+    let zones = KeyvalZones(SharedState(features: Features.all))
     let (kept, damaged, found) = zones.prepared(http.keyvalZones, now: 0)
     #expect(damaged == [scene.path("pairs")] && found.count == 2)
     #expect(found.allSatisfy { $0.severity == .warning }, "\(found)")

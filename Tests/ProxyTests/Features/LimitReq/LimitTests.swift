@@ -146,7 +146,7 @@ import Testing
   }
 
   @Test func `a zone of the same name, key and size is the same object, and ends with its last user`() {
-    let zones = RequestZones(SharedState())
+    let zones = RequestZones(SharedState(features: Features.all))
     func settings(_ size: Int, _ spelling: String = "$host") -> LimitZoneSettings {
       LimitZoneSettings(name: "z", spelling: spelling, key: Template([]), size: size)
     }

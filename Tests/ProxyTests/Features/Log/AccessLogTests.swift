@@ -83,7 +83,7 @@ import Testing
   }
 
   @Test func `every destination that the table offers for access_log is taken`() throws {
-    let entry = try #require(DirectiveTable.entries(named: "access_log").first)
+    let entry = try #require(Features.all.directives.table.entries(named: "access_log").first)
     let usage = entry.form.usage
     for offered in ["stderr", "off", "journal"] {
       #expect(usage.contains(offered))

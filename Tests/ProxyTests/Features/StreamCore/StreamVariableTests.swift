@@ -6,7 +6,9 @@ import Testing
 /// The variables of `stream`, which have no request to be about.
 @Suite struct `Variables of stream` {
   private static let names =
-    VariableNames.allOfStream + ["proxy_protocol_tlv_alpn", "proxy_protocol_tlv_0xea", "named"]
+    Features.all.directives.variables.all(of: .stream) + [
+      "proxy_protocol_tlv_alpn", "proxy_protocol_tlv_0xea", "named",
+    ]
 
   /// Bytes that a name of ALPN can have.
   private static let protocols: [[UInt8]] = [
@@ -68,20 +70,23 @@ import Testing
   }
 
   @Test func `each is of http, or of stream alone`() {
-    for name in VariableNames.allOfStream {
-      guard case .known = VariableNames.look(up: name, of: .stream) else {
+    for name in Features.all.directives.variables.all(of: .stream) {
+      guard case .known = Features.all.directives.variables.look(up: name, of: .stream) else {
         Issue.record("\(name)")
         continue
       }
     }
     for name in ["status", "remote_addr", "ssl_client_verdict", "limit_conn_status"] {
       for kind in [TrafficKind.http, .stream] {
-        guard case .known = VariableNames.look(up: name, of: kind) else {
+        guard case .known = Features.all.directives.variables.look(up: name, of: kind) else {
           Issue.record("\(name)")
           continue
         }
       }
     }
-    #expect(VariableNames.allOfStream.allSatisfy { !$0.hasPrefix("request") && !$0.hasPrefix("http") })
+    #expect(
+      Features.all.directives.variables.all(of: .stream).allSatisfy {
+        !$0.hasPrefix("request") && !$0.hasPrefix("http")
+      })
   }
 }

@@ -1,0 +1,42 @@
+package import Language
+
+/// The features of the list that have to do with upstreams.
+struct PassFeatureList: ListPart {
+  fileprivate let ofHTTPUpstream: [any UpstreamFeature.Type]
+  fileprivate let ofStreamUpstream: [any UpstreamFeature.Type]
+  fileprivate let ofHTTPPass: [any PassFeature.Type]
+  fileprivate let ofStreamPass: [any PassFeature.Type]
+  /// What fields of upstreams' responses tell features.
+  let instructions: [UpstreamInstruction]
+  let balancing: [any BalanceFeature.Type]
+
+  init(_ all: [any DirectiveFeature.Type]) {
+    let upstreams = all.compactMap { $0 as? any UpstreamFeature.Type }
+    let passes = all.compactMap { $0 as? any PassFeature.Type }
+    ofHTTPUpstream = upstreams.filter { $0.kinds.contains(.http) }
+    ofStreamUpstream = upstreams.filter { $0.kinds.contains(.stream) }
+    ofHTTPPass = passes.filter { $0.kinds.contains(.http) }
+    ofStreamPass = passes.filter { $0.kinds.contains(.stream) }
+    instructions = ofHTTPPass.compactMap { $0.instruction }
+    balancing = all.compactMap { $0 as? any BalanceFeature.Type }
+  }
+}
+
+extension FeatureDirectives {
+  /// Those that name an upstream.
+  package func ofUpstream(_ kind: TrafficKind) -> [any UpstreamFeature.Type] {
+    let list = self[PassFeatureList.self]
+    return kind == .http ? list.ofHTTPUpstream : list.ofStreamUpstream
+  }
+
+  /// Those that say something of what goes to an upstream.
+  package func ofPass(_ kind: TrafficKind) -> [any PassFeature.Type] {
+    let list = self[PassFeatureList.self]
+    return kind == .http ? list.ofHTTPPass : list.ofStreamPass
+  }
+
+  /// The line at a level by which a feature opens bodies; nil: they go as they come.
+  package func openingLine(_ scope: Scope) -> Directive? {
+    ofPass(.http).lazy.compactMap { $0.openingLine(scope) }.first
+  }
+}
