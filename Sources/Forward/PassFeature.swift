@@ -6,7 +6,7 @@ import Upstream
 /// A feature whose line names an upstream for the requests of a location, or for the sessions of a server of `stream`.
 package protocol UpstreamFeature: Feature {
   static var dialect: PassDialect { get }
-  /// The line of the level itself that names an upstream; nil: there is none.
+  /// The line of the level itself that names an upstream, whose row is the feature's first; nil: there is none.
   static func line(in scope: Scope) -> Directive?
   /// The level in which its directives have the names of `proxy_pass`'s.
   static func view(_ scope: Scope) -> Scope
@@ -17,6 +17,7 @@ package protocol UpstreamFeature: Feature {
 }
 
 extension UpstreamFeature {
+  package static func line(in scope: Scope) -> Directive? { directives.first?.ownLine(in: scope) }
   package static func view(_ scope: Scope) -> Scope { scope }
   package static func usesTLS(_ scope: Scope) -> Bool { false }
 }

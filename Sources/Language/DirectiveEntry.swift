@@ -248,6 +248,7 @@ extension DirectiveRow {
   package func text(in scope: Scope) -> String? { line(in: scope)?.text(0) }
   /// What the line in effect says; nil: there is no line.
   package func flag(in scope: Scope) -> Bool? { text(in: scope).flatMap { Flag($0) } }
+  package func seconds(in scope: Scope) -> Int? { text(in: scope).flatMap { Quantity.seconds($0) } }
   /// The line in effect, if it says `off`.
   package func lineOff(in scope: Scope) -> Directive? { flag(in: scope) == false ? line(in: scope) : nil }
 }

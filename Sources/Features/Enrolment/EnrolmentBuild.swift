@@ -8,35 +8,49 @@ extension EnrolmentSettings: ContentFeature {
   static let chapter = Chapter.passwords
   private static let levels = DirectiveContexts.everyHTTP
 
-  static let directives: [DirectiveEntry] = [
-    .local(
-      "enrolment", .location, .oneOf(["on", "off", "est"]), "off",
-      "Whether to issue certificates to users with a password: `on` sends a key with its certificate (POST, JSON), `est` certifies the client's own key by RFC 7030, and renews it for a client that shows its certificate. Not in nginx.",
-      example: "enrolment on;"),
-    .value(
-      "enrolment_authority", levels, .words(1...1, "DIR"), "", "The folder that `sallyport ca` made. Not in nginx.",
-      example: "enrolment_authority ca;"),
-    .value(
-      "enrolment_lifetime", levels, .seconds, "365d",
-      "How long a certificate is valid, 10m to 365d. Not in nginx.", example: "enrolment_lifetime 24h;"),
-    .value(
-      "enrolment_renew_before", levels, .seconds, "30d, or a third of a shorter lifetime",
-      "How long before its end a certificate can be renewed. Not in nginx.", example: "enrolment_renew_before 30d;"),
-    .value(
-      "enrolment_pkcs12", levels, .oneOf(["modern", "legacy"]), "modern",
+  /// What lines say, whether or not they are enough for certificates.
+  struct Lines: RowSettings {
+    var authority: MaterialReference?
+    var lifetime: Int64?
+    var renewBefore: Int64?
+    var strength = Strength.modern
+    var maxDevices = 10
+    var failures = 10
+    var failureTime: Int64 = 60
+  }
+
+  private static let enrolment = DirectiveEntry.local(
+    "enrolment", .location, .oneOf(["on", "off", "est"]), "off",
+    "Whether to issue certificates to users with a password: `on` sends a key with its certificate (POST, JSON), `est` certifies the client's own key by RFC 7030, and renews it for a client that shows its certificate. Not in nginx.",
+    example: "enrolment on;")
+  private static let authorityRow = Row<Lines>.material(
+    "enrolment_authority", levels, \.authority, usage: "DIR", "The folder that `sallyport ca` made. Not in nginx.",
+    example: "enrolment_authority ca;")
+  static let lifetimeRow = Row<Lines>.line(
+    "enrolment_lifetime", levels, .seconds, initial: "365d",
+    "How long a certificate is valid, 10m to 365d. Not in nginx.", example: "enrolment_lifetime 24h;"
+  ) { $0.lifetime = lifetime($1, &$2) }
+  static let renewBeforeRow = Row<Lines>.seconds(
+    "enrolment_renew_before", levels, \.renewBefore, initial: "30d, or a third of a shorter lifetime",
+    "How long before its end a certificate can be renewed. Not in nginx.", example: "enrolment_renew_before 30d;")
+
+  static let directives = [enrolment] + rows.entries
+  private static let rows: [Row<Lines>] = [
+    authorityRow, lifetimeRow, renewBeforeRow,
+    .choice(
+      "enrolment_pkcs12", levels, [.modern, .legacy], \.strength,
       "How to encrypt the PKCS#12; `legacy` uses RC2 and 3DES, for old devices. Not in nginx.",
       example: "enrolment_pkcs12 legacy;"),
-    .value(
-      "enrolment_max_devices", levels, .number(1...10_000), "10",
+    .number(
+      "enrolment_max_devices", levels, 1...10_000, \.maxDevices,
       "How many devices of one user can have a valid certificate; a further device gets 403. Not in nginx.",
       example: "enrolment_max_devices 3;"),
-    .value(
-      "enrolment_failures", levels, .words(1...2, "COUNT [TIME]"), "10 60s",
+    .line(
+      "enrolment_failures", levels, .words(1...2, "COUNT [TIME]"), initial: "10 60s",
       "How many wrong passwords of a user or an address are allowed before sallyport responds with 429. Not in nginx.",
-      example: "enrolment_failures 5 10m;"),
+      example: "enrolment_failures 5 10m;"
+    ) { readFailures($1, &$0, &$2) },
   ]
-
-  static func line(in scope: Scope) -> Directive? { scope.own("enrolment").first }
 
   /// Whether the level itself issues certificates, and so checks passwords by itself.
   static func isOn(_ scope: Scope) -> Bool {
@@ -44,7 +58,7 @@ extension EnrolmentSettings: ContentFeature {
   }
 
   static func read(_ level: Level, _ builder: inout SettingsBuilder) -> EnrolmentSettings? {
-    guard let settings = builder.enrolment(level) else { return nil }
+    guard let settings = settings(level, &builder) else { return nil }
     builder.diagnostics += EnrolmentRule.check(level, level.scope, builder.features)
     return settings
   }
@@ -84,48 +98,43 @@ extension EnrolmentSettings: ContentFeature {
   }
 }
 
-extension SettingsBuilder {
+extension EnrolmentSettings {
   /// Builds the settings of `enrolment on` in this level itself; nil without it, or when a part of it is missing.
-  mutating func enrolment(_ level: Level) -> EnrolmentSettings? {
+  private static func settings(_ level: Level, _ builder: inout SettingsBuilder) -> EnrolmentSettings? {
     let scope = level.scope
-    guard EnrolmentSettings.isOn(scope), let line = EnrolmentSettings.line(in: scope) else { return nil }
-    let authority = material(scope.value("enrolment_authority"))
-    if scope.value("enrolment_authority") == nil {
-      error(
+    guard isOn(scope), let line = line(in: scope) else { return nil }
+    let lines: Lines = rows.read(scope, &builder)
+    if authorityRow.line(in: scope) == nil {
+      builder.error(
         line.location, "\"enrolment\" without \"enrolment_authority\": no CA could sign certificates",
         hint: "enrolment_authority DIR; `sallyport ca init DIR` creates one")
     }
     if !AuthBasic.isOn(scope) {
-      error(
+      builder.error(
         line.location, "\"enrolment\" without \"auth_basic\": every client would get a certificate",
         hint: "auth_basic \"…\"; auth_basic_user_file FILE;")
     }
-    let failures = failureLimit(scope)
-    guard let authority, let access = AuthBasic.read(level, &self) else { return nil }
+    guard let authority = lines.authority, let access = AuthBasic.read(level, &builder) else { return nil }
     guard let users = access.users else {
-      error(
+      builder.error(
         line.location, "\"enrolment\" with variables in \"auth_basic_user_file\": whom would it enrol?",
         hint: "auth_basic_user_file FILE; without variables")
       return nil
     }
-    let lifetime = lifetime(scope)
     // A third of the lifetime is left when two thirds are over.
-    let renewBefore = min(30 * 86_400, (lifetime ?? CertificateProfile.clientDays * 86_400) / 3)
+    let renewBefore = min(30 * 86_400, (lines.lifetime ?? CertificateProfile.clientDays * 86_400) / 3)
     return EnrolmentSettings(
-      authority: authority, passwords: material(scope.passwordFile), users: users,
-      renewBefore: scope.seconds("enrolment_renew_before").map { Int64($0) } ?? renewBefore,
-      strength: scope.text("enrolment_pkcs12")
-        .flatMap { EnrolmentSettings.Strength(rawValue: $0.lowercased()) } ?? .modern,
-      maxDevices: scope.number("enrolment_max_devices") ?? 10, failures: failures.count, failureTime: failures.time,
-      form: line.text(0).lowercased() == "est" ? .est : .json, lifetime: lifetime)
+      authority: authority, passwords: builder.material(scope.passwordFile), users: users,
+      renewBefore: lines.renewBefore ?? renewBefore, strength: lines.strength, maxDevices: lines.maxDevices,
+      failures: lines.failures, failureTime: lines.failureTime,
+      form: line.text(0).lowercased() == "est" ? .est : .json, lifetime: lines.lifetime)
   }
 
-  private mutating func lifetime(_ scope: Scope) -> Int64? {
-    guard let line = scope.value("enrolment_lifetime") else { return nil }
+  private static func lifetime(_ line: Directive, _ builder: inout SettingsBuilder) -> Int64? {
     guard let time = Quantity.seconds(line.text(0)),
       (600...CertificateProfile.clientDays * 86_400).contains(Int64(time))
     else {
-      error(
+      builder.error(
         line.place(0), "invalid value \"\(line.text(0))\" in \"enrolment_lifetime\" directive",
         hint: "10m to \(CertificateProfile.clientDays)d, such as 24h")
       return nil
@@ -133,23 +142,17 @@ extension SettingsBuilder {
     return Int64(time)
   }
 
-  private mutating func failureLimit(_ scope: Scope) -> (count: Int, time: Int64) {
-    var limit: (count: Int, time: Int64) = (10, 60)
-    guard let line = scope.value("enrolment_failures") else { return limit }
+  private static func readFailures(_ line: Directive, _ lines: inout Lines, _ builder: inout SettingsBuilder) {
     if let count = Quantity.number(line.text(0)), (1...1000).contains(count) {
-      limit.count = count
+      lines.failures = count
     } else {
-      error(
-        line.place(0), "invalid value \"\(line.text(0))\" in \"enrolment_failures\" directive", hint: "1 to 1000")
+      builder.refuse(line, 0, hint: "1 to 1000")
     }
-    guard line.arguments.count > 1 else { return limit }
+    guard line.arguments.count > 1 else { return }
     if let time = Quantity.seconds(line.text(1)), time > 0 {
-      limit.time = Int64(time)
+      lines.failureTime = Int64(time)
     } else {
-      error(
-        line.place(1), "invalid value \"\(line.text(1))\" in \"enrolment_failures\" directive",
-        hint: "it must be \(Expected.seconds)")
+      builder.refuse(line, 1, hint: "it must be \(Expected.seconds)")
     }
-    return limit
   }
 }

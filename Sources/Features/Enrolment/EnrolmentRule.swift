@@ -5,7 +5,7 @@ import Language
 /// Errors and warnings for a location that issues certificates.
 enum EnrolmentRule {
   static func check(_ level: Level, _ scope: Scope, _ features: FeatureDirectives) -> [Diagnostic] {
-    guard let line = scope.own("enrolment").first else { return [] }
+    guard let line = EnrolmentSettings.line(in: scope) else { return [] }
     var found: [Diagnostic] = []
     let others = features.contents(of: .http).filter { $0 != EnrolmentSettings.self }.map {
       $0.line(in: scope, of: features)
@@ -17,9 +17,10 @@ enum EnrolmentRule {
           .error, at: line.location, "\"enrolment\" beside \"\(name)\": a location can have only one content handler",
           hint: "use a separate location; \(name) is at \(other.location)"))
     }
-    let lifetime = scope.seconds("enrolment_lifetime").map { Int64($0) } ?? CertificateProfile.clientDays * 86_400
-    if let asked = scope.seconds("enrolment_renew_before"), asked >= lifetime,
-      let place = scope.value("enrolment_renew_before")?.location
+    let lifetime =
+      EnrolmentSettings.lifetimeRow.seconds(in: scope).map { Int64($0) } ?? CertificateProfile.clientDays * 86_400
+    if let asked = EnrolmentSettings.renewBeforeRow.seconds(in: scope), asked >= lifetime,
+      let place = EnrolmentSettings.renewBeforeRow.line(in: scope)?.location
     {
       found.append(
         Diagnostic(

@@ -66,8 +66,6 @@ enum GRPC: UpstreamFeature, ErrorWording {
     return own
   }
 
-  static func line(in scope: Scope) -> Directive? { scope.own("grpc_pass").first }
-
   /// Each directive `grpc_…` under the name `proxy_…`, and none of the proxy module.
   static func view(_ scope: Scope) -> Scope {
     scope.renamed { name in

@@ -11,8 +11,6 @@ enum ProxyPass: UpstreamFeature, PassFeature {
   static let chapter = Chapter.proxy
   static let dialect = PassDialect(name: "HTTP", prefix: "proxy_")
 
-  static func line(in scope: Scope) -> Directive? { pass.ownLine(in: scope) }
-
   static func pass(_ line: Directive, _ level: Level, _ builder: inout SettingsBuilder) -> UpstreamPass? {
     builder.passedURL(line, level, dialect).map { builder.pass(line, level, $0, dialect) }
   }

@@ -17,8 +17,6 @@ enum StreamProxy: UpstreamFeature, PassFeature {
     return dialect
   }()
 
-  static func line(in scope: Scope) -> Directive? { pass.ownLine(in: scope) }
-
   static func pass(_ line: Directive, _ level: Level, _ builder: inout SettingsBuilder) -> UpstreamPass? {
     streamTarget(line, usesTLS(level.scope) ? .https : .http, &builder).map { builder.pass(line, level, $0, dialect) }
   }

@@ -7,7 +7,7 @@ import Language
 extension Scope {
   /// The line that turns on upstream authentication; nil when there is no line, or the line says `off`.
   var upstreamAuth: Directive? {
-    value("proxy_auth").flatMap { $0.arguments.contains { $0.text.lowercased() == "off" } ? nil : $0 }
+    ProxyAuth.auth.line(in: self).flatMap { $0.arguments.contains { $0.text.lowercased() == "off" } ? nil : $0 }
   }
 
   var authSchemes: AuthSchemes {
@@ -16,48 +16,49 @@ extension Scope {
   }
 }
 
-extension SettingsBuilder {
+extension ProxyAuth {
   /// Builds `proxy_auth` and the directives that belong to it; nil: the client gets an upstream's 401.
-  mutating func upstreamAuth(_ draft: PassDraft) -> UpstreamAuthSettings? {
+  static func settings(_ draft: PassDraft, _ builder: inout SettingsBuilder) -> UpstreamAuthSettings? {
     let scope = draft.scope
-    diagnostics += UpstreamAuthRule.idle(scope)
+    builder.diagnostics += UpstreamAuthRule.idle(scope)
     guard let line = scope.upstreamAuth else { return nil }
-    let spaces = scope.list("proxy_auth_space").compactMap { space($0) }
+    let spaces = space.lines(in: scope).compactMap { space($0, &builder) }
     let facts = UpstreamAuthFacts(
       scope: scope, line: line, pass: draft.line.location, url: draft.url, fields: draft.settings.request.fields,
       spaces: spaces,
-      group: group(of: draft.target.upstream))
-    diagnostics += UpstreamAuthRule.allCases.compactMap { $0.diagnostic(facts) }
-    guard let users = material(scope.value("proxy_auth_user_file")) else { return nil }
+      group: group(of: draft.target.upstream, builder))
+    builder.diagnostics += UpstreamAuthRule.allCases.compactMap { $0.diagnostic(facts) }
+    guard let users = builder.material(userFile.line(in: scope)) else { return nil }
     return UpstreamAuthSettings(
-      schemes: scope.authSchemes, users: users, spaces: spaces, persistence: persistence(scope),
+      schemes: scope.authSchemes, users: users, spaces: spaces, persistence: persistence(scope, builder.folder),
       reloads: scope.reloadsFiles, location: line.location)
   }
 
-  private func group(of target: UpstreamTarget) -> UpstreamGroupSettings? {
-    if case .group(let index, _) = target { groups[index] } else { nil }
+  private static func group(of target: UpstreamTarget, _ builder: SettingsBuilder) -> UpstreamGroupSettings? {
+    if case .group(let index, _) = target { builder.groups[index] } else { nil }
   }
 
-  private func persistence(_ scope: Scope) -> AuthPersistence {
-    switch scope.text("proxy_auth_persistence")?.lowercased() {
+  private static func persistence(_ scope: Scope, _ folder: String) -> AuthPersistence {
+    switch persistence.text(in: scope)?.lowercased() {
     case "none": .none
     case "permanent":
-      scope.text("proxy_auth_state").map { .permanent(folder: resolve($0, in: folder)) } ?? .session
+      state.text(in: scope).map { .permanent(folder: resolve($0, in: folder)) } ?? .session
     default: .session
     }
   }
 
   /// Parses `SCHEME://HOST[:PORT] [realm="TEXT"]`.
-  private mutating func space(_ line: Directive) -> ProtectionSpace? {
+  private static func space(_ line: Directive, _ builder: inout SettingsBuilder) -> ProtectionSpace? {
     let text = line.text(0)
     guard let scheme = [UpstreamScheme.https, .http].first(where: { text.lowercased().hasPrefix("\($0.rawValue)://") })
     else {
-      error(line.place(0), "invalid protection space \"\(text)\"", hint: "SCHEME://HOST[:PORT], http or https")
+      builder.error(line.place(0), "invalid protection space \"\(text)\"", hint: "SCHEME://HOST[:PORT], http or https")
       return nil
     }
-    let (realm, isRealm) = Self.realm(line.arguments.dropFirst().map(\.text).joined(separator: " "))
+    let (realm, isRealm) = realm(line.arguments.dropFirst().map(\.text).joined(separator: " "))
     guard line.arguments.count == 1 || isRealm else {
-      error(line.place(1), "invalid parameter \"\(line.text(1))\" in \"proxy_auth_space\"", hint: "realm=\"TEXT\"")
+      builder.error(
+        line.place(1), "invalid parameter \"\(line.text(1))\" in \"proxy_auth_space\"", hint: "realm=\"TEXT\"")
       return nil
     }
     do throws(Authority.ParseError) {
@@ -70,7 +71,7 @@ extension SettingsBuilder {
         scheme: scheme.rawValue, host: SocketAddress(literal: host, port: 0)?.host ?? host.lowercased(), port: port,
         realm: realm, location: line.location)
     } catch {
-      self.error(line.place(0), "\(error.reason) in \"proxy_auth_space\": \"\(text)\"", hint: error.hint)
+      builder.error(line.place(0), "\(error.reason) in \"proxy_auth_space\": \"\(text)\"", hint: error.hint)
       return nil
     }
   }

@@ -22,29 +22,29 @@ enum ProxyAuth: PassFeature {
   }
 
   static func part(of draft: PassDraft, _ builder: inout SettingsBuilder) -> (any PassPart)? {
-    builder.upstreamAuth(draft)
+    settings(draft, &builder)
   }
 
-  static let directives: [DirectiveEntry] = [
-    .value(
-      "proxy_auth", levels, .someOf(["basic", "digest", "ntlm", "off"]), "off",
-      "The schemes with which sallyport answers an upstream's 401; it selects the strongest one that the upstream offers. With `ntlm`, sallyport uses HTTP/1.1 and keeps connections open.",
-      example: "proxy_auth digest basic;", trust: .told),
-    .value(
-      "proxy_auth_user_file", levels, .words(1...1, "FILE"), "",
-      "Lines `SELECTOR USER:PASSWORD` that assign users to clients. The first match counts; a client without a match gets 403.",
-      example: "proxy_auth_user_file upstream-users;", trust: .told),
-    .list(
-      "proxy_auth_space", levels, .words(1...Int.max, "SCHEME://HOST[:PORT] [realm=\"TEXT\"]"),
-      "the proxy_pass server, any realm", "Where sallyport can send credentials; HOST can be an upstream group.",
-      example: "proxy_auth_space https://app.internal realm=\"app\";"),
-    .value(
-      "proxy_auth_persistence", levels, .oneOf(["none", "session", "permanent"]), "session",
-      "How long sallyport remembers a challenge and sends credentials ahead of the next one: for the exchange, for the process, or longer.",
-      example: "proxy_auth_persistence none;"),
-    .value(
-      "proxy_auth_state", levels, .words(1...1, "DIR"), "",
-      "The folder in which `permanent` keeps challenges (mode 0700); it contains no passwords.",
-      example: "proxy_auth_state /var/lib/sallyport/auth;"),
-  ]
+  static let auth = DirectiveEntry.value(
+    "proxy_auth", levels, .someOf(["basic", "digest", "ntlm", "off"]), "off",
+    "The schemes with which sallyport answers an upstream's 401; it selects the strongest one that the upstream offers. With `ntlm`, sallyport uses HTTP/1.1 and keeps connections open.",
+    example: "proxy_auth digest basic;", trust: .told)
+  static let userFile = DirectiveEntry.value(
+    "proxy_auth_user_file", levels, .words(1...1, "FILE"), "",
+    "Lines `SELECTOR USER:PASSWORD` that assign users to clients. The first match counts; a client without a match gets 403.",
+    example: "proxy_auth_user_file upstream-users;", trust: .told)
+  static let space = DirectiveEntry.list(
+    "proxy_auth_space", levels, .words(1...Int.max, "SCHEME://HOST[:PORT] [realm=\"TEXT\"]"),
+    "the proxy_pass server, any realm", "Where sallyport can send credentials; HOST can be an upstream group.",
+    example: "proxy_auth_space https://app.internal realm=\"app\";")
+  static let persistence = DirectiveEntry.value(
+    "proxy_auth_persistence", levels, .oneOf(["none", "session", "permanent"]), "session",
+    "How long sallyport remembers a challenge and sends credentials ahead of the next one: for the exchange, for the process, or longer.",
+    example: "proxy_auth_persistence none;")
+  static let state = DirectiveEntry.value(
+    "proxy_auth_state", levels, .words(1...1, "DIR"), "",
+    "The folder in which `permanent` keeps challenges (mode 0700); it contains no passwords.",
+    example: "proxy_auth_state /var/lib/sallyport/auth;")
+
+  static let directives = [auth, userFile, space, persistence, state]
 }

@@ -33,10 +33,10 @@ enum UpstreamAuthRule: CaseIterable {
 
   func diagnostic(_ facts: UpstreamAuthFacts) -> Diagnostic? {
     let (scope, line) = (facts.scope, facts.line)
-    let isPermanent = scope.text("proxy_auth_persistence")?.lowercased() == "permanent"
+    let isPermanent = ProxyAuth.persistence.text(in: scope)?.lowercased() == "permanent"
     switch self {
     case .noUserFile:
-      guard scope.value("proxy_auth_user_file") == nil else { return nil }
+      guard ProxyAuth.userFile.line(in: scope) == nil else { return nil }
       return Diagnostic(
         .error, at: line.location, "\"proxy_auth\" without \"proxy_auth_user_file\"",
         hint: "name the file that assigns users to clients: proxy_auth_user_file FILE;")
@@ -69,15 +69,15 @@ enum UpstreamAuthRule: CaseIterable {
         "no server of this proxy_pass is in a \"proxy_auth_space\": sallyport answers no challenge",
         hint: "the proxy_pass is at \(facts.pass)")
     case .permanentWithoutState:
-      guard isPermanent, scope.value("proxy_auth_state") == nil, let said = scope.value("proxy_auth_persistence")
+      guard isPermanent, ProxyAuth.state.line(in: scope) == nil, let said = ProxyAuth.persistence.line(in: scope)
       else { return nil }
       return Diagnostic(
         .error, at: said.location, "\"proxy_auth_persistence permanent\" without \"proxy_auth_state\"",
         hint: "name a folder for sallyport's use: proxy_auth_state /var/lib/sallyport/auth;")
     case .stateWithoutPermanent:
       // If an inner level sets the lifetime, the outer level's folder has no effect, so it is no error.
-      guard !isPermanent, let state = scope.value("proxy_auth_state"),
-        !scope.own("proxy_auth_state").isEmpty || scope.value("proxy_auth_persistence") == nil
+      guard !isPermanent, let state = ProxyAuth.state.line(in: scope),
+        ProxyAuth.state.ownLine(in: scope) != nil || ProxyAuth.persistence.line(in: scope) == nil
       else { return nil }
       return Diagnostic(
         .error, at: state.location, "\"proxy_auth_state\" without \"proxy_auth_persistence permanent\"",
@@ -122,8 +122,7 @@ enum UpstreamAuthRule: CaseIterable {
   /// Warns of lines in this level that have no effect. Inherited lines may apply elsewhere, so they are not reported.
   static func idle(_ scope: Scope) -> [Diagnostic] {
     guard scope.upstreamAuth == nil else { return [] }
-    let names = ["proxy_auth_user_file", "proxy_auth_space", "proxy_auth_persistence", "proxy_auth_state"]
-    return names.compactMap { scope.own($0).first }.map {
+    return ProxyAuth.directives.dropFirst().compactMap { $0.ownLine(in: scope) }.map {
       Diagnostic(
         .warning, at: $0.location, "\"\($0.name)\" has no effect: there is no \"proxy_auth\" here",
         hint: "add proxy_auth with the schemes that sallyport may use")

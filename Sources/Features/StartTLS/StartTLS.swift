@@ -8,26 +8,24 @@ import TLS
 enum StartTLS: PassFeature {
   static let chapter = Chapter.stream
   static let kinds: Set<TrafficKind> = [.stream]
-  private static let client = "starttls"
-  private static let upstream = "proxy_starttls"
 
-  static let directives: [DirectiveEntry] = [
-    .value(
-      client, .everyStream, .oneOf(NegotiatedProtocol.allCases.map(\.rawValue) + ["off"]), "off",
-      "How clients ask for TLS, on a `listen … ssl`: `postgres` by SSLRequest, or at once with ALPN `postgresql`; `smtp`,"
-        + " `imap` and `pop3` by STARTTLS; `ldap` by the extended operation StartTLS. A client that asks for nothing is"
-        + " refused in its protocol's words, and one that sends bytes behind its request in clear is cut off.",
-      example: "starttls postgres;", trust: .told
-    ).option("--starttls"),
-    .value(
-      upstream, .everyStream, .oneOf(NegotiatedProtocol.allCases.map(\.rawValue) + ["off"]), "off",
-      "How sallyport asks the upstream for TLS before the handshake of `proxy_ssl on`. An upstream that refuses gets"
-        + " nothing of the client.", example: "proxy_starttls postgres;", trust: .told
-    ).option("--upstream-starttls"),
-  ]
+  private static let client = DirectiveEntry.value(
+    "starttls", .everyStream, .oneOf(NegotiatedProtocol.allCases.map(\.rawValue) + ["off"]), "off",
+    "How clients ask for TLS, on a `listen … ssl`: `postgres` by SSLRequest, or at once with ALPN `postgresql`; `smtp`,"
+      + " `imap` and `pop3` by STARTTLS; `ldap` by the extended operation StartTLS. A client that asks for nothing is"
+      + " refused in its protocol's words, and one that sends bytes behind its request in clear is cut off.",
+    example: "starttls postgres;", trust: .told
+  ).option("--starttls")
+  private static let upstream = DirectiveEntry.value(
+    "proxy_starttls", .everyStream, .oneOf(NegotiatedProtocol.allCases.map(\.rawValue) + ["off"]), "off",
+    "How sallyport asks the upstream for TLS before the handshake of `proxy_ssl on`. An upstream that refuses gets"
+      + " nothing of the client.", example: "proxy_starttls postgres;", trust: .told
+  ).option("--upstream-starttls")
 
-  private static func kind(_ scope: Scope, _ name: String) -> NegotiatedProtocol? {
-    scope.text(name).flatMap { NegotiatedProtocol(rawValue: $0.lowercased()) }
+  static let directives = [client, upstream]
+
+  private static func kind(_ scope: Scope, _ row: DirectiveEntry) -> NegotiatedProtocol? {
+    row.text(in: scope).flatMap { NegotiatedProtocol(rawValue: $0.lowercased()) }
   }
 
   static func ofClients(_ scope: Scope) -> NegotiatedProtocol? { kind(scope, client) }
@@ -65,23 +63,24 @@ enum StartTLS: PassFeature {
   private static func contradictions(_ block: ServerBlock, _ features: FeatureDirectives) -> [Diagnostic] {
     let scope = block.scope
     var found: [Diagnostic] = []
-    if let line = scope.value(client), ofClients(scope) != nil, !block.isTLS || block.alsoPlain {
+    if let line = client.line(in: scope), ofClients(scope) != nil, !block.isTLS || block.alsoPlain {
       found.append(
         Diagnostic(
-          .error, at: line.location, "\"\(client)\" on a \"listen\" without ssl",
+          .error, at: line.location, "\"\(client.name)\" on a \"listen\" without ssl",
           hint: "write \"listen … ssl\": the client's TLS ends here"))
     }
-    if let line = scope.value(upstream), let asked = kind(scope, upstream) {
+    if let line = upstream.line(in: scope), let asked = kind(scope, upstream) {
       if !features.ofUpstream(.stream).contains(where: { $0.usesTLS(scope) }) {
         found.append(
           Diagnostic(
-            .error, at: line.location, "\"\(upstream)\" without \"proxy_ssl on\"",
+            .error, at: line.location, "\"\(upstream.name)\" without \"proxy_ssl on\"",
             hint: "write proxy_ssl on; and whom to trust, such as proxy_ssl_trusted_certificate"))
       }
       if let other = ofClients(scope), other != asked {
         found.append(
           Diagnostic(
-            .error, at: line.location, "\"\(upstream) \(asked.rawValue)\" beside \"\(client) \(other.rawValue)\"",
+            .error, at: line.location,
+            "\"\(upstream.name) \(asked.rawValue)\" beside \"\(client.name) \(other.rawValue)\"",
             hint: "a connection has one protocol"))
       }
     }

@@ -23,8 +23,6 @@ struct StreamPass: ContentFeature {
       example: "pass 127.0.0.1:8443;", trust: .told)
   ]
 
-  static func line(in scope: Scope) -> Directive? { scope.own("pass").first }
-
   static func read(_ level: Level, _ builder: inout SettingsBuilder) -> StreamPass? {
     guard let line = line(in: level.scope) else { return nil }
     let template = builder.template(line, 0)

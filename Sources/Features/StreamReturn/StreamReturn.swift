@@ -16,8 +16,6 @@ struct StreamReturn: ContentFeature {
       example: "return $ssl_client_s_dn;", trust: .told)
   ]
 
-  static func line(in scope: Scope) -> Directive? { scope.own("return").first }
-
   static func read(_ level: Level, _ builder: inout SettingsBuilder) -> StreamReturn? {
     line(in: level.scope).map { StreamReturn(text: builder.template($0, 0)) }
   }

@@ -17,7 +17,7 @@ struct StreamSet: LocationFeature {
 
   static func read(_ level: Level, _ builder: inout SettingsBuilder) -> StreamSet? {
     var steps: [(slot: Int, value: Template)] = []
-    for line in level.scope.own("set") {
+    for line in directives[0].lines(in: level.scope) {
       guard let slot = builder.variables.slots[line.text(0).dropFirst().lowercased()] else { continue }
       steps.append((slot, builder.template(line, 1)))
     }
