@@ -102,9 +102,7 @@ struct APILocation: ContentFeature {
       new?.mayWrite == true, old?.mayWrite == true, opens: "the API can change servers (api write=on)",
       closes: "the API can no longer change servers")
   }
-}
 
-extension APILocation {
   /// The folder of denials.
   static func fileUses(_ http: HTTPSettings) -> [FileUse] {
     guard http.hasWritableAPI, let folder = DenialState.folder else { return [] }

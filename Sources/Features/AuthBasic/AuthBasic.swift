@@ -103,27 +103,14 @@ package struct AuthBasic: LocationFeature {
       found.other("passwords are those of \(after.asWritten) (were those of \(before.asWritten))")
     }
   }
-}
 
-extension AuthBasic.Users {
-  fileprivate var asWritten: String {
-    switch self {
-    case .file(let file): "\(file)"
-    case .named(let path, _): path.asWritten
-    }
-  }
-}
-
-extension AuthBasic {
   package func fileUses(_ location: LocationSettings) -> [FileUse] {
     switch source {
     case .file(let users): FileUse.requestFiles([users])
     case .named(let path, let folder): [FileUse.folder(before: path, in: folder)].compactMap { $0 }
     }
   }
-}
 
-extension AuthBasic {
   /// Reads each file once: requests read it again each time, and a fault must show before the first request.
   package static func load(_ http: HTTPSettings, _ loader: inout MaterialLoader, _ parts: inout GenerationParts) {
     http.visitLocations { location in
@@ -131,6 +118,15 @@ extension AuthBasic {
       loader.tryUnit(.accounts, users) { loader in
         do throws(MaterialError) { _ = try AccountFile(loading: users) } catch { loader.report(error.diagnostic) }
       }
+    }
+  }
+}
+
+extension AuthBasic.Users {
+  fileprivate var asWritten: String {
+    switch self {
+    case .file(let file): "\(file)"
+    case .named(let path, _): path.asWritten
     }
   }
 }

@@ -35,9 +35,7 @@ public struct EnvelopeSettings: PassPart, Hashable {
   public var keyFiles: [MaterialReference] {
     [current.cipher, current.mac, previous?.cipher, previous?.mac].compactMap { $0 }
   }
-}
 
-extension EnvelopeSettings {
   /// What the envelopes are, for the policy that `check` prints.
   package var inWords: String {
     let authentication =

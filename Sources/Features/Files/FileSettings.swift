@@ -57,15 +57,11 @@ public struct FileSettings: RowSettings, Hashable {
   public var logsAbsence = true
 
   public init() {}
-}
 
-extension FileSettings {
   package func fileUses(_ location: LocationSettings) -> [FileUse] {
     [.path(.read, String(decoding: root.folder, as: UTF8.self))]
   }
-}
 
-extension FileSettings {
   package static func load(_ http: HTTPSettings, _ loader: inout MaterialLoader, _ parts: inout GenerationParts) {
     parts[RealFolders.self].find(http)
   }

@@ -77,9 +77,7 @@ public struct AddedField: Sendable, Hashable {
   public var value: Template
   /// With any status, not only 200, 201, 204, 206, 301, 302, 303, 304, 307, 308.
   public var always: Bool
-}
 
-extension AddedField {
   /// Builds the lines of `add_header` or `add_trailer`.
   static func read(_ scope: Scope, _ directive: String, _ builder: inout SettingsBuilder) -> [AddedField] {
     scope.inheritingList(directive).compactMap { line in

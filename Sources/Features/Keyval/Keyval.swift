@@ -147,6 +147,19 @@ enum Keyval: APIFeature {
       name: place.name, size: place.size, timeout: timeout, matching: matching, state: state,
       store: store, location: line.location)
   }
+
+  static func fileUses(_ http: HTTPSettings) -> [FileUse] {
+    http.keyvalZones.compactMap(\.stateFile).map { .path(.change, NewFile.folder(of: $0)) }
+  }
+
+  static func stateFiles(_ http: HTTPSettings) -> [String] { http.keyvalZones.compactMap(\.stateFile) }
+
+  static func load(_ http: HTTPSettings, _ loader: inout MaterialLoader, _ parts: inout GenerationParts) {
+    let prepared = loader.shared[KeyvalZones.self].prepared(http.keyvalZones, now: MonotonicClock.milliseconds)
+    parts[KeptKeyvals.self] = prepared.kept
+    loader.damagedStates += prepared.damaged
+    for diagnostic in prepared.diagnostics { loader.report(diagnostic) }
+  }
 }
 
 extension HTTPSettings {
@@ -210,22 +223,5 @@ package final class LiveKeyval: LiveVariable {
 
   package override func value(for exchange: Exchange) -> [UInt8]? {
     zone.value(of: key.bytes(exchange), now: exchange.worker.loop.now) ?? []
-  }
-}
-
-extension Keyval {
-  static func fileUses(_ http: HTTPSettings) -> [FileUse] {
-    http.keyvalZones.compactMap(\.stateFile).map { .path(.change, NewFile.folder(of: $0)) }
-  }
-}
-
-extension Keyval {
-  static func stateFiles(_ http: HTTPSettings) -> [String] { http.keyvalZones.compactMap(\.stateFile) }
-
-  static func load(_ http: HTTPSettings, _ loader: inout MaterialLoader, _ parts: inout GenerationParts) {
-    let prepared = loader.shared[KeyvalZones.self].prepared(http.keyvalZones, now: MonotonicClock.milliseconds)
-    parts[KeptKeyvals.self] = prepared.kept
-    loader.damagedStates += prepared.damaged
-    for diagnostic in prepared.diagnostics { loader.report(diagnostic) }
   }
 }

@@ -49,47 +49,7 @@ struct AccessLogs: LocationFeature {
   func compile(_ parts: inout LocationParts, _ makers: LiveMakers) {
     parts.logSteps.append(AccessLogStep(lines.compactMap(makers[LiveAccessLogs.self].log)))
   }
-}
 
-/// One `access_log` line.
-public struct AccessLogSettings: Sendable, Hashable {
-  public var destination: AccessLogDestination
-  /// The name of the file below the folder, where the destination is a folder; nil otherwise.
-  public var name: Template?
-  public var format: Template
-  public var escape: LogEscaping
-  /// Written only when this is neither empty nor "0" (`if=`).
-  public var condition: Template?
-  /// `buffer=` and `flush=`; nil: as another line for the same log says, or the standard.
-  public var buffering: LogBuffering?
-  /// Of the destination.
-  @NotCompared public private(set) var location: SourceLocation
-}
-
-extension LocationSettings {
-  package var accessLogs: [AccessLogSettings] { self[AccessLogs.self]?.lines ?? [] }
-}
-
-/// A `log_format`: its escaping and its text.
-struct LogFormat {
-  var escape: LogEscaping
-  var text: Template
-
-  /// The formats that a configuration needn't define: nginx's, and `json` with one object in each line.
-  static let combined =
-    "$remote_addr - $remote_user [$time_local] \"$request\" $status $body_bytes_sent \"$http_referer\" \"$http_user_agent\""
-}
-
-/// What `access_log` lines refer to, and what they have in common.
-private struct LogLines: BlockPart {
-  var formats: [String: LogFormat] = [:]
-  /// `buffer=` and `flush=` of each log, of both blocks.
-  var buffers: [LogDestination: LogBuffering] = [:]
-
-  mutating func endBlock() { formats = [:] }
-}
-
-extension AccessLogs {
   fileprivate static func collectFormats(_ scope: Scope, _ builder: inout SettingsBuilder) {
     // As in nginx, `stream` has no format that needn't be defined.
     if builder.kind == .http {
@@ -312,9 +272,7 @@ extension AccessLogs {
     builder[LogLines.self].buffers[destination] = buffering
     return true
   }
-}
 
-extension AccessLogs {
   func fileUses(_ location: LocationSettings) -> [FileUse] {
     lines.compactMap { line in
       switch line.destination {
@@ -324,4 +282,42 @@ extension AccessLogs {
       }
     }
   }
+}
+
+/// One `access_log` line.
+public struct AccessLogSettings: Sendable, Hashable {
+  public var destination: AccessLogDestination
+  /// The name of the file below the folder, where the destination is a folder; nil otherwise.
+  public var name: Template?
+  public var format: Template
+  public var escape: LogEscaping
+  /// Written only when this is neither empty nor "0" (`if=`).
+  public var condition: Template?
+  /// `buffer=` and `flush=`; nil: as another line for the same log says, or the standard.
+  public var buffering: LogBuffering?
+  /// Of the destination.
+  @NotCompared public private(set) var location: SourceLocation
+}
+
+extension LocationSettings {
+  package var accessLogs: [AccessLogSettings] { self[AccessLogs.self]?.lines ?? [] }
+}
+
+/// A `log_format`: its escaping and its text.
+struct LogFormat {
+  var escape: LogEscaping
+  var text: Template
+
+  /// The formats that a configuration needn't define: nginx's, and `json` with one object in each line.
+  static let combined =
+    "$remote_addr - $remote_user [$time_local] \"$request\" $status $body_bytes_sent \"$http_referer\" \"$http_user_agent\""
+}
+
+/// What `access_log` lines refer to, and what they have in common.
+private struct LogLines: BlockPart {
+  var formats: [String: LogFormat] = [:]
+  /// `buffer=` and `flush=` of each log, of both blocks.
+  var buffers: [LogDestination: LogBuffering] = [:]
+
+  mutating func endBlock() { formats = [:] }
 }

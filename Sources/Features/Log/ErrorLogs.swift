@@ -30,13 +30,7 @@ struct ErrorLogs: LocationFeature {
   // MARK: Effect
 
   func compile(_ parts: inout LocationParts, _ makers: LiveMakers) { parts.errorLog = makers.errorLog(lines) }
-}
 
-extension LocationSettings {
-  package var errorLogs: [ErrorLogSettings] { self[ErrorLogs.self]?.lines ?? [] }
-}
-
-extension ErrorLogs {
   /// The lines in effect. Without `error_log`, the log goes to `stderr` at level `error` and above.
   fileprivate static func lines(_ scope: Scope, _ builder: inout SettingsBuilder) -> [ErrorLogSettings] {
     let lines = scope.list(directive)
@@ -78,10 +72,12 @@ extension ErrorLogs {
       return nil
     }
   }
-}
 
-extension ErrorLogs {
   func fileUses(_ location: LocationSettings) -> [FileUse] {
     lines.compactMap { if case .file(let path) = $0.destination { .path(.append, path) } else { nil } }
   }
+}
+
+extension LocationSettings {
+  package var errorLogs: [ErrorLogSettings] { self[ErrorLogs.self]?.lines ?? [] }
 }

@@ -73,8 +73,6 @@ package struct Mirror: LocationFeature {
       "copies of its requests no longer go to \($0)"
     }
   }
-}
 
-extension Mirror {
   package func fileUses(_ location: LocationSettings) -> [FileUse] { [.bodyFolder(of: location)] }
 }

@@ -179,6 +179,17 @@ package struct OpenTelemetry: LocationFeature {
     parts.objects.append(tracer)
     parts.logSteps.append(SpanStep(tracer))
   }
+
+  package static func fileUses(_ http: HTTPSettings) -> [FileUse] {
+    FileUse.material([http[Block.self].export?.sending.trustedCertificate])
+  }
+
+  /// Looks at the CAs, which are read again for each request to the collector.
+  package static func load(_ http: HTTPSettings, _ loader: inout MaterialLoader, _ parts: inout GenerationParts) {
+    if let file = http[Block.self].export?.sending.trustedCertificate {
+      _ = loader.authorities(file, passwordFile: nil)
+    }
+  }
 }
 
 /// `otel_…` of a location in one worker.
@@ -311,21 +322,6 @@ struct SpanEndpoint: Sendable, Hashable, CustomStringConvertible {
   }
 
   var description: String { "\(isTLS ? "https" : "http")://\(authority)\(target)" }
-}
-
-extension OpenTelemetry {
-  package static func fileUses(_ http: HTTPSettings) -> [FileUse] {
-    FileUse.material([http[Block.self].export?.sending.trustedCertificate])
-  }
-}
-
-extension OpenTelemetry {
-  /// Looks at the CAs, which are read again for each request to the collector.
-  package static func load(_ http: HTTPSettings, _ loader: inout MaterialLoader, _ parts: inout GenerationParts) {
-    if let file = http[Block.self].export?.sending.trustedCertificate {
-      _ = loader.authorities(file, passwordFile: nil)
-    }
-  }
 }
 
 extension DirectiveContexts {

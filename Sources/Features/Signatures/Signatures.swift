@@ -114,9 +114,7 @@ package struct Signatures: LocationFeature, PassFeature {
     default: break
     }
   }
-}
 
-extension Signatures {
   package func fileUses(_ location: LocationSettings) -> [FileUse] {
     verification.fileUses + [.bodyFolder(of: location)]
   }

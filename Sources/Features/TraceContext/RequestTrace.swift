@@ -7,9 +7,7 @@ struct RequestTrace {
   var parent: TraceParent
   /// Whether the trace is that of the client, so that its tracestate goes on too.
   var isContinued: Bool
-}
 
-extension RequestTrace {
   private static let field = Array("traceparent".utf8)
 
   /// Makes the trace at the first call. A location that the request enters later has the same trace. nil: no trace is

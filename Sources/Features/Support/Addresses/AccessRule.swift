@@ -13,6 +13,9 @@ public struct AccessRule: Sendable, Hashable {
   public var allows: Bool
   public var source: Source
   public var location: SourceLocation
+
+  /// `deny 10.0.0.0/8`.
+  package var asWritten: String { "\(allows ? "allow" : "deny") \(source.asWritten)" }
 }
 
 extension AccessRule.Source {
@@ -41,11 +44,6 @@ extension AccessRule.Source {
     case .unix, .ipv6: false
     }
   }
-}
-
-extension AccessRule {
-  /// `deny 10.0.0.0/8`.
-  package var asWritten: String { "\(allows ? "allow" : "deny") \(source.asWritten)" }
 }
 
 extension AccessRule.Source {

@@ -31,9 +31,7 @@ public struct LimitResponseSettings: Sendable, Hashable {
   /// The level of a refusal's line (`limit_req_log_level`, `limit_conn_log_level`).
   public var level = LogLevel.error
   public init() {}
-}
 
-extension LimitResponseSettings {
   func refusal(of exchange: Exchange) -> StepOutcome {
     guard status == 444 else { return .fail(ErrorResponse(status)) }
     exchange.end(.silent)

@@ -360,6 +360,8 @@ final class StoreClient: AttemptObserver {
     drop()
     failAll(StoreFault(reason: "the configuration is no longer in use"))
   }
+
+  fileprivate var eventLoop: EventLoop { loop }
 }
 
 /// Sends what was asked in one turn of the loop.
@@ -373,8 +375,4 @@ private final class Flusher: EventTarget {
   }
 
   override func again() { client?.flush() }
-}
-
-extension StoreClient {
-  fileprivate var eventLoop: EventLoop { loop }
 }
