@@ -5,7 +5,7 @@ import Observability
 ///
 /// The folder is the whole feature: the directives and what they set here, and what happens to a request in
 /// `AuthorizationStep`.
-struct AuthRequest: LocationFeature {
+struct AuthRequest: FeatureSettings, LocationFeature {
   /// One `auth_request_set`: a variable of the main request, and the value that it gets of the subrequest.
   struct Setting: Sendable {
     enum Target: Sendable {
@@ -18,9 +18,9 @@ struct AuthRequest: LocationFeature {
     var value: Template
   }
 
-  /// A path of the same server block.
-  let path: [UInt8]
-  let variables: [Setting]
+  /// A path of the same server block; empty: nobody is asked.
+  private(set) var path: [UInt8] = []
+  private(set) var variables: [Setting] = []
 
   // MARK: Directives
 
@@ -29,34 +29,32 @@ struct AuthRequest: LocationFeature {
   private static let set = "auth_request_set"
   private static let levels = DirectiveContexts.everyHTTP
 
-  static let directives: [DirectiveEntry] = [
-    .value(
-      name, levels, .words(1...1, "PATH | off"), "off",
+  static let rows: [Row<AuthRequest>] = [
+    .line(
+      name, levels, .words(1...1, "PATH | off"), initial: "off",
       "Asks the location of this path, by a GET without a body, whether a request is admitted: 2xx admits, 401 and 403"
         + " deny, and anything else is an error 500. See docs/operating/http.md.",
-      example: "auth_request /oauth2/auth;", trust: .told),
-    .list(
-      set, levels, .words(2...2, "$VARIABLE VALUE"), "",
+      example: "auth_request /oauth2/auth;", trust: .told
+    ) { if $1.text(0) != "off" { $0.path = Subrequest.path($1, &$2) ?? [] } },
+    .lines(
+      set, levels, .words(2...2, "$VARIABLE VALUE"),
       "Sets a variable of the request when `auth_request` is answered. The value may have variables of the subrequest,"
         + " such as `$upstream_http_x_user`. `$args` and `$limit_rate` can be set, too.",
-      example: "auth_request_set $user $upstream_http_x_auth_request_user;", trust: .told),
+      example: "auth_request_set $user $upstream_http_x_auth_request_user;", trust: .told
+    ) { request, lines, builder in request.variables = lines.compactMap { setting($0, &builder) } },
   ]
 
   static let definitions: [String: Definition] = [set: { $1.defineSettable($0) }]
 
-  static func read(_ level: Level, _ builder: inout SettingsBuilder) -> AuthRequest? {
-    let variables = level.scope.list(set).compactMap { line -> Setting? in
-      let name = line.text(0).dropFirst().lowercased()
-      if name == "args" { return Setting(target: .arguments, value: builder.template(line, 1)) }
-      // A name that can't be a variable has been reported.
-      guard let slot = builder.variables.slots[name] else { return nil }
-      return Setting(target: .slot(slot), value: builder.template(line, 1))
-    }
-    guard let line = level.scope.value(name), line.text(0) != "off", let path = Subrequest.path(line, &builder) else {
-      return nil
-    }
-    return AuthRequest(path: path, variables: variables)
+  private static func setting(_ line: Directive, _ builder: inout SettingsBuilder) -> Setting? {
+    let name = line.text(0).dropFirst().lowercased()
+    if name == "args" { return Setting(target: .arguments, value: builder.template(line, 1)) }
+    // A name that can't be a variable has been reported.
+    guard let slot = builder.variables.slots[name] else { return nil }
+    return Setting(target: .slot(slot), value: builder.template(line, 1))
   }
+
+  var isInEffect: Bool { !path.isEmpty }
 
   /// The variables whose values come from the upstream that is asked, which may say who the client is.
   var toldSlots: [Int] { variables.compactMap { if case .slot(let slot) = $0.target { slot } else { nil } } }

@@ -1,11 +1,11 @@
-package import Language
+import Language
 import Observability
 
 /// set_real_ip_from (nginx: ngx_http_realip_module): whose word about a client's address is taken.
 ///
 /// The folder is the whole feature: the directives and what they set here, and what happens to a request in
 /// `ClientSearch`. A level without a `set_real_ip_from` has none of it: then nobody's word is taken.
-package struct RealIP: LocationFeature {
+package struct RealIP: FeatureSettings, LocationFeature {
   /// Where the client's address stands.
   enum Source: Sendable, Hashable {
     /// The last line of X-Forwarded-For, and with `real_ip_recursive` also the lines before it.
@@ -19,59 +19,60 @@ package struct RealIP: LocationFeature {
   /// The addresses whose word is taken.
   var trusted: [AccessRule.Source] = []
   package var hosts: [HostUse] = []
-  var source: Source
+  var source = source(standardField)
   /// Whether a trusted address in the list lets the next one to its left count.
-  var isRecursive: Bool
+  var isRecursive = false
+
+  package init() {}
 
   // MARK: Directives
 
   package static let chapter = Chapter.realIP
   package static let kinds: Set<TrafficKind> = [.http, .stream]
   static let from = "set_real_ip_from"
-  private static let header = "real_ip_header"
-  private static let recursive = "real_ip_recursive"
+  private static let standardField = "X-Real-IP"
 
-  package static let directives: [DirectiveEntry] = [
-    .list(
-      from, .everyHTTP.union(.everyStream), .words(1...1, "ADDRESS | CIDR | unix: | NAME"), "",
+  package static let rows: [Row<RealIP>] = [
+    .lines(
+      from, .everyHTTP.union(.everyStream), .words(1...1, "ADDRESS | CIDR | unix: | NAME"),
       "Peers whose word about the client's address is taken. A name is resolved at start and reload.",
-      example: "set_real_ip_from 10.0.0.0/8;", trust: .told),
-    .value(
-      header, .everyHTTP, .words(1...1, "FIELD | X-Forwarded-For | proxy_protocol"), "X-Real-IP",
+      example: "set_real_ip_from 10.0.0.0/8;", trust: .told
+    ) { settings, lines, builder in for line in lines { settings.believe(line, &builder) } },
+    .line(
+      "real_ip_header", .everyHTTP, .words(1...1, "FIELD | X-Forwarded-For | proxy_protocol"), initial: standardField,
       "Where such a peer names the client. Of X-Forwarded-For the last line counts, of another field the first line. Unlike in nginx, `x-forwarded-for` in any case means X-Forwarded-For, and an address with an empty number, such as `1..2.3`, is none.",
-      example: "real_ip_header X-Forwarded-For;", trust: .told),
-    .value(
-      recursive, .everyHTTP, .flag, "off",
+      example: "real_ip_header X-Forwarded-For;", trust: .told
+    ) { settings, line, _ in settings.source = source(line.text(0)) },
+    .flag(
+      "real_ip_recursive", .everyHTTP, \.isRecursive,
       "Takes the last address that isn't trusted itself, through all lines of X-Forwarded-For.",
       example: "real_ip_recursive on;", trust: .told),
   ]
 
   /// Each of the directives is inherited on its own, as in nginx.
   package static func read(_ level: Level, _ builder: inout SettingsBuilder) -> RealIP? {
-    let lines = level.scope.list(from)
-    guard !lines.isEmpty else { return nil }
+    var settings = RealIP(level.scope, &builder)
     // As in nginx, connections of `stream` have no other word than the PROXY header.
-    let source: Source = level.isOfStream ? .proxyProtocol : source(level.scope.text(header))
-    var settings = RealIP(
-      source: source, isRecursive: level.scope.flag(recursive) ?? false)
-    for line in lines {
-      let text = line.text(0)
-      if text == "unix:" {
-        settings.trusted.append(.unix)
-      } else if let (source, hasHostBits) = AccessRule.Source.parse(text) {
-        settings.trusted.append(source)
-        if hasHostBits {
-          builder.warning(
-            line.place(0), "low address bits of \"\(text)\" are meaningless", hint: "write the network's address")
-        }
-      } else if isHostName(text) {
-        settings.hosts.append(HostUse(text, of: from, at: line.place(0)))
-      } else {
-        builder.error(
-          line.place(0), "invalid parameter \"\(text)\"", hint: "an IP address, ADDRESS/BITS, unix: or a host name")
+    if level.isOfStream { settings.source = .proxyProtocol }
+    return settings.believed.isEmpty ? nil : settings
+  }
+
+  private mutating func believe(_ line: Directive, _ builder: inout SettingsBuilder) {
+    let text = line.text(0)
+    if text == "unix:" {
+      trusted.append(.unix)
+    } else if let (source, hasHostBits) = AccessRule.Source.parse(text) {
+      trusted.append(source)
+      if hasHostBits {
+        builder.warning(
+          line.place(0), "low address bits of \"\(text)\" are meaningless", hint: "write the network's address")
       }
+    } else if Self.isHostName(text) {
+      hosts.append(HostUse(text, of: Self.from, at: line.place(0)))
+    } else {
+      builder.error(
+        line.place(0), "invalid parameter \"\(text)\"", hint: "an IP address, ADDRESS/BITS, unix: or a host name")
     }
-    return settings
   }
 
   package static func judge(_ level: Level, _ builder: inout SettingsBuilder) {
@@ -82,8 +83,7 @@ package struct RealIP: LocationFeature {
       hint: "name the addresses of your own proxies: a client can claim any address here")
   }
 
-  private static func source(_ name: String?) -> Source {
-    guard let name else { return .field(Array("x-real-ip".utf8)) }
+  private static func source(_ name: String) -> Source {
     if name == "proxy_protocol" { return .proxyProtocol }
     let lower = name.lowercased()
     return lower == "x-forwarded-for" ? .forwardedFor : .field(Array(lower.utf8))
