@@ -26,18 +26,17 @@ struct APILocation: ContentFeature {
   var mayWrite: Bool { access != .read }
 
   static let chapter = Chapter.http
-  private static let name = "api"
 
-  static let directives: [DirectiveEntry] = [
-    .local(
-      name, .location, .words(0...1, "[write=on|off]"),
-      "Serves nginx Plus's API, version 9, below the location's path: upstream groups and their servers, connections,"
-        + " handshakes, workers. With `write=on`, a PATCH changes a server of a group with `zone`; the location must keep"
-        + " strangers out: by a client certificate, a password, `allow` and `deny`, or a unix socket, whose other end must be root"
-        + " or the user that serves. A connection that came to the socket by `pass`, or that sallyport made itself"
-        + " (`proxy_pass`), is not of that user.",
-      example: "api;", trust: .told)
-  ]
+  private static let row = DirectiveEntry.local(
+    "api", .location, .words(0...1, "[write=on|off]"),
+    "Serves nginx Plus's API, version 9, below the location's path: upstream groups and their servers, connections,"
+      + " handshakes, workers. With `write=on`, a PATCH changes a server of a group with `zone`; the location must keep"
+      + " strangers out: by a client certificate, a password, `allow` and `deny`, or a unix socket, whose other end must be root"
+      + " or the user that serves. A connection that came to the socket by `pass`, or that sallyport made itself"
+      + " (`proxy_pass`), is not of that user.",
+    example: "api;", trust: .told)
+
+  static let directives = [row]
 
   static func judge(_ level: Level, _ builder: inout SettingsBuilder) {
     OpenPageRule.judge(line(in: level.scope), what: "the API", level, &builder)
@@ -51,7 +50,7 @@ struct APILocation: ContentFeature {
     case nil, "write=off": access = .read
     case "write=on": access = isGuardedByRules(level.scope, builder.features) ? .writeByRules : .writeBySocket
     case let word?:
-      builder.error(line.place(0), "invalid parameter \"\(word)\" in \"\(name)\"", hint: "write=on or write=off")
+      builder.error(line.place(0), "invalid parameter \"\(word)\" in \"\(line.name)\"", hint: "write=on or write=off")
       return nil
     }
     if access != .read { builder.hasWritableAPI = true }

@@ -14,21 +14,22 @@ package struct Access: LocationFeature {
   package static let chapter = Chapter.http
   package static let kinds: Set<TrafficKind> = [.http, .stream]
   private static let levels = DirectiveContexts.everyHTTP
-  private static let allow = "allow"
-  private static let deny = "deny"
 
-  package static let directives: [DirectiveEntry] = [
-    .list(
-      allow, levels.union(.limitExcept).union(.everyStream), .words(1...1, "ADDRESS | CIDR | unix: | all"), "",
-      "Allows clients with these addresses.", example: "allow 10.0.0.0/8;", trust: .told),
-    .list(
-      deny, levels.union(.limitExcept).union(.everyStream), .words(1...1, "ADDRESS | CIDR | unix: | all"), "",
-      "Denies clients with these addresses.", example: "deny all;", trust: .told),
-  ]
+  private static let allow = DirectiveEntry.list(
+    "allow", levels.union(.limitExcept).union(.everyStream), .words(1...1, "ADDRESS | CIDR | unix: | all"), "",
+    "Allows clients with these addresses.", example: "allow 10.0.0.0/8;", trust: .told)
+  private static let deny = DirectiveEntry.list(
+    "deny", levels.union(.limitExcept).union(.everyStream), .words(1...1, "ADDRESS | CIDR | unix: | all"), "",
+    "Denies clients with these addresses.", example: "deny all;", trust: .told)
+
+  package static let directives = [allow, deny]
+
+  /// Both make one list.
+  private static func lines(_ scope: Scope) -> [Directive] { scope.list(allow.name, deny.name) }
 
   package static func read(_ level: Level, _ builder: inout SettingsBuilder) -> Access? {
-    let rules = level.scope.list(allow, deny).compactMap { line in
-      source(line, &builder).map { AccessRule(allows: line.name == allow, source: $0, location: line.location) }
+    let rules = lines(level.scope).compactMap { line in
+      source(line, &builder).map { AccessRule(allows: line.name == allow.name, source: $0, location: line.location) }
     }
     return rules.isEmpty ? nil : Access(rules: rules)
   }
@@ -52,9 +53,10 @@ package struct Access: LocationFeature {
   /// Without a `deny`, nobody is kept out. With `satisfy any` and a password, an address that no line names still needs the
   /// password.
   package static func judge(_ level: Level, _ builder: inout SettingsBuilder) {
-    let scope = level.scope, lines = scope.list(allow, deny)
-    guard let last = lines.last, scope.own(allow).contains(where: { $0.location == last.location }),
-      lines.allSatisfy({ $0.name == allow && $0.text(0) != "all" && !$0.text(0).hasSuffix("/0") }), !scope.isInternal
+    let scope = level.scope, lines = lines(scope)
+    guard let last = lines.last, scope.own(allow.name).contains(where: { $0.location == last.location }),
+      lines.allSatisfy({ $0.name == allow.name && $0.text(0) != "all" && !$0.text(0).hasSuffix("/0") }),
+      !scope.isInternal
     else { return }
     let others = builder.features.ofHTTPLocation.compactMap { $0.guardingLine(scope) }
     if SatisfyAny.isOn(scope), !others.isEmpty { return }
@@ -65,13 +67,13 @@ package struct Access: LocationFeature {
 
   /// Every address is allowed by name, and none denied before it. With `satisfy any` no password is asked for then.
   package static func admitsEverybody(_ scope: Scope) -> Bool {
-    SatisfyAny.isOn(scope) && scope.list(allow, deny).first { $0.name == deny || $0.text(0) == "all" }?.name == allow
+    SatisfyAny.isOn(scope) && lines(scope).first { $0.name == deny.name || $0.text(0) == "all" }?.name == allow.name
   }
 
   /// Whether the address decides who gets in at a level, not only that nobody or everybody does.
-  static func decides(_ scope: Scope) -> Bool { scope.list(allow, deny).contains { $0.text(0) != "all" } }
+  static func decides(_ scope: Scope) -> Bool { lines(scope).contains { $0.text(0) != "all" } }
 
-  package static func refuses(_ scope: Scope) -> Bool { !scope.own(deny).isEmpty }
+  package static func refuses(_ scope: Scope) -> Bool { deny.ownLine(in: scope) != nil }
 
   // MARK: Effect
 
@@ -84,16 +86,16 @@ package struct Access: LocationFeature {
   }
 
   package static func guardingLine(_ scope: Scope) -> GuardingLine? {
-    let lines = scope.list(allow, deny)
+    let lines = lines(scope)
     // What stands behind `allow all` never counts.
     let counting = lines.prefix { $0.text(0) != "all" } + lines.filter { $0.text(0) == "all" }.prefix(1)
-    return counting.first { $0.name == deny }.map {
+    return counting.first { $0.name == deny.name }.map {
       GuardingLine($0, act: "is judged", remedy: "allow all;", refuses: true)
     }
   }
 
   package static func fixedResponse(_ scope: Scope) -> FixedResponse? {
-    guard let first = scope.list(allow, deny).first, first.name == deny, first.text(0) == "all" else { return nil }
+    guard let first = lines(scope).first, first.name == deny.name, first.text(0) == "all" else { return nil }
     return SatisfyAny.isOn(scope) ? nil : .refusal
   }
 
@@ -102,7 +104,7 @@ package struct Access: LocationFeature {
       text: rules.map(\.asWritten).joined(separator: ", "), effect: rules.contains { !$0.allows } ? .judges : .none)
   }
 
-  package var guardingDirective: String? { rules.contains { !$0.allows } ? Self.deny : nil }
+  package var guardingDirective: String? { rules.contains { !$0.allows } ? Self.deny.name : nil }
 
   package static func compare(_ old: Self?, _ new: Self?, _ names: ComparedNames, _ found: inout TrustChanges) {
     let (old, new) = (old?.rules ?? [], new?.rules ?? [])
@@ -130,20 +132,19 @@ package struct Access: LocationFeature {
 /// `satisfy any`: one step of the access phase that admits the client is enough. Without it, all must.
 struct SatisfyAny: LocationFeature {
   static let chapter = Chapter.rewrite
-  private static let name = "satisfy"
 
-  static let directives: [DirectiveEntry] = [
-    .value(
-      name, .everyHTTP, .oneOf(["all", "any"]), "all",
-      "Whether `allow`, `deny` and `auth_basic` must all admit a client, or one is enough. `ssl_client_allow` and `ssl_client_deny` apply in any case.",
-      example: "satisfy any;", trust: .told)
-  ]
+  private static let row = DirectiveEntry.value(
+    "satisfy", .everyHTTP, .oneOf(["all", "any"]), "all",
+    "Whether `allow`, `deny` and `auth_basic` must all admit a client, or one is enough. `ssl_client_allow` and `ssl_client_deny` apply in any case.",
+    example: "satisfy any;", trust: .told)
+
+  static let directives = [row]
 
   static func read(_ level: Level, _ builder: inout SettingsBuilder) -> SatisfyAny? {
     isOn(level.scope) ? SatisfyAny() : nil
   }
 
-  static func isOn(_ scope: Scope) -> Bool { scope.text(name)?.lowercased() == "any" }
+  static func isOn(_ scope: Scope) -> Bool { row.text(in: scope)?.lowercased() == "any" }
 
   func compile(_ parts: inout LocationParts, _ makers: LiveMakers) { parts.steps.satisfy = .any }
 

@@ -29,27 +29,25 @@ package struct AuthBasic: LocationFeature {
   package var asksPasswords: Bool { true }
 
   package static let chapter = Chapter.passwords
-  static let name = "auth_basic"
-  private static let file = "auth_basic_user_file"
   private static let levels = DirectiveContexts.everyHTTP
 
-  package static let directives: [DirectiveEntry] = [
-    .value(
-      name, levels.union(.limitExcept), .words(1...1, "REALM | off"), "off",
-      "Asks clients for a user name and a password.", example: "auth_basic \"Administrators\";", trust: .told),
-    .value(
-      file, levels.union(.limitExcept), .words(1...1, "FILE"), "",
-      "A file with one `USER:HASH` on each line: crypt(3), bcrypt, `$apr1$`, `{SHA}`, `{SSHA}`. sallyport reads it for each request.",
-      example: "auth_basic_user_file htpasswd;", trust: .told),
-  ]
+  static let realmLine = DirectiveEntry.value(
+    "auth_basic", levels.union(.limitExcept), .words(1...1, "REALM | off"), "off",
+    "Asks clients for a user name and a password.", example: "auth_basic \"Administrators\";", trust: .told)
+  private static let fileLine = DirectiveEntry.value(
+    "auth_basic_user_file", levels.union(.limitExcept), .words(1...1, "FILE"), "",
+    "A file with one `USER:HASH` on each line: crypt(3), bcrypt, `$apr1$`, `{SHA}`, `{SSHA}`. sallyport reads it for each request.",
+    example: "auth_basic_user_file htpasswd;", trust: .told)
+
+  package static let directives = [realmLine, fileLine]
 
   /// Whether a password is asked for at a level.
-  static func isOn(_ scope: Scope) -> Bool { scope.value(name).map { $0.text(0) != "off" } ?? false }
+  static func isOn(_ scope: Scope) -> Bool { realmLine.line(in: scope).map { $0.text(0) != "off" } ?? false }
 
   package static func read(_ level: Level, _ builder: inout SettingsBuilder) -> AuthBasic? {
     let scope = level.scope
-    guard isOn(scope), let line = scope.value(name) else { return nil }
-    guard let file = scope.value(file) else {
+    guard isOn(scope), let line = realmLine.line(in: scope) else { return nil }
+    guard let file = fileLine.line(in: scope) else {
       builder.error(
         line.location, "\"auth_basic\" without \"auth_basic_user_file\": no client could log in",
         hint: "auth_basic_user_file FILE; with one USER:HASH on each line")
@@ -83,10 +81,10 @@ package struct AuthBasic: LocationFeature {
   }
 
   package static func guardingLine(_ scope: Scope) -> GuardingLine? {
-    GuardingLine(scope, unlessOff: name, act: "asks for a password")
+    GuardingLine(scope, unlessOff: realmLine.name, act: "asks for a password")
   }
 
-  package var guardingDirective: String? { Self.name }
+  package var guardingDirective: String? { Self.realmLine.name }
 
   package var entryRule: EntryRule? { isForContent ? nil : EntryRule(text: "auth_basic \(source.asWritten)") }
 

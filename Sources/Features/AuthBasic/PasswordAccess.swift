@@ -1,6 +1,7 @@
 import Bytes
 import Crypto
 import Enrolment
+import Language
 import HTTP
 import Observability
 import Transport
@@ -55,7 +56,7 @@ final class PasswordAccess: PhaseStep {
     }
   }
 
-  override var words: String { AuthBasic.name }
+  override var words: String { AuthBasic.realmLine.name }
 
   override func rehearse(_ exchange: Exchange, _ trace: ExplainTrace) -> StepOutcome {
     guard case .basic(let user, _) = exchange.head.shownCredentials else { return run(exchange) }

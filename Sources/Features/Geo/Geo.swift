@@ -10,18 +10,16 @@ enum Geo: Feature {
   static let chapter = Chapter.rewrite
   static let kinds: Set<TrafficKind> = [.http, .stream]
 
-  private static let name = "geo"
+  private static let table = DirectiveEntry.local(
+    "geo", [.http, .stream], .table(1...2, "[$ADDRESS] $VARIABLE"),
+    "A variable whose value depends on an address: networks or `ranges`, `default`, `delete`, `proxy`, `proxy_recursive`, `volatile`.",
+    repeatable: true, example: "geo $office { default 0; 192.0.2.0/24 1; }", trust: .told)
 
-  static let directives: [DirectiveEntry] = [
-    .local(
-      name, [.http, .stream], .table(1...2, "[$ADDRESS] $VARIABLE"),
-      "A variable whose value depends on an address: networks or `ranges`, `default`, `delete`, `proxy`, `proxy_recursive`, `volatile`.",
-      repeatable: true, example: "geo $office { default 0; 192.0.2.0/24 1; }", trust: .told)
-  ]
+  static let directives = [table]
 
-  static let definitions: [String: Definition] = [name: { _ = $1.defineTable($0) }]
+  static let definitions: [String: Definition] = [table.name: { _ = $1.defineTable($0) }]
 
-  static func begin(_ http: Scope, _ builder: inout SettingsBuilder) { builder.addTables(http, name, geo) }
+  static func begin(_ http: Scope, _ builder: inout SettingsBuilder) { builder.addTables(http, table.name, geo) }
 
   private static func geo(_ directive: Directive, _ builder: inout SettingsBuilder) -> ComputedVariable {
     var lines = GeoLines()

@@ -39,26 +39,25 @@ package struct KeyvalZoneSettings: Sendable, Hashable {
 /// The folder is the whole feature: the directives here, and the pairs of a zone in `KeyvalZone`.
 enum Keyval: APIFeature {
   static let chapter = Chapter.rewrite
-  private static let name = "keyval"
-  private static let zoneName = "keyval_zone"
 
-  static let directives: [DirectiveEntry] = [
-    .local(
-      zoneName, .http, .words(1...4, "zone=NAME:SIZE [state=FILE | store=NAME] [timeout=TIME] [type=string|ip|prefix]"),
-      "A zone of pairs for `keyval`, which the API changes. All workers share it, and a reload keeps it; a restart forgets it,"
-        + " unless `state` names a file for the pairs, or `store` a `shared_store` in which several machines have them. With `timeout`, a pair is forgotten so long after it was written. A full"
-        + " zone takes no further pair. `type=ip`: keys are addresses and networks, and the smallest that contains the one"
-        + " looked up counts. `type=prefix`: the longest key with which the one looked up begins.",
-      repeatable: true, example: "keyval_zone zone=tenants:1m timeout=1h;", trust: .told),
-    .local(
-      name, .http, .words(3...3, "KEY $VARIABLE zone=NAME"),
-      "A variable with the value of a key in a `keyval_zone`; empty without one.", repeatable: true,
-      example: "keyval $ssl_client_s_dn_cn $tenant zone=tenants;", trust: .told),
-  ]
+  private static let zoneLine = DirectiveEntry.local(
+    "keyval_zone", .http,
+    .words(1...4, "zone=NAME:SIZE [state=FILE | store=NAME] [timeout=TIME] [type=string|ip|prefix]"),
+    "A zone of pairs for `keyval`, which the API changes. All workers share it, and a reload keeps it; a restart forgets it,"
+      + " unless `state` names a file for the pairs, or `store` a `shared_store` in which several machines have them. With `timeout`, a pair is forgotten so long after it was written. A full"
+      + " zone takes no further pair. `type=ip`: keys are addresses and networks, and the smallest that contains the one"
+      + " looked up counts. `type=prefix`: the longest key with which the one looked up begins.",
+    repeatable: true, example: "keyval_zone zone=tenants:1m timeout=1h;", trust: .told)
+  private static let line = DirectiveEntry.local(
+    "keyval", .http, .words(3...3, "KEY $VARIABLE zone=NAME"),
+    "A variable with the value of a key in a `keyval_zone`; empty without one.", repeatable: true,
+    example: "keyval $ssl_client_s_dn_cn $tenant zone=tenants;", trust: .told)
+
+  static let directives = [zoneLine, line]
 
   /// The variable stands before the zone.
   static let definitions: [String: Definition] = [
-    name: { directive, defined in
+    line.name: { directive, defined in
       guard directive.arguments.count == 3 else { return }
       var table = directive
       table.arguments.removeLast()
@@ -75,18 +74,18 @@ enum Keyval: APIFeature {
   static let liveParts: [LivePart.Type] = [LiveKeyvals.self]
 
   static func begin(_ http: Scope, _ builder: inout SettingsBuilder) {
-    for line in http.own(zoneName) {
+    for line in zoneLine.lines(in: http) {
       guard let zone = zone(line, &builder) else { continue }
       if builder[Block.self].zones[zone.name] != nil {
         builder.error(line.place(0), "duplicate keyval_zone \"\(zone.name)\"", hint: "use another name")
       }
       builder[Block.self].zones[zone.name] = zone
     }
-    for line in http.own(name) {
+    for line in line.lines(in: http) {
       guard line.arguments.count == 3 else { continue }
       let (word, value) = line.text(2).splitAtEquals
       guard word == "zone", let value else {
-        builder.error(line.place(2), "invalid parameter \"\(line.text(2))\" in \"\(name)\"", hint: "zone=NAME")
+        builder.error(line.place(2), "invalid parameter \"\(line.text(2))\" in \"\(line.name)\"", hint: "zone=NAME")
         continue
       }
       guard let zone = builder[Block.self].zones[value] else {
@@ -129,16 +128,17 @@ enum Keyval: APIFeature {
       case ("store", _?), ("fail", _?): continue
       default:
         builder.error(
-          word.location, "invalid parameter \"\(word.text)\" in \"\(zoneName)\"",
+          word.location, "invalid parameter \"\(word.text)\" in \"\(zoneLine.name)\"",
           hint: "zone=, state=, store=, timeout= and type=; for \"sync\", store=NAME")
         return nil
       }
     }
     guard let place else {
-      builder.error(line.location, "\"\(zoneName)\" must have \"zone\" parameter", hint: "keyval_zone zone=NAME:1m;")
+      builder.error(
+        line.location, "\"\(zoneLine.name)\" must have \"zone\" parameter", hint: "keyval_zone zone=NAME:1m;")
       return nil
     }
-    let store = builder.storeUse(line.arguments, of: zoneName, standard: .local, allowing: [.local])
+    let store = builder.storeUse(line.arguments, of: zoneLine.name, standard: .local, allowing: [.local])
     if store != nil, state != nil {
       builder.error(
         line.location, "\"state\" beside \"store\": the pairs are in the store", hint: "leave one of them out")

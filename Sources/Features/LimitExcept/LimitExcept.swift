@@ -13,14 +13,13 @@ struct LimitExcept: LocationFeature {
   // MARK: Directives
 
   static let chapter = Chapter.rewrite
-  private static let name = "limit_except"
 
-  static let directives: [DirectiveEntry] = [
-    .local(
-      name, .location, .block(1...Int.max, "METHOD …"),
-      "Settings for requests with other methods. `GET` includes `HEAD`. As in nginx, such a request doesn't run the location's `rewrite`, `return`, `if` and `set`.",
-      example: "limit_except GET HEAD { deny all; }", trust: .told)
-  ]
+  private static let line = DirectiveEntry.local(
+    "limit_except", .location, .block(1...Int.max, "METHOD …"),
+    "Settings for requests with other methods. `GET` includes `HEAD`. As in nginx, such a request doesn't run the location's `rewrite`, `return`, `if` and `set`.",
+    example: "limit_except GET HEAD { deny all; }", trust: .told)
+
+  static let directives = [line]
 
   private static let known = [
     "GET", "HEAD", "POST", "PUT", "DELETE", "MKCOL", "COPY", "MOVE", "OPTIONS", "PROPFIND", "PROPPATCH", "LOCK",
@@ -28,7 +27,7 @@ struct LimitExcept: LocationFeature {
   ]
 
   static func read(_ level: Level, _ builder: inout SettingsBuilder) -> LimitExcept? {
-    guard let line = level.scope.own(name).first else { return nil }
+    guard let line = line.ownLine(in: level.scope) else { return nil }
     var names: [String] = []
     for word in line.arguments {
       guard known.contains(word.text.uppercased()) else {

@@ -9,15 +9,14 @@ struct ErrorLogs: LocationFeature {
 
   static let chapter = Chapter.main
   static let kinds: Set<TrafficKind> = [.http, .stream]
-  fileprivate static let directive = "error_log"
 
-  static let directives: [DirectiveEntry] = [
-    .list(
-      "error_log", [.main, .http, .server, .location, .stream, .streamServer],
-      .words(1...2, "FILE | stderr | syslog:… | journal [LEVEL]"),
-      "stderr error", "Where the log goes, and from which level on.",
-      example: "error_log /var/log/sallyport/error.log notice;", trust: .none)
-  ]
+  private static let row = DirectiveEntry.list(
+    "error_log", [.main, .http, .server, .location, .stream, .streamServer],
+    .words(1...2, "FILE | stderr | syslog:… | journal [LEVEL]"),
+    "stderr error", "Where the log goes, and from which level on.",
+    example: "error_log /var/log/sallyport/error.log notice;", trust: .none)
+
+  static let directives = [row]
 
   static func begin(_ scope: Scope, _ main: inout MainSettings, _ builder: inout SettingsBuilder) {
     main.errorLogs = lines(scope, &builder)
@@ -33,7 +32,7 @@ struct ErrorLogs: LocationFeature {
 
   /// The lines in effect. Without `error_log`, the log goes to `stderr` at level `error` and above.
   fileprivate static func lines(_ scope: Scope, _ builder: inout SettingsBuilder) -> [ErrorLogSettings] {
-    let lines = scope.list(directive)
+    let lines = row.lines(in: scope)
     if lines.isEmpty { return [ErrorLogSettings(destination: .stderr, level: .error)] }
     return lines.compactMap { line in
       var level = LogLevel.error

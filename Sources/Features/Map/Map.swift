@@ -10,19 +10,19 @@ enum Map: Feature {
   static let chapter = Chapter.rewrite
   static let kinds: Set<TrafficKind> = [.http, .stream]
 
-  private static let name = "map"
+  private static let table = DirectiveEntry.local(
+    "map", [.http, .stream], .table(2...2, "STRING $VARIABLE"),
+    "A variable whose value depends on a text: exact (case doesn't matter), `hostnames`, `~regex`, `default`, `volatile`. If a regular expression reaches its limit, the response is 500. sallyport refuses maps that depend on each other in a circle.",
+    repeatable: true, example: "map $ssl_server_name $backend { default app; db.example.com db; }", trust: .told)
 
   static let directives: [DirectiveEntry] = [
-    .local(
-      name, [.http, .stream], .table(2...2, "STRING $VARIABLE"),
-      "A variable whose value depends on a text: exact (case doesn't matter), `hostnames`, `~regex`, `default`, `volatile`. If a regular expression reaches its limit, the response is 500. sallyport refuses maps that depend on each other in a circle.",
-      repeatable: true, example: "map $ssl_server_name $backend { default app; db.example.com db; }", trust: .told),
+    table,
     .inert("map_hash_bucket_size", [.http, .stream], because: "the tables grow as needed"),
     .inert("map_hash_max_size", [.http, .stream], because: "the tables grow as needed"),
   ]
 
   static let definitions: [String: Definition] = [
-    name: { directive, defined in
+    table.name: { directive, defined in
       guard defined.defineTable(directive) else { return }
       for line in directive.block ?? [] where line.name.hasPrefix("~") {
         let isCaseless = line.name.hasPrefix("~*")
@@ -33,7 +33,7 @@ enum Map: Feature {
     }
   ]
 
-  static func begin(_ http: Scope, _ builder: inout SettingsBuilder) { builder.addTables(http, name, map) }
+  static func begin(_ http: Scope, _ builder: inout SettingsBuilder) { builder.addTables(http, table.name, map) }
 
   private static func map(_ directive: Directive, _ builder: inout SettingsBuilder) -> ComputedVariable {
     var map = MapSettings(subject: builder.template(directive, 0))

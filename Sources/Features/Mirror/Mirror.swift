@@ -13,26 +13,24 @@ package struct Mirror: LocationFeature {
   // MARK: Directives
 
   package static let chapter = Chapter.subrequests
-  private static let name = "mirror"
-  private static let body = "mirror_request_body"
   private static let levels = DirectiveContexts.everyHTTP
 
-  package static let directives: [DirectiveEntry] = [
-    .list(
-      name, levels, .words(1...1, "PATH | off"), "off",
-      "Sends a copy of each request to the location of this path, with the request's query, and drops the response. Nothing"
-        + " that happens to the copy changes the response of the client.", example: "mirror /copy;", trust: .told),
-    .value(
-      body, levels, .flag, "on",
-      "Whether the copy has the request's body. The proxy then collects the body before it sends the request or the copy,"
-        + " so write `off` for gRPC streams.", example: "mirror_request_body off;"),
-  ]
+  private static let pathLine = DirectiveEntry.list(
+    "mirror", levels, .words(1...1, "PATH | off"), "off",
+    "Sends a copy of each request to the location of this path, with the request's query, and drops the response. Nothing"
+      + " that happens to the copy changes the response of the client.", example: "mirror /copy;", trust: .told)
+  private static let bodyLine = DirectiveEntry.value(
+    "mirror_request_body", levels, .flag, "on",
+    "Whether the copy has the request's body. The proxy then collects the body before it sends the request or the copy,"
+      + " so write `off` for gRPC streams.", example: "mirror_request_body off;")
+
+  package static let directives = [pathLine, bodyLine]
 
   package static let workerParts: [WorkerPart.Type] = [RunningMirrors.self]
 
   package static func read(_ level: Level, _ builder: inout SettingsBuilder) -> Mirror? {
     let scope = level.scope
-    let lines = scope.list(name)
+    let lines = pathLine.lines(in: scope)
     if let off = lines.first(where: { $0.text(0) == "off" }) {
       if lines.count > 1 {
         builder.error(
@@ -42,7 +40,7 @@ package struct Mirror: LocationFeature {
     }
     let paths = lines.compactMap { Subrequest.path($0, &builder) }
     guard let first = lines.first, !paths.isEmpty else { return nil }
-    let sendsBody = scope.flag(body) ?? true
+    let sendsBody = bodyLine.flag(in: scope) ?? true
     if sendsBody, let opening = builder.features.openingLine(scope),
       UpstreamPass.naming(scope, builder.features).contains(where: { !$0.dialect.callsMethods })
     {
@@ -60,7 +58,7 @@ package struct Mirror: LocationFeature {
   }
 
   package static func subrequestPaths(_ scope: Scope) -> [String] {
-    scope.list(name).map { $0.text(0) }.filter { $0 != "off" }
+    pathLine.lines(in: scope).map { $0.text(0) }.filter { $0 != "off" }
   }
 
   package static func compare(_ old: Self?, _ new: Self?, _ names: ComparedNames, _ found: inout TrustChanges) {

@@ -1,6 +1,7 @@
 import Bytes
 import Crypto
 import Glibc
+import Language
 import HTTP
 import Identity
 import Observability
@@ -41,8 +42,9 @@ final class CertificateSearch: RelayedClientStep {
     guard let source = source(of: session, at: server) else {
       if hasAny {
         exchange.log(
-          .info, "client sent \"\(settings.field.name)\", and is not in \(RealClientCert.from): it was removed")
-        trace?.add("front", "no: the field \(settings.field.name) is removed (\(RealClientCert.from))")
+          .info, "client sent \"\(settings.field.name)\", and is not in \(RealClientCert.fromLine.name): it was removed"
+        )
+        trace?.add("front", "no: the field \(settings.field.name) is removed (\(RealClientCert.fromLine.name))")
       }
       // Over TLS, the client is that of the handshake.
       if session.tls == nil { exchange.setClient(RelayedClient(from: .stranger, .absent, by: context)) }
@@ -180,7 +182,7 @@ final class CertificateSearch: RelayedClientStep {
     let proof = "the front, and not sallyport, has seen the proof of its key"
     trace.add(
       "front",
-      "the word of the peer counts (\(RealClientCert.from)\(client.source == .frontByCertificate ? ", by its certificate" : ""))"
+      "the word of the peer counts (\(RealClientCert.fromLine.name)\(client.source == .frontByCertificate ? ", by its certificate" : ""))"
     )
     if client.isUnreadable, case .refused(_, let reason) = client.admission { return trace.add("client", reason) }
     switch client.verdict {

@@ -28,19 +28,17 @@ package struct RealClientCert: LocationFeature {
 
   package static let chapter = Chapter.tls
   private static let levels: DirectiveContexts = [.http, .server]
-  static let from = "real_client_cert_from"
-  static let header = "real_client_cert_header"
 
-  package static let directives: [DirectiveEntry] = [
-    .list(
-      from, levels, .words(1...Int.max, "ADDRESS | CIDR | unix: | KEY=PATTERN …"), "",
-      "Fronts that end TLS, whose word about a client's certificate is taken: by the address of the connection, or by conditions as in ssl_client_allow that the front's own certificate matches. What such a front sends in real_client_cert_header is judged as the client's certificate. In requests of others, that field is removed.",
-      example: "real_client_cert_from 10.0.0.0/8;", trust: .told),
-    .value(
-      header, levels, .words(2...2, "FIELD rfc9440 | xfcc | pem | der"), "",
-      "The field with the client's certificate: byte sequences (RFC 9440, with FIELD-Chain beside it), Envoy's X-Forwarded-Client-Cert, percent-encoded PEM, or Base64 of DER. Upstreams never get the field as it came.",
-      example: "real_client_cert_header Client-Cert rfc9440;", trust: .told),
-  ]
+  static let fromLine = DirectiveEntry.list(
+    "real_client_cert_from", levels, .words(1...Int.max, "ADDRESS | CIDR | unix: | KEY=PATTERN …"), "",
+    "Fronts that end TLS, whose word about a client's certificate is taken: by the address of the connection, or by conditions as in ssl_client_allow that the front's own certificate matches. What such a front sends in real_client_cert_header is judged as the client's certificate. In requests of others, that field is removed.",
+    example: "real_client_cert_from 10.0.0.0/8;", trust: .told)
+  static let headerLine = DirectiveEntry.value(
+    "real_client_cert_header", levels, .words(2...2, "FIELD rfc9440 | xfcc | pem | der"), "",
+    "The field with the client's certificate: byte sequences (RFC 9440, with FIELD-Chain beside it), Envoy's X-Forwarded-Client-Cert, percent-encoded PEM, or Base64 of DER. Upstreams never get the field as it came.",
+    example: "real_client_cert_header Client-Cert rfc9440;", trust: .told)
+
+  package static let directives = [fromLine, headerLine]
 
   /// The subject of the front's own certificate, if that has verified.
   package static let variables = [
@@ -60,14 +58,14 @@ package struct RealClientCert: LocationFeature {
 
   /// The settings in effect in a server block; nil: no front's word is taken there.
   static func read(_ scope: Scope, _ builder: inout SettingsBuilder) -> RealClientCert? {
-    let lines = scope.list(from)
-    guard let field = field(scope.value(header), &builder), !lines.isEmpty else { return nil }
+    let lines = fromLine.lines(in: scope)
+    guard let field = field(headerLine.line(in: scope), &builder), !lines.isEmpty else { return nil }
     var addresses: [Address] = []
     var rules: [ClientRule] = []
     for line in lines {
       if line.arguments.contains(where: { $0.text.contains("=") }) {
         let words = line.arguments.map { (text: $0.text, location: $0.location) }
-        let (rule, faults) = ClientRule.parse(.allow, words, at: line.location, named: from)
+        let (rule, faults) = ClientRule.parse(.allow, words, at: line.location, named: fromLine.name)
         builder.diagnostics += faults
         if let rule { rules.append(rule) }
         continue
@@ -96,7 +94,7 @@ package struct RealClientCert: LocationFeature {
     if word.text == "unix:" { return Address(source: .unix, location: word.location) }
     guard let (source, hasHostBits) = AccessRule.Source.parse(word.text) else {
       builder.error(
-        word.location, "invalid parameter \"\(word.text)\" in \"\(from)\"",
+        word.location, "invalid parameter \"\(word.text)\" in \"\(fromLine.name)\"",
         hint: "an IP address, ADDRESS/BITS, unix:, or conditions on the front's certificate, as dns=lb.example")
       return nil
     }
@@ -111,7 +109,7 @@ package struct RealClientCert: LocationFeature {
     guard let line else { return nil }
     guard let format = CertificateField.Format(rawValue: line.text(1).lowercased()) else {
       builder.error(
-        line.place(1), "unknown format \"\(line.text(1))\" in \"\(header)\"",
+        line.place(1), "unknown format \"\(line.text(1))\" in \"\(headerLine.name)\"",
         hint: "one of \(CertificateField.Format.allCases.map(\.rawValue).joined(separator: ", "))")
       return nil
     }
@@ -121,7 +119,7 @@ package struct RealClientCert: LocationFeature {
     }
     guard isOwn, isToken(field.name) else {
       builder.error(
-        line.place(0), "\"\(field.name)\" can't be the field of \"\(header)\"",
+        line.place(0), "\"\(field.name)\" can't be the field of \"\(headerLine.name)\"",
         hint: "the name of a field that has no other meaning, such as Client-Cert: letters, digits and \"-\"")
       return nil
     }
@@ -165,7 +163,7 @@ package struct RealClientCert: LocationFeature {
 
   package func clientPolicy(of server: ServerSettings) -> [(label: String, text: String)] {
     let lines = [
-      ("fronts", "\(believed.joined(separator: ", ")) (\(Self.from))"),
+      ("fronts", "\(believed.joined(separator: ", ")) (\(Self.fromLine.name))"),
       ("", "they send the client's certificate in \(field.name) (\(field.format.rawValue)), judged as above;"),
       ("", "the front, and NOT sallyport, has seen the proof of its key"),
     ]

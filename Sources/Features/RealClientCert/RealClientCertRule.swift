@@ -18,17 +18,19 @@ enum RealClientCertRule: CaseIterable {
 
   /// `settings`: nil if one of the two directives is missing, or has an error.
   func diagnostic(_ settings: RealClientCert?, _ block: ServerBlock) -> Diagnostic? {
-    let fronts = block.scope.list(RealClientCert.from), header = block.scope.value(RealClientCert.header)
+    let fronts = RealClientCert.fromLine.lines(in: block.scope),
+      header = RealClientCert.headerLine.line(in: block.scope)
     switch self {
     case .frontsWithoutField:
       guard header == nil, let line = fronts.first else { return nil }
       return Diagnostic(
-        .error, at: line.location, "\"\(RealClientCert.from)\" without \"\(RealClientCert.header)\"",
+        .error, at: line.location, "\"\(RealClientCert.fromLine.name)\" without \"\(RealClientCert.headerLine.name)\"",
         hint: "name the field in which the front sends the certificate: real_client_cert_header Client-Cert rfc9440;")
     case .fieldWithoutFronts:
       guard fronts.isEmpty, let header else { return nil }
       return Diagnostic(
-        .error, at: header.location, "\"\(RealClientCert.header)\" without \"\(RealClientCert.from)\"",
+        .error, at: header.location,
+        "\"\(RealClientCert.headerLine.name)\" without \"\(RealClientCert.fromLine.name)\"",
         hint: "name the fronts whose word is taken: real_client_cert_from 10.0.0.0/8;")
     case .withoutVerification:
       guard settings != nil, let line = fronts.first else { return nil }

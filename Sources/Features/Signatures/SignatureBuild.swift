@@ -31,11 +31,7 @@ extension SignatureSettings {
   ) { $0.lifetime = lifetime($1, &$2) }
 
   static let rows = [
-    Row(
-      .value(
-        Signatures.name, levels, .oneOf(["off", "verify", "sign"]), "off",
-        "`verify`: a request without a valid signature gets 401. `sign`: sallyport signs the requests for the upstream.",
-        example: "message_signature off;", trust: .told)), keyRow, componentsRow, maxAgeRow, expiresRow,
+    Row(Signatures.row), keyRow, componentsRow, maxAgeRow, expiresRow,
     .line(
       "message_signature_nonce", levels, .words(1...3, "on | off [store=NAME [fail=closed|local]]"), initial: "off",
       "`verify`: a signature needs a nonce, and each nonce of a key is accepted once, by all workers together; with `store`, by all machines with this `shared_store`, and while it can't be asked, requests get 503 (`fail=closed`, which needs no saying) or this process alone remembers (`local`). `sign`: signatures get a random nonce.",
@@ -50,7 +46,7 @@ extension SignatureSettings {
 
   /// What is in effect at a level; nil where it is off or invalid.
   static func read(_ scope: Scope, _ mode: Mode, _ builder: inout SettingsBuilder) -> SignatureSettings? {
-    guard Signatures.mode(scope) == mode, let line = scope.value(Signatures.name) else { return nil }
+    guard Signatures.mode(scope) == mode, let line = Signatures.row.line(in: scope) else { return nil }
     // Each diagnostic appears once, although several locations may inherit the invalid directive.
     let before = builder.diagnostics
     builder.diagnostics = []
@@ -62,7 +58,7 @@ extension SignatureSettings {
         hint: "message_signature_key KEYID hmac-sha256 FILE; to create a secret: openssl rand -hex 32")
     }
     rows.read(scope, into: &settings, &builder)
-    builder.diagnostics += SignatureRule.withoutEffect(scope, mode)
+    builder.diagnostics += [SignatureRule.withoutEffect(scope, mode)].compactMap { $0 }
     let isWhole = !builder.hasError(since: 0)
     builder.diagnostics = before + builder.diagnostics.filter { !before.contains($0) }
     return isWhole ? settings : nil

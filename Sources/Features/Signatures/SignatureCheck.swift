@@ -1,4 +1,5 @@
 import Envelope
+import Language
 import HTTP
 import Identity
 import Observability
@@ -35,7 +36,7 @@ final class SignatureCheck: PhaseStep {
     accept = verifier.map { FieldBlock([(Array("Accept-Signature".utf8), $0.acceptSignature)]) }
   }
 
-  override var words: String { "\(Signatures.name) verify" }
+  override var words: String { "\(Signatures.row.name) verify" }
 
   override func run(_ exchange: Exchange) -> StepOutcome {
     guard let verifier else {

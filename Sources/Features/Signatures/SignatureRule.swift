@@ -24,12 +24,12 @@ enum SignatureRule {
   }
 
   /// Warns of directives for the other mode.
-  static func withoutEffect(_ scope: Scope, _ mode: SignatureSettings.Mode) -> [Diagnostic] {
+  static func withoutEffect(_ scope: Scope, _ mode: SignatureSettings.Mode) -> Diagnostic? {
     let other = mode == .verify ? SignatureSettings.expiresRow : SignatureSettings.maxAgeRow
-    return scope.own(other.name).prefix(1).map {
+    return other.ownLine(in: scope).map {
       Diagnostic(
         .warning, at: $0.location,
-        "\"\(other.name)\" has no effect with \"message_signature \(scope.text(Signatures.name) ?? "")\"",
+        "\"\(other.name)\" has no effect with \"message_signature \(Signatures.row.text(in: scope) ?? "")\"",
         hint: mode == .verify ? "message_signature_max_age limits the age" : "message_signature_expires sets the end")
     }
   }
@@ -44,7 +44,7 @@ enum SignatureRule {
         .warning, at: line.location, "\"\(line.name)\" has no effect here: message_signature is off",
         hint: "message_signature verify; or sign")
     }
-    guard Signatures.mode(scope) == .sign, let line = scope.own(Signatures.name).first,
+    guard Signatures.mode(scope) == .sign, let line = Signatures.row.ownLine(in: scope),
       !UpstreamPass.forwards(scope, features), scope.ownLocations.isEmpty
     else { return nil }
     return Diagnostic(

@@ -16,7 +16,10 @@ package struct Signatures: LocationFeature, PassFeature {
   // MARK: Directives
 
   package static let chapter = Chapter.signatures
-  static let name = "message_signature"
+  static let row = DirectiveEntry.value(
+    "message_signature", .everyHTTP, .oneOf(["off", "verify", "sign"]), "off",
+    "`verify`: a request without a valid signature gets 401. `sign`: sallyport signs the requests for the upstream.",
+    example: "message_signature off;", trust: .told)
 
   package static let directives = SignatureSettings.rows.entries
 
@@ -39,7 +42,7 @@ package struct Signatures: LocationFeature, PassFeature {
   }
 
   static func mode(_ scope: Scope) -> SignatureSettings.Mode? {
-    scope.text(name).flatMap { SignatureSettings.Mode(rawValue: $0.lowercased()) }
+    row.text(in: scope).flatMap { SignatureSettings.Mode(rawValue: $0.lowercased()) }
   }
 
   package static func read(_ level: Level, _ builder: inout SettingsBuilder) -> Signatures? {
@@ -69,11 +72,11 @@ package struct Signatures: LocationFeature, PassFeature {
   }
 
   package static func guardingLine(_ scope: Scope) -> GuardingLine? {
-    guard mode(scope) == .verify, let line = scope.value(name) else { return nil }
+    guard mode(scope) == .verify, let line = row.line(in: scope) else { return nil }
     return GuardingLine(line, act: "is judged", remedy: "message_signature off;")
   }
 
-  package var guardingDirective: String? { Self.name }
+  package var guardingDirective: String? { Self.row.name }
 
   package var entryRule: EntryRule? { EntryRule(text: "message_signature \(verification)", effect: .refusesOthers) }
 

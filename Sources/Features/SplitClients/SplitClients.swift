@@ -7,18 +7,16 @@ enum SplitClients: Feature {
   static let chapter = Chapter.rewrite
   static let kinds: Set<TrafficKind> = [.http, .stream]
 
-  private static let name = "split_clients"
+  private static let table = DirectiveEntry.local(
+    "split_clients", [.http, .stream], .table(2...2, "STRING $VARIABLE"),
+    "A variable whose value depends on the hash of a text, with nginx's hash and shares.", repeatable: true,
+    example: "split_clients $remote_addr $variant { 10% new; * old; }", trust: .told)
 
-  static let directives: [DirectiveEntry] = [
-    .local(
-      name, [.http, .stream], .table(2...2, "STRING $VARIABLE"),
-      "A variable whose value depends on the hash of a text, with nginx's hash and shares.", repeatable: true,
-      example: "split_clients $remote_addr $variant { 10% new; * old; }", trust: .told)
-  ]
+  static let directives = [table]
 
-  static let definitions: [String: Definition] = [name: { _ = $1.defineTable($0) }]
+  static let definitions: [String: Definition] = [table.name: { _ = $1.defineTable($0) }]
 
-  static func begin(_ http: Scope, _ builder: inout SettingsBuilder) { builder.addTables(http, name, split) }
+  static func begin(_ http: Scope, _ builder: inout SettingsBuilder) { builder.addTables(http, table.name, split) }
 
   private static func split(_ directive: Directive, _ builder: inout SettingsBuilder) -> ComputedVariable {
     var parts: [SplitSettings.Part] = []

@@ -17,14 +17,12 @@ struct TraceContext: LocationFeature {
 
   static let chapter = Chapter.http
 
-  private static let name = "trace_context"
+  private static let modeLine = DirectiveEntry.value(
+    "trace_context", DirectiveContexts.everyHTTP, .oneOf(["off", "on", "restart"]), "off",
+    "Passes on the client's W3C trace (`on`) or begins one for each request (`restart`), with a span of sallyport's own in `traceparent`.",
+    example: "trace_context on;")
 
-  static let directives: [DirectiveEntry] = [
-    .value(
-      name, DirectiveContexts.everyHTTP, .oneOf(["off", "on", "restart"]), "off",
-      "Passes on the client's W3C trace (`on`) or begins one for each request (`restart`), with a span of sallyport's own in `traceparent`.",
-      example: "trace_context on;")
-  ]
+  static let directives = [modeLine]
 
   private static let parent = variable("traceparent") { trace, _, output in output.append(trace.parent.value) }
   private static let state = variable("tracestate") { trace, exchange, output in
@@ -55,7 +53,7 @@ struct TraceContext: LocationFeature {
 
   /// nil: off, so that the client's fields go on as any others.
   private static func mode(_ scope: Scope) -> Mode? {
-    scope.text(name).flatMap { Mode(rawValue: $0.lowercased()) }
+    modeLine.text(in: scope).flatMap { Mode(rawValue: $0.lowercased()) }
   }
 
   static func upstreamFields(_ scope: Scope) -> [(name: String, value: Template)] {
