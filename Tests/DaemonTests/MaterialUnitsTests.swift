@@ -114,11 +114,14 @@ private struct Kind: Sendable, CustomTestStringConvertible {
     }
     """
 
-  private func load(_ scene: Scene, after former: KeyMaterial? = nil, newly: Bool = false) throws -> KeyMaterial {
+  /// `settings`: those of the configuration in this scene, for a test that loads many times.
+  private func load(
+    _ scene: Scene, _ settings: Settings? = nil, after former: KeyMaterial? = nil, newly: Bool = false
+  ) throws -> KeyMaterial {
     var keeping = former.map { FormerMaterial($0) } ?? FormerMaterial()
     if newly { keeping.forgetUnwatched() }
-    return KeyMaterial(
-      loading: try scene.settings(configuration).http, keeping: keeping, sharing: SharedState(features: Features.all))
+    let settings = try settings ?? scene.settings(configuration)
+    return KeyMaterial(loading: settings.http, keeping: keeping, sharing: SharedState(features: Features.all))
   }
 
   private func cast(_ scene: Scene) throws -> Kind.Cast {
@@ -134,7 +137,8 @@ private struct Kind: Sendable, CustomTestStringConvertible {
   ) throws {
     try withScene { scene in
       let cast = try cast(scene)
-      let first = try load(scene)
+      let settings = try scene.settings(configuration)
+      let first = try load(scene, settings)
       let errors = first.diagnostics.filter { $0.severity == .error }
       try #require(errors.isEmpty, "\(errors)")
       for kind in Kind.all { try #require(!kind.look(first).isEmpty, "\(kind.name)") }
@@ -142,10 +146,10 @@ private struct Kind: Sendable, CustomTestStringConvertible {
         for other in Kind.all where other.name != broken.name {
           try broken.write(cast, 0)
           try other.write(cast, 0)
-          let before = try load(scene, after: first)
+          let before = try load(scene, settings, after: first)
           try scene.write(broken.file, text: broken.garbage)
           try other.write(cast, 1)
-          let next = try load(scene, after: before, newly: newly)
+          let next = try load(scene, settings, after: before, newly: newly)
           let words = "\(broken.name) is broken, \(other.name) changed"
           #expect(!next.diagnostics.contains { $0.severity == .error }, "\(words): \(next.diagnostics)")
           #expect(next.stale.map(\.files).joined().contains { $0.hasSuffix(broken.file) }, "\(words)")
@@ -154,7 +158,7 @@ private struct Kind: Sendable, CustomTestStringConvertible {
           #expect(other.look(next) != other.look(before), "\(words)")
           // What is mended counts.
           try broken.write(cast, 1)
-          let mended = try load(scene, after: next)
+          let mended = try load(scene, settings, after: next)
           #expect(mended.stale.isEmpty && broken.look(mended) != broken.look(before), "\(words)")
         }
       }

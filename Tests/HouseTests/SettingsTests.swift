@@ -21,11 +21,15 @@ import Testing
     #expect(properties.count > 150)
     // The Configuration module writes settings; what it reads of them, it reads to judge and not to act.
     let readers = SourceFile.sources.filter { $0.module != "Configuration" }
-    let words = readers.map { (path: $0.path, accesses: Self.accesses(in: $0)) }
+    /// The files that read a name, by the name.
+    var accessing: [Substring: Set<String>] = [:]
+    for reader in readers { for name in Self.accesses(in: reader) { accessing[name, default: []].insert(reader.path) } }
+    var own: [String: [String: [(line: Int, text: String)]]] = [:]
     for property in properties {
-      let isRead =
-        words.contains { $0.path != property.file.path && $0.accesses.contains(property.name[...]) }
-        || Self.isRead(property, within: property.file)
+      let path = property.file.path
+      let isReadElsewhere = accessing[property.name[...]]?.contains { $0 != path } ?? false
+      if !isReadElsewhere, own[path] == nil { own[path] = Self.words(of: property.file) }
+      let isRead = isReadElsewhere || Self.isRead(property, in: own[path] ?? [:])
       #expect(isRead, "\(property), \(property.file.path):\(property.line)")
     }
   }
@@ -73,22 +77,31 @@ import Testing
     (byte | 0x20) &- 97 < 26 || byte &- 48 < 10 || byte == 0x5F
   }
 
-  /// Whether the declaring file itself reads it, beyond declaring it and beyond what stores it in `init`.
-  private static func isRead(_ property: Property, within file: SourceFile) -> Bool {
+  /// What the declaring file itself reads, beyond declaring it and beyond what stores it in `init`: each word of its code
+  /// with the lines that it stands in.
+  private static func words(of file: SourceFile) -> [String: [(line: Int, text: String)]] {
+    var words: [String: [(line: Int, text: String)]] = [:]
     var end: String?
-    for (number, text) in file.code where number != property.line {
+    for (number, text) in file.code {
       if let initEnd = end {
         if text == initEnd { end = nil }
         continue
       }
-      if let found = text.firstMatch(of: /^( *)(?:public |package )?init\(/) {
+      // The patterns are slow, so they see only lines that may match.
+      if text.contains("init("), let found = text.firstMatch(of: /^( *)(?:public |package )?init\(/) {
         end = text.hasSuffix("}") ? nil : found.1 + "}"
         continue
       }
-      let isDeclared = text.contains("var \(property.name)") || text.contains("let \(property.name)")
-      let words = text.split { !$0.isLetter && !$0.isNumber && $0 != "_" }
-      if !isDeclared, words.contains(property.name[...]) { return true }
+      for word in text.utf8.split(whereSeparator: { !isOfName($0) }) {
+        words[String(decoding: word, as: UTF8.self), default: []].append((number, text))
+      }
     }
-    return false
+    return words
+  }
+
+  private static func isRead(_ property: Property, in words: [String: [(line: Int, text: String)]]) -> Bool {
+    words[property.name]?.contains {
+      $0.line != property.line && !$0.text.contains("var \(property.name)") && !$0.text.contains("let \(property.name)")
+    } ?? false
   }
 }

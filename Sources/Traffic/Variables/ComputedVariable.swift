@@ -91,31 +91,36 @@ extension SettingsBuilder {
   /// Refuses a variable that needs itself, and chains so long that computing them would need much stack.
   mutating func refuseCircles() {
     var depths: [Int: Int] = [:]
-    var path: [Int] = []
+    // The slots of the walk's stack, to be found at once.
+    var path: Set<Int> = []
     let (computed, places) = (computed, tables.compactMapValues(\.arguments.last))
     func name(_ slot: Int) -> String { places[slot]?.text ?? "" }
     for root in tables.keys.sorted() {
       // A walk without recursion: a configuration may hold a very long chain.
       var stack: [(slot: Int, rest: [Int])] = []
       func needs(_ slot: Int) -> [Int] { computed[slot]?.slots.filter { computed[$0] != nil } ?? [] }
-      if depths[root] == nil { stack.append((root, needs(root))) }
+      func enter(_ slot: Int) {
+        path.insert(slot)
+        stack.append((slot, needs(slot)))
+      }
+      if depths[root] == nil { enter(root) }
       while let top = stack.last {
-        path = stack.map(\.slot)
         guard let next = top.rest.last else {
           depths[top.slot] = 1 + (needs(top.slot).compactMap { depths[$0] }.max() ?? 0)
+          path.remove(top.slot)
           stack.removeLast()
           continue
         }
         stack[stack.count - 1].rest.removeLast()
-        if let start = path.firstIndex(of: next) {
+        if path.contains(next) {
           hasCircles = true
-          let circle = (path[start...] + [next]).map(name).joined(separator: " → ")
+          let circle = (stack.map(\.slot).drop { $0 != next } + [next]).map(name).joined(separator: " → ")
           error(
             places[next]?.location, "cycle while evaluating variable \"\(name(next).dropFirst())\"",
             hint: "the variables need each other: \(circle)")
           depths[top.slot] = 1
         } else if depths[next] == nil {
-          stack.append((next, needs(next)))
+          enter(next)
         }
       }
       if let depth = depths[root], depth > 100 {

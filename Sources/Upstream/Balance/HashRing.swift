@@ -40,7 +40,7 @@ public struct HashRing: Sendable, Equatable {
         points.append(Point(hash: hash, name: name))
       }
     }
-    points.sort { ($0.hash, $0.name) < ($1.hash, $1.name) }
+    points.sort { $0.hash == $1.hash ? $0.name < $1.name : $0.hash < $1.hash }
     var distinct: [Point] = []
     distinct.reserveCapacity(points.count)
     for point in points where distinct.last?.hash != point.hash { distinct.append(point) }

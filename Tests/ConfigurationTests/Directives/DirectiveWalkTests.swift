@@ -21,6 +21,7 @@ import Testing
 
   @Test func `every supported directive changes the settings in every context that it may stand in`() {
     #expect(Self.places.count > 300)
+    var known: [String: Result<String, DirectiveSample.Refusal>] = [:]
     for (entry, context) in Self.places {
       let key = Self.key(entry, context)
       guard let sample = Self.sample(entry, context) else {
@@ -28,16 +29,21 @@ import Testing
         continue
       }
       #expect(sample.other.hasPrefix(entry.name + " ") || sample.other.hasPrefix(entry.name + ";"), "\(key)")
-      switch (sample.settings(sample.one, in: context), sample.settings(sample.other, in: context)) {
+      let text = sample.text(sample.one, in: context)
+      let one = known[text] ?? sample.settings(sample.one, in: context)
+      switch (one, sample.settings(sample.other, in: context)) {
       case (.success(let one), .success(let other)):
         let differs = one != other
         #expect(differs, "\(key): nothing depends on \(sample.other)")
-        // What differs by itself would prove nothing.
-        let isRepeatable = sample.settings(sample.one, in: context) == .success(one)
-        #expect(isRepeatable, "\(key)")
+        // What differs by itself would prove nothing. Many samples begin with the same text.
+        if known[text] == nil {
+          let isRepeatable = sample.settings(sample.one, in: context) == .success(one)
+          #expect(isRepeatable, "\(key)")
+        }
       case (.failure(let refusal), _), (_, .failure(let refusal)):
         Issue.record("\(key): the sample is refused: \(refusal.reasons)")
       }
+      known[text] = one
     }
   }
 
