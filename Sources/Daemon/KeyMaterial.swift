@@ -50,18 +50,19 @@ package struct KeyMaterial {
     seeing seen: FileStates = FileStates(of: []), sharing shared: SharedState
   ) {
     var loader = MaterialLoader(
-      http.fileUses, keeping: former, seeing: seen, noticing: http.clientLimits.expiryNotice, sharing: shared)
+      http.fileUses, keeping: former, seeing: seen, noticing: http.clientLimits.expiryNotice,
+      from: shared.materialSources)
     workloadDigest = loader.workloadState.material?.digest
     let sessions = SessionStore(limit: Self.sessionLimit(http))
     for server in http.servers {
-      servers.append(server.clientPolicy.flatMap { Self.load($0, of: server, sessions: sessions, &loader) })
+      servers.append(server.clientPolicy.flatMap { Self.load($0, of: server, sessions: sessions, shared, &loader) })
       server.root.visitNested { location in
         guard let tls = location.upstreamTLS, upstreams[tls] == nil else { return }
         upstreams[tls] = Self.load(tls, &loader)
       }
     }
     for tls in http.features.upstreamTLS(http) where upstreams[tls] == nil { upstreams[tls] = Self.load(tls, &loader) }
-    parts = shared.features.load(http, &loader)
+    parts = shared.features.load(http, sharing: shared, &loader)
     damagedStates = loader.damagedStates
     diagnostics = loader.judged
     stale = loader.everyStale
@@ -77,12 +78,12 @@ package struct KeyMaterial {
     in draft: HTTPSettings?, besides told: [Diagnostic], sharing shared: SharedState
   ) -> [Diagnostic] {
     guard let http = draft else { return [] }
-    var loader = MaterialLoader(http.fileUses, noticing: http.clientLimits.expiryNotice, sharing: shared)
+    var loader = MaterialLoader(http.fileUses, noticing: http.clientLimits.expiryNotice, from: shared.materialSources)
     for server in http.servers {
-      if let tls = server.clientPolicy { _ = material(tls, &loader) }
+      if let tls = server.clientPolicy { _ = material(tls, shared, &loader) }
       server.root.visitNested { if let tls = $0.upstreamTLS { _ = material(tls, &loader) } }
     }
-    _ = shared.features.load(http, &loader)
+    _ = shared.features.load(http, sharing: shared, &loader)
     let places = Set(told.filter { $0.severity == .error }.map(\.location))
     return loader.judged.filter { !places.contains($0.location) }
   }
@@ -94,12 +95,14 @@ package struct KeyMaterial {
     http.servers.compactMap { $0.tls?.sessionCache.sessions }.max() ?? SessionStore.standardLimit
   }
 
-  private static func material(_ tls: ServerTLSSettings, _ loader: inout MaterialLoader) -> ServerTLSMaterial? {
+  private static func material(
+    _ tls: ServerTLSSettings, _ shared: SharedState, _ loader: inout MaterialLoader
+  ) -> ServerTLSMaterial? {
     var parts = Parts()
     var absence: String?
     let certificates = tls.certificates.filter { !$0.certificate.isOfWorkload }.compactMap { source -> CertifiedKey? in
       let path = "\(source.certificate)"
-      let isUnkept = source.isAwaited && loader.shared.features.heldCertificate(at: path, loader.shared) != nil
+      let isUnkept = source.isAwaited && loader.heldCertificate(at: path) != nil
       if source.isAwaited, !isUnkept, access(path, F_OK) != 0, errno == ENOENT {
         absence = "there is no certificate yet: \"\(source.certificate)\" is missing"
         loader.report(
@@ -148,11 +151,11 @@ package struct KeyMaterial {
       trustedCAs: trustedCAs ?? [],
       revocations: revocations ?? [], ticketKeys: ticketKeys ?? [])
     material.clientPins = clientPins
-    material.ticketRing = tls.ticketStore.map { loader.shared.ticketRings.ring(of: $0) }
+    material.ticketRing = tls.ticketStore.map { shared.ticketRings.ring(of: $0) }
     material.staples = staples ?? []
     material.absence = absence
     material.dhParameters = dhParameters
-    material.store = loader.certificateStore(tls)
+    material.store = loader.certificateStore(tls, shared)
     if let fileOfCAs { loader.warnOfNames(material, fileOfCAs) }
     loader.look(forClientsOf: tls, material)
     material.bundles = workload?.bundles
@@ -161,9 +164,10 @@ package struct KeyMaterial {
   }
 
   private static func load(
-    _ tls: ServerTLSSettings, of server: ServerSettings, sessions: SessionStore, _ loader: inout MaterialLoader
+    _ tls: ServerTLSSettings, of server: ServerSettings, sessions: SessionStore, _ shared: SharedState,
+    _ loader: inout MaterialLoader
   ) -> Server? {
-    let (answers, shared) = (loader.statusAnswers[tls.clientStatus], loader.shared)
+    let answers = loader.statusAnswers[tls.clientStatus]
     func make(_ material: ServerTLSMaterial, _ loader: inout MaterialLoader) -> Server? {
       attempt(at: server.location, &loader) { () throws(TLSSettingsError) in
         Server(
@@ -176,7 +180,7 @@ package struct KeyMaterial {
     let told = loader.diagnostics.count, kept = loader.kept(tls)
     let files = UnitFiles(.certificate, tls.certificates.map(\.certificate) + tls.workloadReferences)
     if kept == nil { _ = loader.begin(files) }
-    let fresh = kept ?? material(tls, &loader)
+    let fresh = kept ?? material(tls, shared, &loader)
     var loaded = fresh.flatMap { make($0, &loader) }
     if loaded == nil, !tls.workloadReferences.isEmpty {
       // The former one could have trust that the SPIFFE agent has taken away.
@@ -275,7 +279,7 @@ package struct KeyMaterial {
 
   /// Loads one policy alone, or reports what is wrong with it.
   static func loadOne(_ tls: UpstreamTLSSettings) -> (loaded: Upstream?, diagnostics: [Diagnostic]) {
-    var loader = MaterialLoader(tls.fileUses, sharing: SharedState(features: Features.all))
+    var loader = MaterialLoader(tls.fileUses, from: MaterialSources())
     let loaded = load(tls, &loader)
     return (loaded, loader.diagnostics)
   }

@@ -7,7 +7,7 @@ import TLS
 extension MaterialLoader {
   /// Makes the store from which handshakes get certificates; nil if the block has none with variables. Warns of folders
   /// that are not there: no handshake would find a certificate.
-  mutating func certificateStore(_ tls: ServerTLSSettings) -> CertificateStore? {
+  mutating func certificateStore(_ tls: ServerTLSSettings, _ shared: SharedState) -> CertificateStore? {
     guard !tls.namedCertificates.isEmpty else { return nil }
     for path in tls.namedPaths {
       for folder in path.folders where access(folder, F_OK) != 0 {

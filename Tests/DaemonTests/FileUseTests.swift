@@ -24,7 +24,7 @@ import Testing
       // Not by a closure in the macro: it and the one above would be one function (Swift 6.3.1).
       let use = all.first { $0.resolvedPath == ca }, file = try #require(use?.material)
       func isLoaded(_ uses: [FileUse]) -> Bool {
-        var loader = MaterialLoader(uses, sharing: SharedState(features: Features.all))
+        var loader = MaterialLoader(uses, from: MaterialSources())
         let isLoaded = loader.authorities(file, passwordFile: nil) != nil
         #expect(isLoaded != loader.diagnostics.contains { $0.message.contains("named by no directive") })
         return isLoaded

@@ -4,7 +4,9 @@ import Glibc
 import Observability
 
 extension ACMECertificates {
-  static func load(_ http: HTTPSettings, _ loader: inout MaterialLoader, _ parts: inout GenerationParts) {
+  static func load(
+    _ http: HTTPSettings, _ shared: SharedState, _ loader: inout MaterialLoader, _ parts: inout GenerationParts
+  ) {
     for certificate in http[ACMESettings.self].certificates { loader.tryIssuer(certificate.issuer) }
   }
 }

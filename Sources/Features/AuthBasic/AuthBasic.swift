@@ -110,7 +110,9 @@ package struct AuthBasic: LocationFeature {
   }
 
   /// Reads each file once: requests read it again each time, and a fault must show before the first request.
-  package static func load(_ http: HTTPSettings, _ loader: inout MaterialLoader, _ parts: inout GenerationParts) {
+  package static func load(
+    _ http: HTTPSettings, _ shared: SharedState, _ loader: inout MaterialLoader, _ parts: inout GenerationParts
+  ) {
     http.visitLocations { location in
       guard let users = location[AuthBasic.self]?.users else { return }
       loader.tryUnit(.accounts, users) { loader in

@@ -15,13 +15,15 @@ extension EnrolmentSettings {
 
 extension EnrolmentSettings {
   /// Reads each authority once: requests read it again each time, and a fault must show before the first request.
-  static func load(_ http: HTTPSettings, _ loader: inout MaterialLoader, _ parts: inout GenerationParts) {
+  static func load(
+    _ http: HTTPSettings, _ shared: SharedState, _ loader: inout MaterialLoader, _ parts: inout GenerationParts
+  ) {
     var guarded: [(file: MaterialReference, limit: FailureWindow.Limit)] = []
     http.visitLocations { location in
       guard let desk = location[EnrolmentSettings.self] else { return }
       guarded.append((desk.users, desk.failureLimit))
       loader.tryUnit(.anchors, desk.authority) { loader in
-        do throws(AuthorityError) { try EnrolmentService(desk, loader.shared.enrolment).trial() } catch {
+        do throws(AuthorityError) { try EnrolmentService(desk, shared.enrolment).trial() } catch {
           loader.report(Diagnostic(.error, at: desk.authority.location, error.message, hint: error.hint))
         }
       }

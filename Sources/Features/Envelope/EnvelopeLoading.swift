@@ -11,7 +11,9 @@ package struct EnvelopeMaterial: GenerationPart {
 
 extension MessageEnvelopes {
   /// Tries every key, to report all faults at once.
-  package static func load(_ http: HTTPSettings, _ loader: inout MaterialLoader, _ parts: inout GenerationParts) {
+  package static func load(
+    _ http: HTTPSettings, _ shared: SharedState, _ loader: inout MaterialLoader, _ parts: inout GenerationParts
+  ) {
     var keys: [EnvelopeSettings: EnvelopeKeys] = [:]
     http.visitLocations { location in
       guard let settings = location[UpstreamPass.self]?[EnvelopeSettings.self], keys[settings] == nil else { return }
@@ -22,7 +24,7 @@ extension MessageEnvelopes {
     for (settings, keys) in keys {
       for pair in keys.pairs { spans[pair.identity] = max(spans[pair.identity] ?? 0, settings.replayWindow ?? 0) }
     }
-    let replays = loader.shared.replays
+    let replays = shared.replays
     replays.dropEnded(now: MonotonicClock.milliseconds)
     let made = keys.map { settings, keys in
       let span = keys.pairs.compactMap { spans[$0.identity] }.max() ?? 0

@@ -62,7 +62,9 @@ public struct FileSettings: RowSettings, Hashable {
     [.path(.read, String(decoding: root.folder, as: UTF8.self))]
   }
 
-  package static func load(_ http: HTTPSettings, _ loader: inout MaterialLoader, _ parts: inout GenerationParts) {
+  package static func load(
+    _ http: HTTPSettings, _ shared: SharedState, _ loader: inout MaterialLoader, _ parts: inout GenerationParts
+  ) {
     parts[RealFolders.self].find(http)
   }
 }

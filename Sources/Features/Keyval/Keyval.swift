@@ -154,8 +154,10 @@ enum Keyval: APIFeature {
 
   static func stateFiles(_ http: HTTPSettings) -> [String] { http.keyvalZones.compactMap(\.stateFile) }
 
-  static func load(_ http: HTTPSettings, _ loader: inout MaterialLoader, _ parts: inout GenerationParts) {
-    let prepared = loader.shared[KeyvalZones.self].prepared(http.keyvalZones, now: MonotonicClock.milliseconds)
+  static func load(
+    _ http: HTTPSettings, _ shared: SharedState, _ loader: inout MaterialLoader, _ parts: inout GenerationParts
+  ) {
+    let prepared = shared[KeyvalZones.self].prepared(http.keyvalZones, now: MonotonicClock.milliseconds)
     parts[KeptKeyvals.self] = prepared.kept
     loader.damagedStates += prepared.damaged
     for diagnostic in prepared.diagnostics { loader.report(diagnostic) }

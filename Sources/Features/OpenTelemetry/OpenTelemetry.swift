@@ -185,7 +185,9 @@ package struct OpenTelemetry: LocationFeature {
   }
 
   /// Looks at the CAs, which are read again for each request to the collector.
-  package static func load(_ http: HTTPSettings, _ loader: inout MaterialLoader, _ parts: inout GenerationParts) {
+  package static func load(
+    _ http: HTTPSettings, _ shared: SharedState, _ loader: inout MaterialLoader, _ parts: inout GenerationParts
+  ) {
     if let file = http[Block.self].export?.sending.trustedCertificate {
       _ = loader.authorities(file, passwordFile: nil)
     }

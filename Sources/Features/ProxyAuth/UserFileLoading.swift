@@ -15,7 +15,9 @@ private struct UserFileUnit: MaterialUnit {
 }
 
 extension ProxyAuth {
-  static func load(_ http: HTTPSettings, _ loader: inout MaterialLoader, _ parts: inout GenerationParts) {
+  static func load(
+    _ http: HTTPSettings, _ shared: SharedState, _ loader: inout MaterialLoader, _ parts: inout GenerationParts
+  ) {
     // A file that one location reloads is reloaded for all: an account that was removed must not stay with another one.
     var reloaded: Set<MaterialReference> = []
     http.visitLocations { location in

@@ -215,7 +215,9 @@ extension SharedStore {
 }
 
 extension SharedStore {
-  static func load(_ http: HTTPSettings, _ loader: inout MaterialLoader, _ parts: inout GenerationParts) {
+  static func load(
+    _ http: HTTPSettings, _ shared: SharedState, _ loader: inout MaterialLoader, _ parts: inout GenerationParts
+  ) {
     for file in http.sharedStores.compactMap(\.passwordFile) {
       parts[StorePasswords.self].words[file] = loader.passwords(in: file).first
     }

@@ -4,7 +4,9 @@ import Signature
 
 extension Signatures {
   /// Tries every key, to report all faults at once.
-  package static func load(_ http: HTTPSettings, _ loader: inout MaterialLoader, _ parts: inout GenerationParts) {
+  package static func load(
+    _ http: HTTPSettings, _ shared: SharedState, _ loader: inout MaterialLoader, _ parts: inout GenerationParts
+  ) {
     http.visitLocations { location in
       for settings in location.signatures where !parts[SignatureMaterial.self].has(settings) {
         if let keys = loader.signatureKeys(settings) { parts[SignatureMaterial.self].add(settings, keys) }

@@ -117,12 +117,3 @@ package final class ClientDenials: Sendable {
       .map { (Hex.encode($0.key), ($0.value - now + 999) / 1000) }.sorted { $0.fingerprint < $1.fingerprint }
   }
 }
-
-extension Worker {
-  /// Cuts the connections of a client at once, and returns how many there were.
-  package func cut(clientsNamed name: ClientName) -> Int {
-    let named = sessions.values.filter { $0.facts.clientVerdict?.certificate.map(name.names) ?? false }
-    for session in named { session.cut() }
-    return named.count
-  }
-}

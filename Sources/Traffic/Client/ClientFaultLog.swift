@@ -1,7 +1,6 @@
 import Crypto
 package import Observability
 package import TLS
-package import Transport
 
 /// Folds the lines about clients whose handshakes fail and about refused clients, over all workers.
 ///
@@ -12,15 +11,6 @@ package final class ClientFaultLog: Sendable {
   package let handshakes = CrowdLog<HandshakeCause>(.handshakes)
   package let refusals = CrowdLog<ClientRefusal>(.refusals)
   package let limits = CrowdLog<LimitEvent>(.handshakes)
-
-  /// Logs who was refused a request, and why. Of many refusals, the log gets some lines and then their number.
-  @inline(never)
-  func logRefusal(of exchange: Exchange, _ refusal: ClientRefusal, _ level: LogLevel, _ reason: String) {
-    let writes = refusals.note(refusal, of: exchange.clientAddress.host, now: exchange.worker.loop.now)
-    exchange.log(
-      writes ? level : .debug, fields: refusal.journalFields(of: exchange, reason),
-      reason + exchange.facts.loggedClient)
-  }
 
   /// Writes the summaries that are due; at the end of the process all.
   package func tick(_ log: ErrorLog, now: UInt64, isLast: Bool) {
@@ -38,35 +28,6 @@ package final class ClientFaultLog: Sendable {
   }
 }
 
-extension ClientSession {
-  /// The level for a failed handshake, and whether it has a line of its own. Below that, each has one at `debug`.
-  func judgeFailure(_ tls: TLSStream, _ cause: HandshakeCause) -> (level: LogLevel, writes: Bool) {
-    let faults = worker.shared.clientFaults
-    let (host, now) = (facts.peer.host, worker.loop.now)
-    switch cause {
-    case .rule: return (.error, faults.refusals.note(.rule, of: host, now: now))
-    case .certificate, .noCertificate: return (.notice, faults.refusals.note(.certificate, of: host, now: now))
-    case .internal, .noServerCertificate: return (.error, faults.handshakes.note(cause, of: host, now: now))
-    default: return (.info, faults.handshakes.note(cause, of: host, now: now))
-    }
-  }
-}
-
-extension Worker {
-  /// Counts that a client met a limit. Returns whether the caller writes a line about it.
-  package func note(_ event: LimitEvent, of client: SocketAddress) -> Bool {
-    counters.limits.count(event)
-    return shared.clientFaults.limits.note(event, of: client.host, now: loop.now)
-  }
-
-  /// Writes the summaries of folded lines. All workers share them, so the first one writes.
-  func tellOfFolded(isLast: Bool = false) {
-    guard loop.index == 0, let log = live?.generation.errorLog else { return }
-    shared.faults.tick(now: loop.now, isLast: isLast)
-    shared.clientFaults.tick(log, now: loop.now, isLast: isLast)
-  }
-}
-
 extension Certificate {
   /// The certificate's names as fields of the journal, each cut to 1024 octets.
   var journalFields: [JournalField: String] {
@@ -79,14 +40,6 @@ extension Certificate {
 }
 
 extension ClientRefusal {
-  /// The fields of a line about a client that was refused a request.
-  func journalFields(of exchange: Exchange, _ reason: String) -> [JournalField: String] {
-    var fields = journalFields(reason, exchange.facts.clientVerdict?.certificate)
-    fields[.client] = exchange.clientAddress.host
-    fields[.server] = exchange.session.loggedName(of: exchange.server)
-    return fields
-  }
-
   /// `certificate`: the one that the client showed.
   func journalFields(_ reason: String, _ certificate: Certificate?) -> [JournalField: String] {
     var fields = certificate?.journalFields ?? [:]

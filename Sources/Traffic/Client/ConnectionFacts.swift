@@ -16,9 +16,9 @@ private struct KeptValue {
 }
 
 /// The runs of the access log's line that was last written, as they stand in a line.
-private struct KeptRuns: ~Copyable {
+struct KeptRuns: ~Copyable {
   /// Held, so that no other line gets its identity.
-  var line: LogLine?
+  var line: AnyObject?
   var text = ByteBuffer()
   /// nil: not used yet.
   var ranges: [ByteRange?] = []
@@ -44,7 +44,7 @@ package final class ConnectionFacts {
   /// The values that were used, one after another, and each by its place.
   private var values = ByteBuffer()
   private var kept: [KeptValue?] = []
-  private var lines = KeptRuns()
+  var lines = KeptRuns()
 
   /// `tls`: the transport again if it has TLS, otherwise nil.
   package init(number: UInt64, peer: SocketAddress, transport: ByteStream, tls: TLSStream?) {
@@ -172,20 +172,6 @@ package final class ConnectionFacts {
     values.append(value)
     output.append(value)
     return isPlain
-  }
-
-  /// Appends a run of the access log's line. It is escaped at its first use only, unless lines of another log come between.
-  package func append(run: Int, of line: LogLine, to output: inout ByteBuffer) {
-    if lines.line !== line {
-      lines.line = line
-      lines.text.removeAll()
-      lines.ranges = Array(repeating: nil, count: line.runCount)
-    }
-    if let range = lines.ranges[run] { return output.append(lines.text.readable[range]) }
-    let start = output.count
-    line.append(run: run, of: self, to: &output)
-    lines.ranges[run] = ByteRange(start: lines.text.count, count: output.count - start)
-    lines.text.append(UnsafeRawBufferPointer(rebasing: output.readable[start...]))
   }
 
   private func make(_ variable: SimpleVariable) -> [UInt8] {

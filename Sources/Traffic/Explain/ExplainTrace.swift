@@ -8,9 +8,9 @@ package final class ExplainTrace: Sendable {
     package var label: String
     package var text: String
     /// The content whose policy can follow; nil: the line is of something else.
-    package var content: (any ContentFeature)?
+    package var content: (any ContentDirectives)?
 
-    package init(label: String, text: String, content: (any ContentFeature)? = nil) {
+    package init(label: String, text: String, content: (any ContentDirectives)? = nil) {
       self.label = label
       self.text = text
       self.content = content

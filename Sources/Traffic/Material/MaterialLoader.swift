@@ -32,9 +32,9 @@ package struct MaterialLoader {
   /// What may be loaded.
   private let declared: DeclaredFiles
   package let expiryNotice: ExpiryNotice
-  package let shared: SharedState
+  private let sources: MaterialSources
   /// One message of the SPIFFE agent for all blocks, whatever comes meanwhile.
-  package let workloadState: WorkloadIdentity.State
+  package var workloadState: WorkloadIdentity.State { sources.workload }
   package var loadedRevocations: [MaterialReference: LoadedRevocations] = [:]
   /// Keyed by the file that keeps the list.
   package var fetched: [MaterialReference: FetchedSource] = [:]
@@ -52,7 +52,7 @@ package struct MaterialLoader {
   /// `uses`: the files of the configuration; no other one is loaded.
   package init(
     _ uses: [FileUse], keeping former: FormerMaterial = FormerMaterial(), seeing seen: FileStates = FileStates(of: []),
-    noticing expiryNotice: ExpiryNotice = .standard, sharing shared: SharedState
+    noticing expiryNotice: ExpiryNotice = .standard, from sources: MaterialSources
   ) {
     declared = DeclaredFiles(uses)
     self.former = former
@@ -60,10 +60,12 @@ package struct MaterialLoader {
     // Those of blocks with `ssl_reload off` are not loaded again.
     units = former.isOfSameConfiguration ? former.units : MaterialUnits()
     self.expiryNotice = expiryNotice
-    self.shared = shared
-    workloadState = shared.workload.current
+    self.sources = sources
     statusAnswers = former.statusAnswers
   }
+
+  /// The certificate that the process holds for a file that it could not write; nil: none.
+  package func heldCertificate(at path: String) -> CertifiedKey? { sources.held(path) }
 
   /// Keyed by the file that holds the CRLs.
   package var revocations: [MaterialReference: [RevocationList]] {
@@ -98,9 +100,9 @@ package struct MaterialLoader {
       let passwords = passwords(in: passwordFile)
       let files = UnitFiles(.certificate, [source.certificate, source.key].compactMap { $0 })
       pair = self.unit(unit, files) { loader in
-        let tokens = loader.shared.tokens
+        let tokens = loader.sources.tokens
         if source.isAwaited,
-          let held = loader.shared.features.heldCertificate(at: "\(source.certificate)", loader.shared)
+          let held = loader.heldCertificate(at: "\(source.certificate)")
         {
           return held
         }

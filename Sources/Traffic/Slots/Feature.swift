@@ -14,7 +14,8 @@ package protocol Feature: DirectiveFeature {
   static func serversUp(_ generation: Generation) -> [UpstreamSeries: Bool]
   /// Loads the files of `fileUses`, or reads once what requests read, before a generation is made. Blocks. Faults go to the
   /// loader; what was loaded goes to the feature's part of the generation.
-  static func load(_ http: HTTPSettings, _ loader: inout MaterialLoader, _ parts: inout GenerationParts)
+  static func load(
+    _ http: HTTPSettings, _ shared: SharedState, _ loader: inout MaterialLoader, _ parts: inout GenerationParts)
   /// A certificate that the feature has got by itself, and that is in memory alone because its file could not be written.
   static func heldCertificate(at path: String, _ shared: SharedState) -> CertifiedKey?
   /// What responds to requests before a server block is chosen for them.
@@ -35,7 +36,9 @@ extension Feature {
   package static func measure(_ snapshot: MetricsSnapshot, _ page: inout MetricsWriter) {}
   package static func problems(_ shared: SharedState, _ generation: Generation, at now: Int64) -> [StatusProblem] { [] }
   package static func serversUp(_ generation: Generation) -> [UpstreamSeries: Bool] { [:] }
-  package static func load(_ http: HTTPSettings, _ loader: inout MaterialLoader, _ parts: inout GenerationParts) {}
+  package static func load(
+    _ http: HTTPSettings, _ shared: SharedState, _ loader: inout MaterialLoader, _ parts: inout GenerationParts
+  ) {}
   package static func heldCertificate(at path: String, _ shared: SharedState) -> CertifiedKey? { nil }
   package static var entryParts: [any EntryPart.Type] { [] }
   package static func prepare(

@@ -1,4 +1,4 @@
-package import Crypto
+import SPIFFE
 package import Upstream
 
 /// All features with what they run. The list is handed to what reads configurations and to what serves them, so neither
@@ -21,9 +21,11 @@ package final class FeatureList: Sendable {
   }
 
   /// Loads what the features' files have.
-  package func load(_ http: HTTPSettings, _ loader: inout MaterialLoader) -> GenerationParts {
+  package func load(
+    _ http: HTTPSettings, sharing shared: SharedState, _ loader: inout MaterialLoader
+  ) -> GenerationParts {
     var parts = GenerationParts()
-    for feature in all { feature.load(http, &loader, &parts) }
+    for feature in all { feature.load(http, shared, &loader, &parts) }
     return parts
   }
 
@@ -34,9 +36,13 @@ package final class FeatureList: Sendable {
   ) {
     for feature in all { feature.prepare(&groups, http, after: former, &parts) }
   }
+}
 
-  /// The certificate that a feature holds for a file that it could not write; nil: none does.
-  package func heldCertificate(at path: String, _ shared: SharedState) -> CertifiedKey? {
-    all.lazy.compactMap { $0.heldCertificate(at: path, shared) }.first
+extension SharedState {
+  /// What files are loaded with.
+  package var materialSources: MaterialSources {
+    MaterialSources(tokens: tokens, workload: workload.current) { [self] path in
+      features.all.lazy.compactMap { $0.heldCertificate(at: path, self) }.first
+    }
   }
 }

@@ -351,3 +351,13 @@ extension RequestHead {
     return ShownCredentials(bytes.readable[field.value])
   }
 }
+
+extension RequestID {
+  /// The identifier of a request, made when a template first asks for it.
+  package static func of(_ exchange: Exchange) -> RequestID {
+    if let made = exchange.variables.requestID { return made }
+    let made = RequestID(&exchange.worker.randomWords)
+    exchange.keep(made)
+    return made
+  }
+}

@@ -105,5 +105,21 @@ package final class LogLine {
   }
 }
 
+extension ConnectionFacts {
+  /// Appends a run of the access log's line. It is escaped at its first use only, unless lines of another log come between.
+  package func append(run: Int, of line: LogLine, to output: inout ByteBuffer) {
+    if lines.line !== line {
+      lines.line = line
+      lines.text.removeAll()
+      lines.ranges = Array(repeating: nil, count: line.runCount)
+    }
+    if let range = lines.ranges[run] { return output.append(lines.text.readable[range]) }
+    let start = output.count
+    line.append(run: run, of: self, to: &output)
+    lines.ranges[run] = ByteRange(start: lines.text.count, count: output.count - start)
+    lines.text.append(UnsafeRawBufferPointer(rebasing: output.readable[start...]))
+  }
+}
+
 /// `log_format escape=`.
 public enum LogEscaping: String, Sendable, Hashable { case `default`, json, none }

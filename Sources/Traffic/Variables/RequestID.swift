@@ -25,14 +25,6 @@ package struct RequestID {
     second = words.next()
   }
 
-  /// The identifier of a request, made when a template first asks for it.
-  package static func of(_ exchange: Exchange) -> RequestID {
-    if let made = exchange.variables.requestID { return made }
-    let made = RequestID(&exchange.worker.randomWords)
-    exchange.keep(made)
-    return made
-  }
-
   package func append(to output: inout ByteBuffer) {
     Hex.encode(first, into: &output)
     Hex.encode(second, into: &output)

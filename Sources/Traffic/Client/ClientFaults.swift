@@ -1,0 +1,56 @@
+import Crypto
+import Observability
+import TLS
+package import Transport
+
+// What sessions, requests and workers tell the log of clients' faults.
+
+extension ClientFaultLog {
+  /// Logs who was refused a request, and why. Of many refusals, the log gets some lines and then their number.
+  @inline(never)
+  func logRefusal(of exchange: Exchange, _ refusal: ClientRefusal, _ level: LogLevel, _ reason: String) {
+    let writes = refusals.note(refusal, of: exchange.clientAddress.host, now: exchange.worker.loop.now)
+    exchange.log(
+      writes ? level : .debug, fields: refusal.journalFields(of: exchange, reason),
+      reason + exchange.facts.loggedClient)
+  }
+}
+
+extension ClientSession {
+  /// The level for a failed handshake, and whether it has a line of its own. Below that, each has one at `debug`.
+  func judgeFailure(_ tls: TLSStream, _ cause: HandshakeCause) -> (level: LogLevel, writes: Bool) {
+    let faults = worker.shared.clientFaults
+    let (host, now) = (facts.peer.host, worker.loop.now)
+    switch cause {
+    case .rule: return (.error, faults.refusals.note(.rule, of: host, now: now))
+    case .certificate, .noCertificate: return (.notice, faults.refusals.note(.certificate, of: host, now: now))
+    case .internal, .noServerCertificate: return (.error, faults.handshakes.note(cause, of: host, now: now))
+    default: return (.info, faults.handshakes.note(cause, of: host, now: now))
+    }
+  }
+}
+
+extension Worker {
+  /// Counts that a client met a limit. Returns whether the caller writes a line about it.
+  package func note(_ event: LimitEvent, of client: SocketAddress) -> Bool {
+    counters.limits.count(event)
+    return shared.clientFaults.limits.note(event, of: client.host, now: loop.now)
+  }
+
+  /// Writes the summaries of folded lines. All workers share them, so the first one writes.
+  func tellOfFolded(isLast: Bool = false) {
+    guard loop.index == 0, let log = live?.generation.errorLog else { return }
+    shared.faults.tick(now: loop.now, isLast: isLast)
+    shared.clientFaults.tick(log, now: loop.now, isLast: isLast)
+  }
+}
+
+extension ClientRefusal {
+  /// The fields of a line about a client that was refused a request.
+  func journalFields(of exchange: Exchange, _ reason: String) -> [JournalField: String] {
+    var fields = journalFields(reason, exchange.facts.clientVerdict?.certificate)
+    fields[.client] = exchange.clientAddress.host
+    fields[.server] = exchange.session.loggedName(of: exchange.server)
+    return fields
+  }
+}
