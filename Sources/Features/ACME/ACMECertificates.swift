@@ -9,63 +9,66 @@ import TLS
 enum ACMECertificates: Feature {
   static let chapter = Chapter.acme
 
-  private static let issuer: DirectiveContexts = .acmeIssuer
   /// The words of `ssl_certificate` and `ssl_certificate_key` that stand for what `acme_certificate` gets.
   static let certificateVariable = "$acme_certificate"
   static let keyVariable = "$acme_certificate_key"
 
+  private static let issuerBlock = DirectiveEntry.local(
+    "acme_issuer", .http, .block(1...1, "NAME"),
+    "A CA that issues certificates by ACME (RFC 8555), and the account there.", repeatable: true,
+    example:
+      "acme_issuer ca { uri https://acme-v02.api.letsencrypt.org/directory; contact admin@example.com; accept_terms_of_service; }"
+  )
+  private static let uri = DirectiveEntry.local(
+    "uri", .acmeIssuer, .words(1...1, "URL"), "The CA's directory: an https URL. It is required.",
+    example: "uri https://acme-v02.api.letsencrypt.org/directory;")
+  private static let accountKey = DirectiveEntry.local(
+    "account_key", .acmeIssuer,
+    .words(1...1, "ecdsa:256 | ecdsa:384 | ecdsa:521 | rsa:2048 | rsa:3072 | rsa:4096 | ed25519 | FILE"),
+    "ecdsa:256",
+    "The key of the account: one that sallyport makes and keeps in `state_path`, or a file with a private key as PEM.",
+    example: "account_key ecdsa:384;", trust: .none)
+  private static let challenge = DirectiveEntry.local(
+    "challenge", .acmeIssuer, .words(1...2, "http-01 | tls-alpn-01 | dns-01 PROGRAM"), "http-01",
+    "How the CA sees that a name is ours: by a request on port 80, by a handshake on port 443, or by a DNS record that PROGRAM sets and removes (`PROGRAM present|cleanup RECORD VALUE`).",
+    example: "challenge tls-alpn-01;")
+  private static let contact = DirectiveEntry.local(
+    "contact", .acmeIssuer, .words(1...1, "URL | ADDRESS"), "An address for the CA: of mail, or a URL.",
+    repeatable: true,
+    example: "contact admin@example.com;", trust: .none)
+  private static let externalAccountKey = DirectiveEntry.local(
+    "external_account_key", .acmeIssuer, .words(2...2, "ID MATERIAL"),
+    "The id and the file with the key (base64url) by which the CA knows you from elsewhere.",
+    example: "external_account_key kid-1 eab.key;", trust: .none)
+  private static let preferredChain = DirectiveEntry.local(
+    "preferred_chain", .acmeIssuer, .words(1...1, "NAME"),
+    "Of several chains, the one whose last certificate was issued by this common name.",
+    example: "preferred_chain \"ISRG Root X1\";", trust: .none)
+  private static let profile = DirectiveEntry.local(
+    "profile", .acmeIssuer, .words(1...2, "NAME [require]"),
+    "The CA's profile. With `require`, no certificate is asked for where the CA doesn't have it.",
+    example: "profile shortlived require;", trust: .none)
+  private static let trustedCertificate = DirectiveEntry.local(
+    "ssl_trusted_certificate", .acmeIssuer, .words(1...1, "MATERIAL"), "the system's CAs",
+    "The CAs that verify the ACME server.", example: "ssl_trusted_certificate pebble-ca.crt;")
+  private static let verify = DirectiveEntry.local(
+    "ssl_verify", .acmeIssuer, .flag, "on",
+    "Whether the ACME server's certificate is verified. `off` is for tests only.", example: "ssl_verify off;")
+  private static let statePath = DirectiveEntry.local(
+    "state_path", .acmeIssuer, .words(1...1, "FOLDER"), "/var/lib/sallyport/acme_NAME",
+    "The folder of the account, the keys and the certificates. The user that serves must own it.",
+    example: "state_path /var/lib/sallyport/acme;", trust: .none)
+  private static let acceptsTerms = DirectiveEntry.local(
+    "accept_terms_of_service", .acmeIssuer, .none, "Accepts the CA's terms of service.",
+    example: "accept_terms_of_service;", trust: .none)
+  private static let certificateLine = DirectiveEntry.local(
+    "acme_certificate", .server, .words(1...Int.max, "ISSUER [NAME …] [key=KIND]"),
+    "A certificate that sallyport gets and renews by itself, for these names and IP addresses, or for those of `server_name`: `$acme_certificate` in `ssl_certificate`. KIND is that of `account_key` (ecdsa:256).",
+    example: "acme_certificate ca example.com www.example.com;")
+
   static let directives: [DirectiveEntry] = [
-    .local(
-      "acme_issuer", .http, .block(1...1, "NAME"),
-      "A CA that issues certificates by ACME (RFC 8555), and the account there.", repeatable: true,
-      example:
-        "acme_issuer ca { uri https://acme-v02.api.letsencrypt.org/directory; contact admin@example.com; accept_terms_of_service; }"
-    ),
-    .local(
-      "uri", issuer, .words(1...1, "URL"), "The CA's directory: an https URL. It is required.",
-      example: "uri https://acme-v02.api.letsencrypt.org/directory;"),
-    .local(
-      "account_key", issuer,
-      .words(1...1, "ecdsa:256 | ecdsa:384 | ecdsa:521 | rsa:2048 | rsa:3072 | rsa:4096 | ed25519 | FILE"),
-      "ecdsa:256",
-      "The key of the account: one that sallyport makes and keeps in `state_path`, or a file with a private key as PEM.",
-      example: "account_key ecdsa:384;", trust: .none),
-    .local(
-      "challenge", issuer, .words(1...2, "http-01 | tls-alpn-01 | dns-01 PROGRAM"), "http-01",
-      "How the CA sees that a name is ours: by a request on port 80, by a handshake on port 443, or by a DNS record that PROGRAM sets and removes (`PROGRAM present|cleanup RECORD VALUE`).",
-      example: "challenge tls-alpn-01;"),
-    .local(
-      "contact", issuer, .words(1...1, "URL | ADDRESS"), "An address for the CA: of mail, or a URL.", repeatable: true,
-      example: "contact admin@example.com;", trust: .none),
-    .local(
-      "external_account_key", issuer, .words(2...2, "ID MATERIAL"),
-      "The id and the file with the key (base64url) by which the CA knows you from elsewhere.",
-      example: "external_account_key kid-1 eab.key;", trust: .none),
-    .local(
-      "preferred_chain", issuer, .words(1...1, "NAME"),
-      "Of several chains, the one whose last certificate was issued by this common name.",
-      example: "preferred_chain \"ISRG Root X1\";", trust: .none),
-    .local(
-      "profile", issuer, .words(1...2, "NAME [require]"),
-      "The CA's profile. With `require`, no certificate is asked for where the CA doesn't have it.",
-      example: "profile shortlived require;", trust: .none),
-    .local(
-      "ssl_trusted_certificate", issuer, .words(1...1, "MATERIAL"), "the system's CAs",
-      "The CAs that verify the ACME server.", example: "ssl_trusted_certificate pebble-ca.crt;"),
-    .local(
-      "ssl_verify", issuer, .flag, "on",
-      "Whether the ACME server's certificate is verified. `off` is for tests only.", example: "ssl_verify off;"),
-    .local(
-      "state_path", issuer, .words(1...1, "FOLDER"), "/var/lib/sallyport/acme_NAME",
-      "The folder of the account, the keys and the certificates. The user that serves must own it.",
-      example: "state_path /var/lib/sallyport/acme;", trust: .none),
-    .local(
-      "accept_terms_of_service", issuer, .none, "Accepts the CA's terms of service.",
-      example: "accept_terms_of_service;", trust: .none),
-    .local(
-      "acme_certificate", .server, .words(1...Int.max, "ISSUER [NAME …] [key=KIND]"),
-      "A certificate that sallyport gets and renews by itself, for these names and IP addresses, or for those of `server_name`: `$acme_certificate` in `ssl_certificate`. KIND is that of `account_key` (ecdsa:256).",
-      example: "acme_certificate ca example.com www.example.com;"),
+    issuerBlock, uri, accountKey, challenge, contact, externalAccountKey, preferredChain, profile, trustedCertificate,
+    verify, statePath, acceptsTerms, certificateLine,
     .inert("acme_shared_zone", .http, because: "the workers are threads of one process"),
   ]
 
@@ -76,7 +79,7 @@ enum ACMECertificates: Feature {
   static let entryParts: [any EntryPart.Type] = [ChallengeTokens.self]
 
   static func begin(_ http: Scope, _ builder: inout SettingsBuilder) {
-    for line in http.own("acme_issuer") {
+    for line in issuerBlock.lines(in: http) {
       guard let issuer = issuer(line, &builder) else { continue }
       builder[ACMESettings.self].issuers[issuer.name] = issuer
     }
@@ -86,7 +89,7 @@ enum ACMECertificates: Feature {
 
   /// Adds the certificate that a server is to get by itself, if it has one.
   static func read(_ block: inout ServerBlock, _ builder: inout SettingsBuilder) {
-    guard let line = block.scope.own("acme_certificate").first, let settings = certificate(line, block.scope, &builder)
+    guard let line = certificateLine.line(in: block.scope), let settings = certificate(line, block.scope, &builder)
     else {
       return
     }
@@ -183,9 +186,9 @@ enum ACMECertificates: Feature {
         hint: "ssl_certificate \(certificateVariable); ssl_certificate_key \(keyVariable);")
       return .faulty
     }
-    guard let settings = server.own("acme_certificate").first.flatMap({ builder[ACMESettings.self].lines[$0.location] })
+    guard let settings = certificateLine.line(in: server).flatMap({ builder[ACMESettings.self].lines[$0.location] })
     else {
-      if server.own("acme_certificate").isEmpty {
+      if certificateLine.line(in: server) == nil {
         builder.error(
           line.place(0), "\(certificateVariable) in a server without \"acme_certificate\"",
           hint: "acme_certificate ISSUER;")
@@ -215,7 +218,7 @@ enum ACMECertificates: Feature {
       builder.error(line.place(0), "duplicate acme_issuer \"\(name)\"", hint: "use another name")
     }
     let scope = Scope(line.block ?? [], outer: nil)
-    let uri = scope.own("uri").first
+    let uri = Self.uri.line(in: scope)
     let directory = uri.flatMap { ACMEURL($0.text(0)) }
     if directory == nil {
       builder.error(
@@ -223,24 +226,24 @@ enum ACMECertificates: Feature {
         uri == nil ? "acme_issuer \"\(name)\" has no \"uri\"" : "\"\(uri?.text(0) ?? "")\" is no https URL",
         hint: "uri https://HOST/directory; with the CA's directory")
     }
-    let folder = stateFolder(scope.own("state_path").first, name, &builder)
+    let folder = stateFolder(statePath.line(in: scope), name, &builder)
     guard let directory, let folder else { return nil }
     var issuer = ACMEIssuerSettings(name: name, directory: directory, stateFolder: folder)
     issuer.location = line.location
-    issuer.acceptsTerms = !scope.own("accept_terms_of_service").isEmpty
-    issuer.accountKey = accountKey(scope.own("account_key").first, &builder) ?? issuer.accountKey
-    issuer.challenge = challenge(scope.own("challenge").first, &builder) ?? issuer.challenge
-    issuer.contacts = scope.own("contact").compactMap { contact($0, &builder) }
-    issuer.preferredChain = scope.text("preferred_chain") ?? ""
-    issuer.profile = profile(scope.own("profile").first, &builder)
-    issuer.trustedCertificate = builder.material(scope.own("ssl_trusted_certificate").first)
-    issuer.verifiesServer = scope.flag("ssl_verify") ?? true
-    if let key = scope.own("external_account_key").first, let file = builder.material(key, at: 1) {
+    issuer.acceptsTerms = acceptsTerms.line(in: scope) != nil
+    issuer.accountKey = accountKey(accountKey.line(in: scope), &builder) ?? issuer.accountKey
+    issuer.challenge = challenge(challenge.line(in: scope), &builder) ?? issuer.challenge
+    issuer.contacts = contact.lines(in: scope).compactMap { contact($0, &builder) }
+    issuer.preferredChain = preferredChain.text(in: scope) ?? ""
+    issuer.profile = profile(profile.line(in: scope), &builder)
+    issuer.trustedCertificate = builder.material(trustedCertificate.line(in: scope))
+    issuer.verifiesServer = verify.flag(in: scope) ?? true
+    if let key = externalAccountKey.line(in: scope), let file = builder.material(key, at: 1) {
       issuer.externalAccount = ExternalAccountSettings(identifier: key.text(0), key: file)
     }
     if !issuer.verifiesServer {
       builder.warning(
-        scope.own("ssl_verify").first?.location ?? line.location,
+        verify.line(in: scope)?.location ?? line.location,
         "the ACME server is not verified: who stands between can take the account", hint: "ssl_verify on;")
     }
     return builder.diagnostics[before...].contains { $0.severity == .error } ? nil : issuer

@@ -6,31 +6,31 @@ import Observability
 enum HealthChecks: PassFeature {
   static let chapter = Chapter.healthChecks
 
-  static let directives: [DirectiveEntry] = [
-    .local(
-      "health_check", .location,
-      .words(
-        0...Int.max,
-        "[interval=TIME] [jitter=TIME] [fails=N] [passes=N] [uri=/PATH] [port=N] [mandatory [persistent]] [match=NAME] [type=grpc [grpc_service=NAME] [grpc_status=CODE]]"
-      ), "interval=5s jitter=0 fails=1 passes=1 uri=/",
-      "Checks the servers of the group that `proxy_pass` or `grpc_pass` names, with the location's TLS settings. A server that is down gets no requests. The group needs no `zone`.",
-      example: "health_check interval=10s uri=/health;"),
-    .local(
-      "match", .http, .block(1...1, "NAME"), "Tests that a response to a health check must pass.", repeatable: true,
-      example: "match m { status 200-299; header Content-Type = application/json; }"),
-    .local(
-      "status", .match, .words(1...Int.max, "[!] CODE | FROM-TO …"), "",
-      "The statuses that pass, or with `!` those that don't.",
-      repeatable: true, example: "status 200-299;"),
-    .local(
-      "header", .match, .words(1...3, "[!] NAME | NAME =|!=|~|!~ VALUE"), "",
-      "A field that the response must have, or with `!` must not have; or the value or regular expression of a field.",
-      repeatable: true, example: "header Content-Type = application/json;"),
-    .local(
-      "body", .match, .words(2...2, "~|!~ REGEX"), "",
-      "A regular expression that the first 64 KiB of the body must match, or must not match.", repeatable: true,
-      example: "body ~ \"ready\";"),
-  ]
+  static let check = DirectiveEntry.local(
+    "health_check", .location,
+    .words(
+      0...Int.max,
+      "[interval=TIME] [jitter=TIME] [fails=N] [passes=N] [uri=/PATH] [port=N] [mandatory [persistent]] [match=NAME] [type=grpc [grpc_service=NAME] [grpc_status=CODE]]"
+    ), "interval=5s jitter=0 fails=1 passes=1 uri=/",
+    "Checks the servers of the group that `proxy_pass` or `grpc_pass` names, with the location's TLS settings. A server that is down gets no requests. The group needs no `zone`.",
+    example: "health_check interval=10s uri=/health;")
+  static let match = DirectiveEntry.local(
+    "match", .http, .block(1...1, "NAME"), "Tests that a response to a health check must pass.", repeatable: true,
+    example: "match m { status 200-299; header Content-Type = application/json; }")
+  static let status = DirectiveEntry.local(
+    "status", .match, .words(1...Int.max, "[!] CODE | FROM-TO …"), "",
+    "The statuses that pass, or with `!` those that don't.",
+    repeatable: true, example: "status 200-299;")
+  static let header = DirectiveEntry.local(
+    "header", .match, .words(1...3, "[!] NAME | NAME =|!=|~|!~ VALUE"), "",
+    "A field that the response must have, or with `!` must not have; or the value or regular expression of a field.",
+    repeatable: true, example: "header Content-Type = application/json;")
+  static let body = DirectiveEntry.local(
+    "body", .match, .words(2...2, "~|!~ REGEX"), "",
+    "A regular expression that the first 64 KiB of the body must match, or must not match.", repeatable: true,
+    example: "body ~ \"ready\";")
+
+  static let directives = [check, match, status, header, body]
 
   static let workerParts: [WorkerPart.Type] = [HealthCheckers.self]
 
@@ -50,14 +50,12 @@ enum HealthChecks: PassFeature {
     parts[HealthRecords.self] = records
   }
 
-  static func begin(_ http: Scope, _ builder: inout SettingsBuilder) { builder.collectMatches(http) }
-
   static func part(of draft: PassDraft, _ builder: inout SettingsBuilder) -> (any PassPart)? {
-    builder.healthCheck(draft)
+    HealthCheckSettings.read(draft, check, &builder)
   }
 
   static func judge(_ level: Level, _ builder: inout SettingsBuilder) {
-    guard let line = level.scope.own("health_check").first, !UpstreamPass.forwards(level.scope, builder.features) else {
+    guard let line = check.line(in: level.scope), !UpstreamPass.forwards(level.scope, builder.features) else {
       return
     }
     builder.error(

@@ -3,7 +3,7 @@ public import Patterns
 /// `health_check`: how the servers of a location's group are checked.
 ///
 /// Two settings are equal if they check alike, wherever the configuration has them.
-public struct HealthCheckSettings: PassPart, Hashable {
+public struct HealthCheckSettings: PassPart, RowSettings, Hashable {
   /// What a check asks, and what it expects.
   public enum Kind: Sendable, Hashable {
     /// GET of this target. nil: a status of 200 to 399 passes.

@@ -8,7 +8,7 @@ enum StreamHealthChecks: PassFeature {
   static let kinds: Set<TrafficKind> = [.stream]
 
   static func judge(_ level: Level, _ builder: inout SettingsBuilder) {
-    guard let line = level.scope.own("health_check").first, !UpstreamPass.forwards(level.scope, builder.features) else {
+    guard let line = check.line(in: level.scope), !UpstreamPass.forwards(level.scope, builder.features) else {
       return
     }
     builder.error(
@@ -17,70 +17,72 @@ enum StreamHealthChecks: PassFeature {
   }
 
   static func part(of draft: PassDraft, _ builder: inout SettingsBuilder) -> (any PassPart)? {
-    builder.healthCheck(draft)
+    HealthCheckSettings.read(draft, check, &builder)
   }
 
+  static let check = DirectiveEntry.local(
+    "health_check", .streamServer,
+    .words(
+      0...Int.max, "[interval=TIME] [jitter=TIME] [fails=N] [passes=N] [port=N] [mandatory [persistent]] [match=NAME]"
+    ), "interval=5s jitter=0 fails=1 passes=1",
+    "Checks the servers of the group that `proxy_pass` names, over a connection of its own with the TLS, the trust, the"
+      + " `proxy_starttls` and the PROXY header of the server block. Without `match`, a server that takes the connection and"
+      + " completes the handshake passes. A server that is down gets no connections. The group needs no `zone`.",
+    example: "health_check interval=10s;")
+  static let timeout = Row<HealthCheckSettings>.milliseconds(
+    "health_check_timeout", .everyStream, \.timeout,
+    "How long a health check may take, from the connection to what `expect` names.",
+    example: "health_check_timeout 2s;", trust: .none)
+  static let match = DirectiveEntry.local(
+    "match", .stream, .block(1...1, "NAME"), "What a health check sends, and what it expects.", repeatable: true,
+    example: "match m { send \"PING\\r\\n\"; expect \"+PONG\"; }")
+  static let send = DirectiveEntry.local(
+    "send", .streamMatch, .words(1...1, "TEXT"), "The bytes to send. `\\x` and two hexadecimal digits are a byte.",
+    example: "send \"PING\\r\\n\";")
+  static let expect = DirectiveEntry.local(
+    "expect", .streamMatch, .words(1...2, "TEXT | ~|~* REGEX"),
+    "What the first 64 KiB of the server's bytes must contain: a text, in which `\\x` and two hexadecimal digits are a"
+      + " byte, or what a regular expression matches.", example: "expect ~ \"^\\+PONG\";")
+
   static let directives: [DirectiveEntry] = [
-    .local(
-      "health_check", .streamServer,
-      .words(
-        0...Int.max, "[interval=TIME] [jitter=TIME] [fails=N] [passes=N] [port=N] [mandatory [persistent]] [match=NAME]"
-      ), "interval=5s jitter=0 fails=1 passes=1",
-      "Checks the servers of the group that `proxy_pass` names, over a connection of its own with the TLS, the trust, the"
-        + " `proxy_starttls` and the PROXY header of the server block. Without `match`, a server that takes the connection and"
-        + " completes the handshake passes. A server that is down gets no connections. The group needs no `zone`.",
-      example: "health_check interval=10s;"),
-    .value(
-      "health_check_timeout", .everyStream, .milliseconds, "5s",
-      "How long a health check may take, from the connection to what `expect` names.",
-      example: "health_check_timeout 2s;", trust: .none),
-    .local(
-      "match", .stream, .block(1...1, "NAME"), "What a health check sends, and what it expects.", repeatable: true,
-      example: "match m { send \"PING\\r\\n\"; expect \"+PONG\"; }"),
-    .local(
-      "send", .streamMatch, .words(1...1, "TEXT"), "The bytes to send. `\\x` and two hexadecimal digits are a byte.",
-      example: "send \"PING\\r\\n\";"),
-    .local(
-      "expect", .streamMatch, .words(1...2, "TEXT | ~|~* REGEX"),
-      "What the first 64 KiB of the server's bytes must contain: a text, in which `\\x` and two hexadecimal digits are a"
-        + " byte, or what a regular expression matches.", example: "expect ~ \"^\\+PONG\";"),
+    check,
+    timeout.entry,
+    match, send, expect,
   ]
 
-  static func begin(_ stream: Scope, _ builder: inout SettingsBuilder) { builder.collectStreamMatches(stream) }
-}
-
-extension SettingsBuilder {
   /// Builds all `match` blocks of `stream`, before any `health_check` names one of them.
-  fileprivate mutating func collectStreamMatches(_ stream: Scope) {
-    guard kind == .stream else { return }
-    for directive in stream.own("match") {
+  static func begin(_ stream: Scope, _ builder: inout SettingsBuilder) {
+    guard builder.kind == .stream else { return }
+    for directive in match.lines(in: stream) {
       let name = directive.text(0)
-      guard self[HealthChecks.Block.self].streamMatches[name] == nil else {
-        error(directive.place(0), "duplicate match \"\(name)\"", hint: "use another name")
+      guard builder[HealthChecks.Block.self].streamMatches[name] == nil else {
+        builder.error(directive.place(0), "duplicate match \"\(name)\"", hint: "use another name")
         continue
       }
       let scope = Scope(directive.block ?? [], outer: nil)
       if scope.directives.isEmpty {
-        error(
+        builder.error(
           directive.location, "match \"\(name)\" says nothing, so that every server that answers would pass",
           hint: "send or expect, or leave match out")
       }
-      var match = StreamMatch()
-      match.send = scope.own("send").first?.arguments.first.flatMap { matchBytes($0) } ?? []
-      match.expected = scope.own("expect").first.flatMap { expectation($0) }
-      self[HealthChecks.Block.self].streamMatches[name] = match
+      var tests = StreamMatch()
+      tests.send = send.line(in: scope)?.arguments.first.flatMap { matchBytes($0, &builder) } ?? []
+      tests.expected = expect.line(in: scope).flatMap { expectation($0, &builder) }
+      builder[HealthChecks.Block.self].streamMatches[name] = tests
     }
   }
 
   /// `expect TEXT;`, `expect ~ REGEX;` or `expect ~* REGEX;`
-  private mutating func expectation(_ line: Directive) -> StreamMatch.Expectation? {
-    guard line.arguments.count == 2 else { return line.arguments.first.flatMap { matchBytes($0) }.map { .bytes($0) } }
+  private static func expectation(_ line: Directive, _ builder: inout SettingsBuilder) -> StreamMatch.Expectation? {
+    guard line.arguments.count == 2 else {
+      return line.arguments.first.flatMap { matchBytes($0, &builder) }.map { .bytes($0) }
+    }
     let word = line.arguments[1]
     switch line.text(0) {
-    case "~": return matchPattern(word).map { .pattern($0) }
-    case "~*": return matchPattern(word, caseless: true).map { .pattern($0) }
+    case "~": return MatchPattern.read(word, &builder).map { .pattern($0) }
+    case "~*": return MatchPattern.read(word, caseless: true, &builder).map { .pattern($0) }
     default:
-      error(
+      builder.error(
         line.location, "invalid test in \"\(line.name)\" directive",
         hint: "expect \"TEXT\"; or expect ~ \"REGEX\"; or expect ~* \"REGEX\";")
       return nil
@@ -88,7 +90,7 @@ extension SettingsBuilder {
   }
 
   /// The bytes of a text in which `\xHH` is a byte.
-  private mutating func matchBytes(_ word: Word) -> [UInt8]? {
+  private static func matchBytes(_ word: Word, _ builder: inout SettingsBuilder) -> [UInt8]? {
     var bytes: [UInt8] = []
     var rest = Array(word.text.utf8)[...]
     while let byte = rest.popFirst() {
@@ -98,13 +100,14 @@ extension SettingsBuilder {
       }
       let digits = String(decoding: rest.dropFirst().prefix(2), as: UTF8.self)
       guard digits.utf8.count == 2, let value = UInt8(digits, radix: 16) else {
-        error(word.location, "\"\\x\" without two hexadecimal digits in \"\(word.text)\"", hint: "such as \\x0a")
+        builder.error(
+          word.location, "\"\\x\" without two hexadecimal digits in \"\(word.text)\"", hint: "such as \\x0a")
         return nil
       }
       bytes.append(value)
       rest = rest.dropFirst(3)
     }
-    if bytes.isEmpty { error(word.location, "an empty text", hint: "leave the line out") }
+    if bytes.isEmpty { builder.error(word.location, "an empty text", hint: "leave the line out") }
     return bytes
   }
 }
