@@ -227,19 +227,22 @@ package protocol DirectiveRow {
 
 extension DirectiveEntry: DirectiveRow {
   package var entry: DirectiveEntry { self }
-}
 
-extension DirectiveRow {
-  package var name: String { entry.name }
-
-  /// The lines in effect at a level, by how the directive is inherited.
+  /// The lines in effect at a level, by how the directive is inherited. Asked some hundred times for each server block, so it
+  /// copies no row.
   package func lines(in scope: Scope) -> [Directive] {
-    switch entry.inheritance {
+    switch inheritance {
     case .value: scope.value(name).map { [$0] } ?? []
     case .list: scope.list(name)
     case .none: scope.own(name)
     }
   }
+}
+
+extension DirectiveRow {
+  package var name: String { entry.name }
+
+  package func lines(in scope: Scope) -> [Directive] { entry.lines(in: scope) }
   /// The line in effect at a level, the first of several; nil: there is none.
   package func line(in scope: Scope) -> Directive? { lines(in: scope).first }
   /// The line of the level itself, the first of several; nil: there is none.

@@ -23,12 +23,14 @@ struct EnvelopeFacts: RowSettings {
 
   private static let levels = DirectiveContexts.everyHTTP
 
+  static let on = Row<EnvelopeFacts>.line(
+    "message_envelope", levels, .flag, initial: "off",
+    "Whether request bodies are envelopes. sallyport opens them, and seals the bodies of responses.",
+    example: "message_envelope on;", trust: .told
+  ) { facts, line, _ in (facts.line, facts.isOn) = (line, Flag(line.text(0)) ?? false) }
+
   static let rows: [Row<EnvelopeFacts>] = [
-    .line(
-      MessageEnvelopes.name, levels, .flag, initial: "off",
-      "Whether request bodies are envelopes. sallyport opens them, and seals the bodies of responses.",
-      example: "message_envelope on;", trust: .told
-    ) { facts, line, _ in (facts.line, facts.isOn) = (line, Flag(line.text(0)) ?? false) },
+    on,
     .choice(
       "message_envelope_cipher", levels,
       ["aes-128-cbc": .aes128CBC, "aes-256-cbc": .aes256CBC, "aes-256-gcm": .aes256GCM], \.cipher,

@@ -10,15 +10,14 @@ import Observability
 /// sealed whole, before its head is sent, and no filter of bodies can hold back a head.
 package enum MessageEnvelopes: PassFeature {
   package static let chapter = Chapter.envelopes
-  static let name = "message_envelope"
 
   package static let directives = EnvelopeFacts.rows.entries
 
   /// The line that turns envelopes on or off at a level.
-  static func line(_ scope: Scope) -> Directive? { scope.value(name) }
+  static func line(_ scope: Scope) -> Directive? { EnvelopeFacts.on.line(in: scope) }
 
   /// Whether envelopes are on at a level, if it has a `proxy_pass`.
-  static func isOn(_ scope: Scope) -> Bool { scope.flag(name) ?? false }
+  static func isOn(_ scope: Scope) -> Bool { EnvelopeFacts.on.flag(in: scope) ?? false }
 
   package static func openingLine(_ scope: Scope) -> Directive? { isOn(scope) ? line(scope) : nil }
 
@@ -26,8 +25,8 @@ package enum MessageEnvelopes: PassFeature {
     guard draft.dialect.callsMethods else { return read(draft.scope, draft.line, &builder) }
     if let line = openingLine(draft.scope) {
       builder.error(
-        draft.line.location, "\"\(name)\" seals whole bodies, and \(draft.dialect.name) sends streams",
-        hint: "write \"\(name) off;\" here; it is on at \(line.location)")
+        draft.line.location, "\"\(line.name)\" seals whole bodies, and \(draft.dialect.name) sends streams",
+        hint: "write \"\(line.name) off;\" here; it is on at \(line.location)")
     }
     return nil
   }
@@ -69,7 +68,7 @@ package enum MessageEnvelopes: PassFeature {
   /// Warns of an envelope in a location without an upstream. A level above may set it for its other locations.
   package static func judge(_ level: Level, _ builder: inout SettingsBuilder) {
     let scope = level.scope
-    guard isOn(scope), let line = scope.own(name).first, !UpstreamPass.forwards(scope, builder.features),
+    guard isOn(scope), let line = EnvelopeFacts.on.ownLine(in: scope), !UpstreamPass.forwards(scope, builder.features),
       scope.ownLocations.isEmpty
     else { return }
     builder.warning(

@@ -14,7 +14,7 @@ extension FileSettings {
         line.location, "\"try_files\" beside an \"alias\" in a location with a regular expression",
         hint: "use root, or a location with a prefix")
     }
-    var files: FileSettings = (places + options).read(level.scope, &builder)
+    var files: FileSettings = rows.read(level.scope, &builder)
     files.root = root
     files.tryFiles = line.flatMap { tryFiles($0, &builder) }
     return files

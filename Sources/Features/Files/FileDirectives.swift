@@ -28,7 +28,7 @@ extension FileSettings: LocationFeature {
       + " regular expression can't be beside it.",
     example: "try_files $uri $uri/ /index.html;")
 
-  static let places: [Row<FileSettings>] = [
+  private static let places: [Row<FileSettings>] = [
     Row(rootLine), Row(aliasLine),
     .lines(
       "index", levels, .words(1...Int.max, "FILE …"), initial: standardIndex,
@@ -38,7 +38,7 @@ extension FileSettings: LocationFeature {
     Row(tryLine),
   ]
 
-  static let options: [Row<FileSettings>] = [
+  private static let options: [Row<FileSettings>] = [
     .flag(
       "log_not_found", levels, \.logsAbsence, "Whether the error log names files that are missing.",
       example: "log_not_found off;", trust: .none),
@@ -71,6 +71,7 @@ extension FileSettings: LocationFeature {
     .inert("types_hash_bucket_size", levels, because: "the tables grow as needed"),
   ]
 
+  static let rows = places + options
   package static let directives = places.entries + ContentTypes.rows.entries + options.entries
 
   static let documentRoot = FeatureVariable("document_root") { $0.location.files?.appendRoot($0, to: &$1) }

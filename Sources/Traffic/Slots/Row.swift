@@ -89,7 +89,7 @@ package struct Row<Settings: RowSettings>: DirectiveRow, Sendable {
 
   package func read(_ scope: Scope, into settings: inout Settings, _ builder: inout SettingsBuilder) {
     guard let set else { return }
-    let lines = lines(in: scope)
+    let lines = entry.lines(in: scope)
     if !lines.isEmpty { set(&settings, lines, &builder) }
   }
 
