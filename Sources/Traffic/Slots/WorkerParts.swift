@@ -2,7 +2,7 @@
 /// loop. It must let go of a generation when the next one serves, and must bound its size.
 package class WorkerPart {
   /// The worker holds the part, and outlives it.
-  package unowned let worker: Worker
+  package final unowned let worker: Worker
 
   package required init(_ worker: Worker) { self.worker = worker }
 
