@@ -7,7 +7,7 @@ import Transport
 package import Upstream
 
 /// An `UpstreamPass` in one worker.
-package final class CompiledPass: LiveContent {
+public final class CompiledPass: LiveContent {
   package let settings: UpstreamPass
   /// nil when the target has variables, or the group has `resolve`.
   package let group: UpstreamGroup?
@@ -66,9 +66,9 @@ package final class CompiledPass: LiveContent {
   package let origin: LiveOrigin
   /// `proxy_set_body`
   package let body: CompiledTemplate?
-  package override var digestsBodies: Bool { needsDigests }
+  public override var digestsBodies: Bool { needsDigests }
   private let needsDigests: Bool
-  package override var filters: [ResponseFilter] { ownFilters }
+  public override var filters: [ResponseFilter] { ownFilters }
   private let ownFilters: [ResponseFilter]
   // Not retained: the worker holds it, and outlives its generations.
   package unowned(unsafe) let spares: SpareHandlers
@@ -165,13 +165,13 @@ package final class CompiledPass: LiveContent {
     self.hidden = hidden
   }
 
-  package override func handler(for worker: Worker) -> ContentHandler? {
+  public override func handler(for worker: Worker) -> ContentHandler? {
     settings.tcp == nil ? spares.takeProxyHandler(self) : spares.takeTCPHandler(self)
   }
 
-  package override func rehearsal(_ trace: ExplainTrace) -> ContentHandler? { RehearsedPass(self, trace) }
+  public override func rehearsal(_ trace: ExplainTrace) -> ContentHandler? { RehearsedPass(self, trace) }
 
-  package override var isUpstream: Bool { true }
+  public override var isUpstream: Bool { true }
 
   /// See `ContentHandler.isCompressible`.
   package var isCompressible: Bool { ownBodies == nil && !settings.dialect.callsMethods }
@@ -204,17 +204,17 @@ package final class CompiledPass: LiveContent {
     return true
   }
 
-  package override func storage(for exchange: Exchange) -> RequestBody? {
+  public override func storage(for exchange: Exchange) -> RequestBody? {
     requestHooks.lazy.compactMap { $0.storage(for: exchange) }.first
   }
 
-  package override func admits(_ count: Int, in kept: RequestBody, _ exchange: Exchange) -> Bool {
+  public override func admits(_ count: Int, in kept: RequestBody, _ exchange: Exchange) -> Bool {
     requestHooks.allSatisfy { $0.admits(count, in: kept, exchange) }
   }
 
   /// A body that a feature has opened may only go to a location that would have opened it, and a body in clear only to one
   /// that opens none.
-  package override func takes(_ body: RequestBody) -> Bool {
+  public override func takes(_ body: RequestBody) -> Bool {
     body.isOpened
       ? requestHooks.contains { $0.takes(opened: body) } : !requestHooks.contains { $0.opensBodies }
   }

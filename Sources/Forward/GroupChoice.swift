@@ -1,15 +1,15 @@
 import HTTP
 import Transport
-package import Upstream
+public import Upstream
 
 /// What a feature asks of requests to choose a group's server, and tells of the choice. One for each group of a worker.
-package class GroupBalance {
+open class GroupBalance {
   /// Fills in what the request brings.
-  package func fill(_ selection: inout Selection, for exchange: Exchange) {}
+  open func fill(_ selection: inout Selection, for exchange: Exchange) {}
   /// The response of this server begins: its head is not sent yet.
-  package func bind(_ server: [UInt8], _ exchange: Exchange, status: UInt16) {}
+  open func bind(_ server: [UInt8], _ exchange: Exchange, status: UInt16) {}
   /// The response has come whole.
-  package func bindAtEnd(_ server: [UInt8], _ exchange: Exchange) {}
+  open func bindAtEnd(_ server: [UInt8], _ exchange: Exchange) {}
 }
 
 /// A feature that says how a group's server is chosen.

@@ -1,6 +1,6 @@
 import Bytes
-package import HTTP
-package import Upstream
+public import HTTP
+public import Upstream
 
 /// What the features of a pass add to it, in one worker.
 package struct PassParts {
@@ -42,38 +42,38 @@ package struct OwnResponseBodies {
 }
 
 /// What a feature does with each request of a pass, in one worker. Most passes have none.
-package class RequestHook {
+open class RequestHook {
   /// What the feature keeps of one exchange; nil: nothing. Throws the response that the client gets in place of the
   /// upstream's.
-  package func begin(_ exchange: Exchange, _ handler: ProxyHandler) throws(ErrorResponse) -> ExchangeHook? { nil }
+  open func begin(_ exchange: Exchange, _ handler: ProxyHandler) throws(ErrorResponse) -> ExchangeHook? { nil }
   /// Does the same for `sallyport check --explain`, and asks nobody.
-  package func rehearse(_ exchange: Exchange) throws(ErrorResponse) {}
+  open func rehearse(_ exchange: Exchange) throws(ErrorResponse) {}
   /// What `sallyport check --explain` says of the feature; nil: the request shows it.
-  package var note: String? { nil }
+  open var note: String? { nil }
 
   // MARK: The head
 
   /// Adds fields, before those that the client has sent.
-  package func addFields(to outgoing: OutgoingRequestHead, of exchange: Exchange) {}
+  open func addFields(to outgoing: OutgoingRequestHead, of exchange: Exchange) {}
   /// Completes a head to which nobody adds any more. Returns false if the request can't be sent.
-  package func complete(_ outgoing: OutgoingRequestHead, of exchange: Exchange, isTLS: Bool) -> Bool { true }
+  open func complete(_ outgoing: OutgoingRequestHead, of exchange: Exchange, isTLS: Bool) -> Bool { true }
 
   // MARK: The body
 
   /// An empty body, for a step that collects that of the request before the content starts; nil: anything will do.
-  package func storage(for exchange: Exchange) -> RequestBody? { nil }
+  open func storage(for exchange: Exchange) -> RequestBody? { nil }
   /// Whether `count` more bytes may be collected in `storage`; false if the exchange has responded.
-  package func admits(_ count: Int, in kept: RequestBody, _ exchange: Exchange) -> Bool { true }
+  open func admits(_ count: Int, in kept: RequestBody, _ exchange: Exchange) -> Bool { true }
   /// Whether bodies come sealed, so that one in clear may not go to this upstream.
-  package var opensBodies: Bool { false }
+  open var opensBodies: Bool { false }
   /// Whether a body that a feature has opened may go to this upstream.
-  package func takes(opened body: RequestBody) -> Bool { false }
+  open func takes(opened body: RequestBody) -> Bool { false }
 }
 
 /// What a feature does with one exchange of a pass. The handler has it from the exchange's begin to its end.
-package class ExchangeHook {
+open class ExchangeHook {
   /// What to send over an open session.
-  package enum Sending {
+  public enum Sending {
     /// The request, with what was added to it.
     case request
     /// The head without a body.
@@ -83,7 +83,7 @@ package class ExchangeHook {
   }
 
   /// What to do with a response.
-  package enum Share {
+  public enum Share {
     case isForClient
     /// The body is read and discarded, so that the session stays usable, and another request follows.
     case discard
@@ -95,56 +95,56 @@ package class ExchangeHook {
 
   /// Takes the request's body before an upstream is looked for. Returns false if the body goes on as without the feature;
   /// otherwise `ProxyHandler.tryNext` follows.
-  package func takeBody(_ exchange: Exchange) -> Bool { false }
+  open func takeBody(_ exchange: Exchange) -> Bool { false }
   /// Whether `count` more bytes may be collected; false if the exchange has responded.
-  package func admits(_ count: Int, in kept: RequestBody, _ exchange: Exchange) -> Bool { true }
+  open func admits(_ count: Int, in kept: RequestBody, _ exchange: Exchange) -> Bool { true }
   /// Takes a body that has been collected. Returns false as `takeBody` does.
-  package func take(collected kept: RequestBody, _ exchange: Exchange) -> Bool { false }
+  open func take(collected kept: RequestBody, _ exchange: Exchange) -> Bool { false }
   /// Whether the upstream may ask back, so that the body goes out a second time.
-  package var mayAskTwice: Bool { false }
+  open var mayAskTwice: Bool { false }
   /// Whom the connection belongs to; nil: anybody may use it later.
-  package var connectionUser: (any AnyObject & Sendable)? { nil }
+  open var connectionUser: (any AnyObject & Sendable)? { nil }
   /// Whether the feature says who the client is, and in a session of which user. The head is then wiped after it was sent.
-  package var sendsCredentials: Bool { false }
-  package func attemptDidBegin() {}
+  open var sendsCredentials: Bool { false }
+  open func attemptDidBegin() {}
   /// Decides what to send over an open session. Returns false if that takes time: `ProxyHandler.sendRequest` follows.
-  package func prepare(_ exchange: Exchange, _ stream: UpstreamStream) -> Bool { true }
+  open func prepare(_ exchange: Exchange, _ stream: UpstreamStream) -> Bool { true }
   /// Whether the request goes out as HEAD, whatever its method is.
-  package var isProbe: Bool { false }
+  open var isProbe: Bool { false }
   /// Whether the request goes out without its body.
-  package var isBodiless: Bool { false }
+  open var isBodiless: Bool { false }
   /// Adds to the head that was built.
-  package func authorize(_ exchange: Exchange, _ stream: UpstreamStream) -> Sending { .request }
+  open func authorize(_ exchange: Exchange, _ stream: UpstreamStream) -> Sending { .request }
 
   // MARK: The response
 
-  package func take(_ response: ResponseHead, _ exchange: Exchange, _ stream: UpstreamStream) -> Share { .isForClient }
+  open func take(_ response: ResponseHead, _ exchange: Exchange, _ stream: UpstreamStream) -> Share { .isForClient }
   /// Whether the response in progress is discarded, and another request follows.
-  package var isDiscarding: Bool { false }
+  open var isDiscarding: Bool { false }
   /// Takes discarded bytes into account; false if they are too many to keep the session.
-  package func discard(_ count: Int) -> Bool { true }
+  open func discard(_ count: Int) -> Bool { true }
   /// The session of a discarded response has ended. Returns whether another one may carry the next request; if not, the
   /// exchange has responded.
-  package func mayUseAnotherConnection(_ exchange: Exchange) -> Bool { true }
+  open func mayUseAnotherConnection(_ exchange: Exchange) -> Bool { true }
   /// The next request goes over the session of the discarded response.
-  package func willUseSameConnection() {}
+  open func willUseSameConnection() {}
   /// Whether the feature holds responses until they are whole.
-  package var holdsResponses: Bool { false }
+  open var holdsResponses: Bool { false }
   /// Holds a head until its body is whole. Returns false if the exchange has responded.
-  package func hold(_ response: ResponseHead, _ exchange: Exchange) -> Bool { true }
+  open func hold(_ response: ResponseHead, _ exchange: Exchange) -> Bool { true }
   /// Whether it holds the response in progress.
-  package var isHolding: Bool { false }
-  package func hold(_ bytes: UnsafeRawBufferPointer, _ exchange: Exchange) {}
+  open var isHolding: Bool { false }
+  open func hold(_ bytes: UnsafeRawBufferPointer, _ exchange: Exchange) {}
   /// The held response is whole: sends it, or another one.
-  package func release(_ exchange: Exchange) {}
+  open func release(_ exchange: Exchange) {}
 }
 
 /// What a feature makes of fields of a pass's responses, in one worker.
-package class ResponseHook {
+open class ResponseHook {
   /// The fields that it may change.
-  package var fields: FieldNameSet { FieldNameSet() }
+  open var fields: FieldNameSet { FieldNameSet() }
   /// The value in place of the upstream's; nil: the value stays.
-  package func value(of field: Field, in bytes: UnsafeRawBufferPointer, _ exchange: Exchange) -> [UInt8]? { nil }
+  open func value(of field: Field, in bytes: UnsafeRawBufferPointer, _ exchange: Exchange) -> [UInt8]? { nil }
 }
 
 /// A field by which an upstream's response tells a feature what to do.

@@ -1,9 +1,9 @@
 import Bytes
-package import HTTP
+public import HTTP
 import Observability
 import TLS
 import Transport
-package import Upstream
+public import Upstream
 
 /// `proxy_pass`: sends the request to an upstream, and the upstream's response to the client.
 ///
@@ -11,7 +11,7 @@ package import Upstream
 ///                               ▲        │ failure
 ///                               └─ retry ┘
 /// A worker reuses its handlers for later exchanges (`SpareHandlers`).
-package final class ProxyHandler: UpstreamHandler {
+public final class ProxyHandler: UpstreamHandler {
   /// What features do with the exchange; empty for most.
   @exclusivity(unchecked) private var hooks: [ExchangeHook] = []
   private let sender = RequestBodySender()
@@ -20,7 +20,7 @@ package final class ProxyHandler: UpstreamHandler {
   /// Whether the exchange has gone on without this handler, as to an error page.
   @exclusivity(unchecked) private var isCancelled = false
 
-  package override func recycle() {
+  public override func recycle() {
     if attempt.isUnderWay { cancel() }
     if !hooks.isEmpty { hooks.removeAll(keepingCapacity: true) }
     isClientGone = false
@@ -30,12 +30,12 @@ package final class ProxyHandler: UpstreamHandler {
     borrowing(spares) { $0.giveBack(self) }
   }
 
-  package override func cancel() {
+  public override func cancel() {
     isCancelled = true
     attempt.abandon()
   }
 
-  package override func connectionUser(_ exchange: Exchange, _ pass: CompiledPass) -> (any AnyObject & Sendable)? {
+  public override func connectionUser(_ exchange: Exchange, _ pass: CompiledPass) -> (any AnyObject & Sendable)? {
     super.connectionUser(exchange, pass) ?? (hooks.isEmpty ? nil : hooks.lazy.compactMap { $0.connectionUser }.first)
       ?? (pass.needsOwnSession(exchange) ? OwnSession() : nil)
   }
@@ -50,7 +50,7 @@ package final class ProxyHandler: UpstreamHandler {
 
   // MARK: Begin
 
-  package override func start(_ exchange: Exchange) {
+  public override func start(_ exchange: Exchange) {
     serve(exchange)
     _ = serve { start($0, $1) }
   }
@@ -86,16 +86,16 @@ package final class ProxyHandler: UpstreamHandler {
 
   // MARK: The request's body
 
-  package override func admits(_ count: Int, in kept: RequestBody) -> Bool {
+  public override func admits(_ count: Int, in kept: RequestBody) -> Bool {
     guard !hooks.isEmpty, let exchange else { return true }
     return hooks.allSatisfy { $0.admits(count, in: kept, exchange) }
   }
 
-  package override func requestBody(_ bytes: UnsafeRawBufferPointer) {
+  public override func requestBody(_ bytes: UnsafeRawBufferPointer) {
     if let exchange { sender.send(bytes, exchange, attempt.stream) }
   }
 
-  package override func requestBodyDidEnd(_ trailers: Trailers?) {
+  public override func requestBodyDidEnd(_ trailers: Trailers?) {
     guard let exchange, let pass else { return }
     switch exchange.body.state {
     case .collected(let kept):
@@ -127,12 +127,12 @@ package final class ProxyHandler: UpstreamHandler {
   /// Tries the next server, or with `again` the same one over a new connection.
   package func tryNext(again: Int? = nil) { _ = serve { tryNext($0, $1, again: again) } }
 
-  package override func attemptDidBegin() {
+  public override func attemptDidBegin() {
     if hooks.isEmpty { return }
     for hook in hooks { hook.attemptDidBegin() }
   }
 
-  package override func attemptDidOpen(_ stream: UpstreamStream) { _ = serve { attemptDidOpen(stream, $0, $1) } }
+  public override func attemptDidOpen(_ stream: UpstreamStream) { _ = serve { attemptDidOpen(stream, $0, $1) } }
 
   private func attemptDidOpen(_ stream: UpstreamStream, _ exchange: Exchange, _ pass: CompiledPass) {
     let session = stream.session
@@ -283,8 +283,8 @@ package final class ProxyHandler: UpstreamHandler {
     client.watchSending(exchange.location.limits.sendTimeout)
   }
 
-  package override func clientDidDrain() { attempt.resume() }
-  package override func pauseSource() { attempt.stream?.pause() }
+  public override func clientDidDrain() { attempt.resume() }
+  public override func pauseSource() { attempt.stream?.pause() }
 
   /// Ends the response. `finish` comes last, because the next request can then use the same session at once.
   override func responseDidEnd(_ trailers: Trailers?) { _ = serve { responseDidEnd(trailers, $0, $1) } }
@@ -301,7 +301,7 @@ package final class ProxyHandler: UpstreamHandler {
 
   // MARK: Failures
 
-  package override func attemptDidFail(_ failure: AttemptFailure, onKept: Bool) {
+  public override func attemptDidFail(_ failure: AttemptFailure, onKept: Bool) {
     guard let exchange else { return }
     if case .tunnel = exchange.progress.state { return exchange.end(.upstreamBroke) }
     if !hooks.isEmpty, hooks.contains(where: { $0.isDiscarding }) { return mayAskAgain(nil) }
@@ -362,10 +362,10 @@ package final class ProxyHandler: UpstreamHandler {
     }
   }
 
-  package override func tunnelBytes(_ bytes: UnsafeRawBufferPointer) { requestBody(bytes) }
+  public override func tunnelBytes(_ bytes: UnsafeRawBufferPointer) { requestBody(bytes) }
 
   /// Sends the client's last bytes to the upstream, then ends the tunnel, as nginx does.
-  package override func tunnelClientDidEnd() {
+  public override func tunnelClientDidEnd() {
     isClientGone = true
     attempt.stream?.flush()
     guard attempt.stream?.waitingBytes ?? 0 == 0 else { return }
@@ -378,7 +378,7 @@ package final class ProxyHandler: UpstreamHandler {
 
   // MARK: The client
 
-  package override var endsWithClient: Bool {
+  public override var endsWithClient: Bool {
     guard let pass, !pass.settings.request.ignoresClientAbort, !isCancelled, !attempt.hasLedElsewhere else {
       return false
     }
@@ -387,7 +387,7 @@ package final class ProxyHandler: UpstreamHandler {
   }
 
   /// `proxy_ignore_client_abort`: the handler completes a request that was read in full.
-  package override func goesOnWithoutClient() -> Bool {
+  public override func goesOnWithoutClient() -> Bool {
     guard let pass, pass.settings.request.ignoresClientAbort, attempt.stream != nil,
       exchange?.stream?.isBodyRead == true
     else {
@@ -400,11 +400,11 @@ package final class ProxyHandler: UpstreamHandler {
 
   // MARK: Variables
 
-  package override var isCompressible: Bool { pass?.isCompressible ?? true }
-  package override var upstreamHead: ResponseHead? { attempt.shownHead }
-  package override var upstreamTrailers: Trailers? { attempt.trailers }
+  public override var isCompressible: Bool { pass?.isCompressible ?? true }
+  public override var upstreamHead: ResponseHead? { attempt.shownHead }
+  public override var upstreamTrailers: Trailers? { attempt.trailers }
 
-  package override func hides(_ field: Field, in bytes: UnsafeRawBufferPointer) -> Bool {
+  public override func hides(_ field: Field, in bytes: UnsafeRawBufferPointer) -> Bool {
     pass?.hidden.contains(field, in: bytes) ?? false
   }
 }

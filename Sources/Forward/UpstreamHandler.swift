@@ -1,4 +1,4 @@
-package import Bytes
+public import Bytes
 import Glibc
 import HTTP
 import Observability
@@ -8,7 +8,7 @@ package import Upstream
 
 /// A content handler that tries servers of an upstream group: what its `UpstreamAttempt` tells. `ProxyHandler` forwards
 /// requests, `TCPHandler` connections.
-package class UpstreamHandler: ContentHandler {
+public class UpstreamHandler: ContentHandler {
   // Not retained: the worker holds its handlers, and outlives them.
   package unowned(unsafe) final let worker: Worker
   unowned(unsafe) final let spares: SpareHandlers
@@ -73,7 +73,7 @@ package class UpstreamHandler: ContentHandler {
   ///
   /// A request that a refused upstream has got can't be taken back. So the exchange goes on and the log tells it, unless
   /// `proxy_ssl_revoked_connections` cuts it.
-  package final override func judgeUpstream(by fresh: LiveGeneration) -> Int64 {
+  public final override func judgeUpstream(by fresh: LiveGeneration) -> Int64 {
     guard let exchange, let session = attempt.stream?.session, let settings = session.settings, session.isJudged
     else { return .max }
     let context = fresh.generation.upstreamContexts[settings]
@@ -113,7 +113,7 @@ package class UpstreamHandler: ContentHandler {
 
   // MARK: Variables
 
-  package override func append(_ variable: SimpleVariable, to output: inout ByteBuffer) {
+  public override func append(_ variable: SimpleVariable, to output: inout ByteBuffer) {
     switch variable {
     case .proxy_host: output.append(dynamic?.host ?? pass?.host ?? [])
     case .proxy_port: output.append(dynamic?.port ?? pass?.port ?? [])
@@ -125,7 +125,7 @@ package class UpstreamHandler: ContentHandler {
     }
   }
 
-  package override func appendParticulars(to text: inout ByteBuffer) {
+  public override func appendParticulars(to text: inout ByteBuffer) {
     if let scheme, let group { attempt.appendParticulars(addressPrefix(scheme), group, to: &text) }
   }
 }

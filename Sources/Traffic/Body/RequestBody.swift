@@ -9,7 +9,7 @@ package import Transport
 /// The body is in memory up to its allowance, then in a file that disappears with it. Only a thread of the pool writes to
 /// the file, so what it hasn't written yet is in memory: a piece that is being written, as much that waits, and what one
 /// read of the client brings. While the worker's bodies take more than the gauge's limit, the allowance is nginx's.
-package final class RequestBody {
+public final class RequestBody {
   package private(set) var count: UInt64 = 0
   /// The body; of a body in a file, the bytes that no thread writes yet.
   package private(set) var memory = ByteBuffer()
@@ -159,10 +159,10 @@ package final class RequestBody {
 }
 
 /// Waits for a body that a step collects before the content handler starts.
-package class BodyWaiter {
+open class BodyWaiter {
   /// Whether `count` more bytes may be collected; false if the exchange has responded.
-  package func admits(_ count: Int, in kept: RequestBody, _ exchange: Exchange) -> Bool { true }
-  package func bodyDidEnd(_ kept: RequestBody, _ exchange: Exchange) {}
+  open func admits(_ count: Int, in kept: RequestBody, _ exchange: Exchange) -> Bool { true }
+  open func bodyDidEnd(_ kept: RequestBody, _ exchange: Exchange) {}
 }
 
 extension RequestBody {

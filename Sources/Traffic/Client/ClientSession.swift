@@ -2,13 +2,13 @@ import Bytes
 import HTTP
 package import Observability
 package import TLS
-package import Transport
+public import Transport
 
 /// One client's connection: the transport until the handshake is over, the facts and the admission of the client, and
 /// then the HTTP connection.
 ///
 /// A session belongs to one generation. After a reload the worker moves idle sessions to the new one (`move`).
-package final class ClientSession: StreamOwner {
+public final class ClientSession: StreamOwner {
   package let worker: Worker
   package private(set) var live: LiveGeneration
   package private(set) var servers: VirtualServers
@@ -197,15 +197,15 @@ package final class ClientSession: StreamOwner {
 
   // MARK: Transport events, until the handshake is over
 
-  package override func streamHeaderIsReadable() { readProxyHeader() }
+  public override func streamHeaderIsReadable() { readProxyHeader() }
 
-  package override func streamMayBegin() -> Bool { worker.handshakes.mayBegin(self) }
-  package override func streamMayAdvance() -> Bool { worker.handshakes.mayAdvance(self) }
+  public override func streamMayBegin() -> Bool { worker.handshakes.mayBegin(self) }
+  public override func streamMayAdvance() -> Bool { worker.handshakes.mayAdvance(self) }
 
   /// The client's turn for its handshake has come.
-  package override func streamAgain() { transport.resumeOpening() }
+  public override func streamAgain() { transport.resumeOpening() }
 
-  package override func streamDidOpen() {
+  public override func streamDidOpen() {
     if let tls, tls.isInClear { return serveInClear() }
     if let tls, tls.answersChallenge {
       // RFC 8737 §3: nothing is served over such a connection.
@@ -277,12 +277,12 @@ package final class ClientSession: StreamOwner {
     state = next
   }
 
-  package override func streamDidFail(_ failure: StreamFailure) {
+  public override func streamDidFail(_ failure: StreamFailure) {
     handshakeDidFail(failure, tls)
     close()
   }
 
-  package override func streamDeadlinePassed() {
+  public override func streamDeadlinePassed() {
     if transport.awaitsHeader { tellOfProxyHeader(.info, .timeout, Self.timedOut) } else { handshakeDidFail(nil, tls) }
     close()
   }

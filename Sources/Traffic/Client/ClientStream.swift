@@ -1,5 +1,5 @@
 package import HTTP
-package import Transport
+public import Transport
 
 /// One request and its response on a client's connection. An exchange reaches its client only through this class. An
 /// HTTP/1 connection has one stream, an HTTP/2 connection has many, and tests have a stream in memory.
@@ -12,7 +12,7 @@ package import Transport
 /// - Only `resumeBody` delivers events before it returns, so the caller must do nothing after it.
 /// - Bytes of an event are valid during the call.
 /// - The deadline is the stream's own (`EventTarget.setDeadline`), for as long as the exchange has the stream.
-package class ClientStream: EventTarget {
+open class ClientStream: EventTarget {
   package final let session: ClientSession
   // Retained and released by hand, because every event reads this reference.
   @exclusivity(unchecked) private final var exchangeRef: Unmanaged<Exchange>?
@@ -64,11 +64,11 @@ package class ClientStream: EventTarget {
   /// The generation whose slots the exchange's variables have.
   package var live: LiveGeneration { session.live }
   /// The exchange of a subrequest ends. Its values can still be read. Returns whether the access log gets a line.
-  package func subrequestWillEnd(_ exchange: Exchange, _ reason: EndReason) -> Bool { true }
+  open func subrequestWillEnd(_ exchange: Exchange, _ reason: EndReason) -> Bool { true }
 
   /// The phases have admitted the client: those of a `ReadingProbe`, whose content never begins, or those of a session,
   /// whose content begins when its connection is open.
-  package func didAdmit() {}
+  open func didAdmit() {}
 
   /// How the session of `stream` has ended; nil before, and for requests.
   final var sessionResult: SessionResult?

@@ -3,9 +3,9 @@ package import TLS
 
 /// The client of one request that came over a connection of others: a front's, or one without TLS
 /// (`real_client_cert_from`). The request's server block has judged the client, and no handshake has.
-package struct RelayedClient {
+public struct RelayedClient {
   /// Who sent the request.
-  package enum Source {
+  public enum Source {
     /// A front whose address the configuration lists.
     case frontByAddress
     /// A front whose own certificate matches a selector of the configuration.

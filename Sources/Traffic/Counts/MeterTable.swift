@@ -83,7 +83,7 @@ package struct MeterTable: Sendable {
 }
 
 /// Where the groups of one generation in one worker get their meters.
-package final class GroupMeters {
+public final class GroupMeters {
   private let counters: WorkerCounters
 
   package init(_ counters: WorkerCounters) { self.counters = counters }

@@ -1,5 +1,5 @@
 /// Why an exchange ends. Every exchange ends once, by `Exchange.end`, for one of these reasons.
-package enum EndReason {
+public enum EndReason {
   /// The response is whole.
   case complete
   /// The client ended its side, or its connection broke.

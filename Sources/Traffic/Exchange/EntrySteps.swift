@@ -27,15 +27,15 @@ extension Exchange {
 }
 
 /// Settles, at the entry to a server block, what address the client of an exchange has. Before any phase.
-package class ClientAddressStep {
-  package func run(_ exchange: Exchange) {}
+open class ClientAddressStep {
+  open func run(_ exchange: Exchange) {}
 }
 
 /// Settles, at the entry to a server block, by whose certificate a request is judged. Before the block admits it.
-package class RelayedClientStep {
-  package func run(_ exchange: Exchange, _ session: ClientSession, at server: LiveServer) {}
+open class RelayedClientStep {
+  open func run(_ exchange: Exchange, _ session: ClientSession, at server: LiveServer) {}
   /// Whether the session's peer may say which certificate a client has, by its address.
-  package func isFront(_ session: ClientSession) -> Bool { false }
+  open func isFront(_ session: ClientSession) -> Bool { false }
   /// Whether somebody who has sent a request from this source may still do so.
-  package func believes(_ source: RelayedClient.Source, _ session: ClientSession) -> Bool { false }
+  open func believes(_ source: RelayedClient.Source, _ session: ClientSession) -> Bool { false }
 }

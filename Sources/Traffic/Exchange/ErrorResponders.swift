@@ -1,6 +1,6 @@
 /// Responds to the errors of a location in place of the standard pages.
-package class ErrorResponder {
-  package enum Answer {
+open class ErrorResponder {
+  public enum Answer {
     /// Another location responds.
     case page
     /// The client is sent elsewhere.
@@ -8,15 +8,15 @@ package class ErrorResponder {
   }
 
   /// How the location responds to a status; nil: by the standard page.
-  package func answer(to status: Int) -> Answer? { nil }
+  open func answer(to status: Int) -> Answer? { nil }
   /// Responds, for a status that has an answer.
-  package func respond(to failure: ErrorResponse, _ exchange: Exchange) {}
+  open func respond(to failure: ErrorResponse, _ exchange: Exchange) {}
 }
 
 /// Keeps the denials of a location's access phase from their response for a while, or responds itself.
-package class DenialResponder {
+open class DenialResponder {
   /// Returns whether this will respond to the failure.
-  package func takes(_ failure: ErrorResponse, of exchange: Exchange) -> Bool { false }
+  open func takes(_ failure: ErrorResponse, of exchange: Exchange) -> Bool { false }
 }
 
 extension Exchange {

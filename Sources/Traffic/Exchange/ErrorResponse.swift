@@ -2,7 +2,7 @@ package import HTTP
 
 /// An error that sallyport itself responds with. The code is nginx's, with its private 494 to 499. `error_page` uses
 /// this code, and it decides status and text of the standard page.
-package struct ErrorResponse: Error, Equatable {
+public struct ErrorResponse: Error, Equatable {
   /// 400 to 599.
   package let code: Int
 

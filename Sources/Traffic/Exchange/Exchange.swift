@@ -13,7 +13,7 @@ package import Transport
 ///
 /// An object serves one request after another; `reset` empties it. A late callback compares `serial` to see whether the
 /// exchange still waits for it. `end` is called once for every exchange, and runs the log steps.
-package final class Exchange {
+public final class Exchange {
   // Uncounted: the worker holds its sessions and its spare exchanges, and outlives them.
   package unowned(unsafe) let worker: Worker
   @exclusivity(unchecked) package let head = RequestHead()

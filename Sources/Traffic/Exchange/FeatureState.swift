@@ -1,15 +1,15 @@
 /// What a feature keeps of one request. The objects stay with their exchange, which serves one request after another.
-package class FeatureState {
-  package required init() {}
+open class FeatureState {
+  public required init() {}
 
   /// The exchange ends: the client's stream may need something longer than the exchange does.
-  package func end(_ stream: ClientStream) {}
+  open func end(_ stream: ClientStream) {}
 
   /// A subrequest begins. `main`: what the feature keeps of the request that it belongs to.
-  package func inherit(_ main: FeatureState) {}
+  open func inherit(_ main: FeatureState) {}
 
   /// Forgets the request.
-  package func reset() {}
+  open func reset() {}
 }
 
 /// The states of all features that have one of this request.

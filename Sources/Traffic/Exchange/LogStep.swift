@@ -2,6 +2,6 @@
 /// of its location.
 ///
 /// The exchange still has all that it had: its handler, its variables and the states of features. It gets no new bytes.
-package class LogStep {
-  package func run(_ exchange: Exchange) {}
+open class LogStep {
+  open func run(_ exchange: Exchange) {}
 }

@@ -7,7 +7,7 @@ package enum Phase: Int, CaseIterable, Comparable {
 }
 
 /// The result of a step.
-package enum StepOutcome: Equatable {
+public enum StepOutcome: Equatable {
   /// The step has no objection; the next step runs.
   case next
   /// Access only: the step admits the client. With `satisfy any`, one such step is enough.
@@ -208,15 +208,15 @@ struct PhaseCursor {
 }
 
 /// One step of a phase: a directive of a location, compiled at load. A step keeps no state of a request.
-package class PhaseStep {
-  package func run(_ exchange: Exchange) -> StepOutcome { .next }
+open class PhaseStep {
+  open func run(_ exchange: Exchange) -> StepOutcome { .next }
   /// The directive, for `sallyport check --explain`.
-  package var words: String { "\(Self.self)" }
+  open var words: String { "\(Self.self)" }
   /// Whether the step asks for a condition, and leaves steps out if it doesn't hold.
-  package var isCondition: Bool { false }
+  open var isCondition: Bool { false }
   /// Runs for an explanation, in which nothing outside the process may be asked. A step that would ask tells the trace,
   /// and returns the outcome that the explanation assumes.
-  package func rehearse(_ exchange: Exchange, _ trace: ExplainTrace) -> StepOutcome { run(exchange) }
+  open func rehearse(_ exchange: Exchange, _ trace: ExplainTrace) -> StepOutcome { run(exchange) }
 }
 
 /// The steps of a server block or a location, by phase, in the order of the configuration or of nginx's modules.

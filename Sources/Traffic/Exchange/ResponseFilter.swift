@@ -1,25 +1,25 @@
 package import Bytes
-package import HTTP
-package import Transport
+public import HTTP
+public import Transport
 
 /// What a location does to the responses that leave it, compiled at load. One object serves all exchanges of its
 /// location (nginx: a header filter, which may begin a body filter).
 ///
 /// An exchange runs the location's filters in the order of the list, which is nginx's, after the head is built and before
 /// it goes. The body filters that they begin stand in the same order.
-package class ResponseFilter {
+open class ResponseFilter {
   /// May change the head, and have a `BodyFilter` take the body.
-  package func begin(_ exchange: Exchange) {}
+  open func begin(_ exchange: Exchange) {}
   /// Whether the filter will change the bytes of a file whose head is built with status 200, so that the response has no
   /// ranges.
-  package func changesBytes(ofFile exchange: Exchange) -> Bool { false }
+  open func changesBytes(ofFile exchange: Exchange) -> Bool { false }
   /// The head of a whole file is built, and a range of it will go in its place, with status 206: the filter adds what the
   /// head of a range must say too.
-  package func beginRange(_ exchange: Exchange) {}
+  open func beginRange(_ exchange: Exchange) {}
 }
 
 /// How the body of a response ends.
-package enum BodyEnd {
+public enum BodyEnd {
   case whole(Trailers?)
   /// Its source broke off. As in nginx, the client first gets all that came, and then an end that it can't take for the
   /// response's.
@@ -33,7 +33,7 @@ package enum BodyEnd {
 /// A filter takes all bytes that it is given. What it keeps counts as waiting for the client, so that the source pauses,
 /// and the source hears no drain until all filters have passed on what they kept. The end of the body waits for the
 /// kept bytes too. A filter lives until its exchange ends; after `stop` it makes no calls.
-package class BodyFilter: EventTarget {
+open class BodyFilter: EventTarget {
   package final let exchange: Exchange
   /// The bytes that may not go on yet.
   package final var kept: WaitingBytes
@@ -53,15 +53,15 @@ package class BodyFilter: EventTarget {
 
   // MARK: What a filter does
 
-  package func send(_ bytes: UnsafeRawBufferPointer) { pass(bytes) }
+  open func send(_ bytes: UnsafeRawBufferPointer) { pass(bytes) }
   /// The body ends, and nothing is kept any more.
-  package func finish(_ end: BodyEnd) { pass(end) }
+  open func finish(_ end: BodyEnd) { pass(end) }
   /// The client has taken all bytes that had gone on: sends kept ones that waited for that.
-  package func proceed() {}
+  open func proceed() {}
   /// Whether the source must not be asked for more yet.
-  package var holdsSource: Bool { false }
+  open var holdsSource: Bool { false }
   /// The exchange has ended: gives back what the filter holds besides `kept`.
-  package func didStop() {}
+  open func didStop() {}
 
   // MARK: What a filter asks for
 
@@ -165,6 +165,6 @@ package struct BodyFilterChain {
 
 /// Changes the heads of a location's responses before they leave: those of the content as well as sallyport's own. An
 /// object keeps nothing of a request.
-package class HeadFilter {
-  package func change(_ exchange: Exchange) {}
+open class HeadFilter {
+  open func change(_ exchange: Exchange) {}
 }

@@ -11,7 +11,7 @@ import Transport
 /// The subrequest has the connection, the identity and the server block of the main request, and a copy of its head.
 /// Phases are those of an internal redirect, without the access phase; the rules for client certificates apply
 /// (`Exchange.denies`). Error pages don't apply, because an error must not become a success. It never is a tunnel.
-package class Subrequest: ClientStream {
+open class Subrequest: ClientStream {
   package final let generation: LiveGeneration
   /// The status of the final response; nil before its head.
   package final private(set) var status: UInt16?
@@ -47,7 +47,7 @@ package class Subrequest: ClientStream {
   }
 
   /// The main exchange, which waits for this, ends or fails for another reason.
-  package func giveUp() {}
+  open func giveUp() {}
 
   /// Ends the subrequest.
   package final func abandon(_ reason: EndReason) {
@@ -57,9 +57,9 @@ package class Subrequest: ClientStream {
   }
 
   /// The exchange has ended. `isWhole`: with a whole response.
-  package func didEnd(isWhole: Bool) {}
+  open func didEnd(isWhole: Bool) {}
 
-  package override func subrequestWillEnd(_ exchange: Exchange, _ reason: EndReason) -> Bool {
+  open override func subrequestWillEnd(_ exchange: Exchange, _ reason: EndReason) -> Bool {
     exchange.location.object(LoggedSubrequests.self) != nil
   }
 

@@ -2,7 +2,7 @@ import Bytes
 import Synchronization
 
 /// What an explained request did, in order. Steps and contents that were made with a trace tell it.
-package final class ExplainTrace: Sendable {
+public final class ExplainTrace: Sendable {
   /// One line of the report.
   package struct Line: Sendable {
     package var label: String

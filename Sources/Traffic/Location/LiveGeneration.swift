@@ -5,7 +5,7 @@ package import Transport
 package import Upstream
 
 /// What locations are compiled with.
-package struct LiveMakers {
+public struct LiveMakers {
   package let generation: Generation
   package let worker: Worker
   /// What features keep in this generation.
@@ -28,7 +28,7 @@ package struct LiveMakers {
 }
 
 /// A generation in one worker: compiled, with its own pools and balancers. It ends when its last client has gone.
-package final class LiveGeneration {
+public final class LiveGeneration {
   package let generation: Generation
   package let servers: [LiveServer]
   /// By the identity of their contexts, which they hold.

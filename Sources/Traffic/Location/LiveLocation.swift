@@ -3,7 +3,7 @@ package import Observability
 package import Patterns
 
 /// One location in one worker: its settings, compiled into the steps of the phases and the content that an exchange runs.
-package final class LiveLocation {
+public final class LiveLocation {
   package let settings: LocationSettings
   package let steps: PhaseSteps
   /// What a server block does before a location is found; empty but for its root.

@@ -57,9 +57,9 @@ package struct ServerEntry {
 }
 
 /// Sends some requests that come to a location to another one.
-package class LocationEntrance {
+open class LocationEntrance {
   /// nil: the request stays.
-  package func other(for exchange: Exchange) -> LiveLocation? { nil }
+  open func other(for exchange: Exchange) -> LiveLocation? { nil }
 }
 
 /// A location that requests reach only by way of the one around it: the block of an `if` or a `limit_except`.

@@ -149,7 +149,7 @@ package final class VirtualServers: ServerChooser {
 }
 
 /// One `server {}` in one worker.
-package final class LiveServer {
+public final class LiveServer {
   package let settings: ServerSettings
   /// $server_name
   package let name: [UInt8]

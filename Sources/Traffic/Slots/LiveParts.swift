@@ -1,23 +1,23 @@
-package import Upstream
+public import Upstream
 
 /// What a feature keeps in one worker's generation: connections to a store, resolvers, tables. Lives on the worker's loop, and
 /// ends with the last client of its generation.
-package class LivePart {
-  package required init(_ makers: LiveMakers) {}
+open class LivePart {
+  public required init(_ makers: LiveMakers) {}
   /// The generation begins to serve.
-  package func open() {}
+  open func open() {}
   /// About each second. `now`: milliseconds of the loop's clock.
-  package func tick(now: UInt64) {}
+  open func tick(now: UInt64) {}
   /// Log files are reopened, or the process ends: what waits to be written is handed over.
-  package func flush() {}
+  open func flush() {}
   /// The groups of servers that it has, whose idle connections may be ended for others.
-  package var groups: [UpstreamGroup] { [] }
+  open var groups: [UpstreamGroup] { [] }
   /// A location shows metrics: the groups take what counts their attempts.
-  package func meter(_ meters: GroupMeters) {}
+  open func meter(_ meters: GroupMeters) {}
   /// Samples the gauges of the groups. About each second.
-  package func sample() {}
+  open func sample() {}
   /// No new exchange begins in the generation.
-  package func close() {}
+  open func close() {}
 }
 
 /// The parts of all features in one worker's generation, found by their types. A part is made when somebody asks for it

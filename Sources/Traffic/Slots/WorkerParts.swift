@@ -1,23 +1,23 @@
 /// What a feature keeps in one worker, over generations: a buffer, running subrequests, health checks. Lives on the worker's
 /// loop. It must let go of a generation when the next one serves, and must bound its size.
-package class WorkerPart {
+open class WorkerPart {
   /// The worker holds the part, and outlives it.
   package final unowned let worker: Worker
 
-  package required init(_ worker: Worker) { self.worker = worker }
+  public required init(_ worker: Worker) { self.worker = worker }
 
   /// This generation serves from now on. A worker that drains serves one, too, to judge the clients that it still has.
-  package func serve(_ live: LiveGeneration) {}
+  open func serve(_ live: LiveGeneration) {}
   /// About each second. `now`: milliseconds of the loop's clock.
-  package func tick(now: UInt64) {}
+  open func tick(now: UInt64) {}
   /// Log files are reopened, or the process ends: what waits to be written is handed over.
-  package func flush() {}
+  open func flush() {}
   /// The connections of a previous generation are cut; nil: those of all.
-  package func cut(of live: LiveGeneration?) {}
+  open func cut(of live: LiveGeneration?) {}
   /// The worker accepts nobody any more, and waits for what is in progress.
-  package func drain() {}
+  open func drain() {}
   /// The part has work in progress, for which a worker that drains must wait.
-  package var isBusy: Bool { false }
+  open var isBusy: Bool { false }
 }
 
 /// The parts of all features in one worker, found by their types.

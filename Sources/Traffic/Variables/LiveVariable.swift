@@ -5,14 +5,14 @@ package protocol LiveVariableSettings: ComputedSettings {
 }
 
 /// A variable of `map`, `geo` or `split_clients` in one worker.
-package class LiveVariable {
+open class LiveVariable {
   /// Computed at each use, not once in a request.
   package final let isVolatile: Bool
 
   package init(isVolatile: Bool) { self.isVolatile = isVolatile }
 
   /// The value for an exchange; nil if it can't be told, because a regular expression reached its limit.
-  package func value(for exchange: Exchange) -> [UInt8]? { [] }
+  open func value(for exchange: Exchange) -> [UInt8]? { [] }
 }
 
 extension ComputedVariable {
