@@ -59,8 +59,8 @@ package enum MessageEnvelopes: PassFeature {
         builder.error(
           word.location, "invalid parameter \"\(word.text)\" in \"\(line.name)\"", hint: "TIME store=NAME fail=closed")
       }
-      settings.replayStore = builder.storeUse(
-        line.arguments.dropFirst(), of: line.name, standard: .closed, allowing: [.closed, .local])
+      settings.replayStore = StoreUse.read(
+        line.arguments.dropFirst(), of: line.name, standard: .closed, allowing: [.closed, .local], &builder)
     }
     return settings
   }

@@ -108,7 +108,7 @@ enum Keyval: APIFeature {
       let (option, value) = word.text.splitAtEquals
       switch (option, value) {
       case ("zone", _?):
-        guard let parsed = builder.zonePlace(word) else { return nil }
+        guard let parsed = LimitZone.place(word, &builder) else { return nil }
         place = parsed
       case ("timeout", let value?):
         guard let time = Quantity.milliseconds(value), time > 0 else {
@@ -138,7 +138,7 @@ enum Keyval: APIFeature {
         line.location, "\"\(zoneLine.name)\" must have \"zone\" parameter", hint: "keyval_zone zone=NAME:1m;")
       return nil
     }
-    let store = builder.storeUse(line.arguments, of: zoneLine.name, standard: .local, allowing: [.local])
+    let store = StoreUse.read(line.arguments, of: zoneLine.name, standard: .local, allowing: [.local], &builder)
     if store != nil, state != nil {
       builder.error(
         line.location, "\"state\" beside \"store\": the pairs are in the store", hint: "leave one of them out")

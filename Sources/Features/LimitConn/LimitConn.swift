@@ -63,7 +63,7 @@ struct LimitConn: FeatureSettings, LocationFeature, APIFeature {
   ]
 
   static func begin(_ http: Scope, _ builder: inout SettingsBuilder) {
-    for line in zone.lines(in: http) { builder.addLimitZone(line, hasRate: false) }
+    for line in zone.lines(in: http) { LimitZone.add(line, hasRate: false, &builder) }
   }
 
   var isInEffect: Bool { !lines.isEmpty }
@@ -84,7 +84,7 @@ struct LimitConn: FeatureSettings, LocationFeature, APIFeature {
 
   private static func line(_ line: Directive, _ builder: inout SettingsBuilder) -> Line? {
     guard let word = line.arguments.first,
-      let zone = builder.limitZone(word.text, at: word, of: name, hasRate: false)
+      let zone = LimitZone.named(word.text, at: word, of: name, hasRate: false, &builder)
     else { return nil }
     guard let count = Quantity.number(line.text(1)), count > 0 else {
       builder.error(line.place(1), "invalid number of connections \"\(line.text(1))\"", hint: "1 to 65535")

@@ -68,7 +68,7 @@ struct LimitReq: FeatureSettings, LocationFeature, APIFeature {
   ]
 
   static func begin(_ http: Scope, _ builder: inout SettingsBuilder) {
-    for line in zone.lines(in: http) { builder.addLimitZone(line, hasRate: true) }
+    for line in zone.lines(in: http) { LimitZone.add(line, hasRate: true, &builder) }
   }
 
   var isInEffect: Bool { !lines.isEmpty }
@@ -103,7 +103,7 @@ struct LimitReq: FeatureSettings, LocationFeature, APIFeature {
       let (name, value) = word.text.splitAtEquals
       switch (name, value) {
       case ("zone", let value?):
-        guard let found = builder.limitZone(value, at: word, of: name, hasRate: true) else { return nil }
+        guard let found = LimitZone.named(value, at: word, of: name, hasRate: true, &builder) else { return nil }
         zone = found
       case ("burst", let value?), ("delay", let value?):
         guard let amount = Quantity.thousandths(value[...]) else {

@@ -24,8 +24,8 @@ enum GuessStore: Feature {
     guard let line = http.own(name).first else { return }
     var words = line.arguments
     if let first = words.first { words[0] = Word("store=\(first.text)", at: first.location) }
-    builder[SharedStores.self].guesses = builder.storeUse(
-      words, of: name, standard: .local, allowing: [.closed, .local])
+    builder[SharedStores.self].guesses = StoreUse.read(
+      words, of: name, standard: .local, allowing: [.closed, .local], &builder)
   }
 }
 
@@ -135,7 +135,7 @@ enum SharedStore: Feature {
         line.location, "the password of \"\(name) \(line.text(0))\" goes over the network in clear",
         hint: "rediss://\(url.text.dropFirst("redis://".count))")
     }
-    let group = builder.storeGroup(url, named: line.text(0), line, http, follows: follows)
+    let group = storeGroup(url, named: line.text(0), line, http, follows: follows, &builder)
     guard builder.diagnostics.dropFirst(errors).allSatisfy({ $0.severity != .error }) else { return nil }
     return SharedStoreSettings(
       name: line.text(0), address: url.text, group: group, tls: tls, host: url.host, user: user,
@@ -182,10 +182,11 @@ private struct StoreURL {
   }
 }
 
-extension SettingsBuilder {
+extension SharedStore {
   /// The group with the servers of a store.
-  fileprivate mutating func storeGroup(
-    _ url: StoreURL, named name: String, _ line: Directive, _ http: Scope, follows: Bool
+  private static func storeGroup(
+    _ url: StoreURL, named name: String, _ line: Directive, _ http: Scope, follows: Bool,
+    _ builder: inout SettingsBuilder
   ) -> Int {
     let address = url.authority.upstreamAddress(defaultPort: 6379)
     var server = UpstreamServerSettings(address: address, location: line.location)
@@ -195,14 +196,14 @@ extension SettingsBuilder {
     group.triesFailedServers = true
     if follows {
       group.zone = "shared_store \(name)"
-      group.nameResolution = NameResolutionSettings.read(http, &self)
+      group.nameResolution = NameResolutionSettings.read(http, &builder)
       if case .name(let host, let port) = address, let name = DNSName(host) {
         group.servers[0].followed = FollowedName(name: name, port: port, service: nil)
       }
-      group.checkFollowed(&self)
+      group.checkFollowed(&builder)
     }
-    groups.append(group)
-    return groups.count - 1
+    builder.groups.append(group)
+    return builder.groups.count - 1
   }
 }
 

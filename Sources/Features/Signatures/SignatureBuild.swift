@@ -77,7 +77,7 @@ extension SignatureSettings {
         word.location, "invalid parameter \"\(word.text)\" in \"\(line.name)\"",
         hint: "store= and fail=, with \"message_signature verify\"")
     }
-    nonceStore = builder.storeUse(words, of: line.name, standard: .closed, allowing: [.closed, .local])
+    nonceStore = StoreUse.read(words, of: line.name, standard: .closed, allowing: [.closed, .local], &builder)
   }
 
   private static func keys(_ lines: [Directive], for mode: Mode, _ builder: inout SettingsBuilder) -> [Key] {

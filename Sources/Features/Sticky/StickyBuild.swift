@@ -87,7 +87,7 @@ extension StickySettings {
           builder.error(word.location, "invalid timeout \"\(word.text)\"", hint: "above 0; \(Expected.milliseconds)")
         }
       case ("zone", _):
-        guard learn.zone.isEmpty, let place = builder.zonePlace(word) else { continue }
+        guard learn.zone.isEmpty, let place = LimitZone.place(word, &builder) else { continue }
         (learn.zone, learn.size) = place
       default:
         builder.error(

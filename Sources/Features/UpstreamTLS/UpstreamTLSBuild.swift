@@ -31,7 +31,7 @@ extension UpstreamTLS {
     facts.reportOnly = Said(reportOnly, in: scope)
     facts.trustedCertificate = trustedCertificate.line(in: scope)
     facts.pinning = Said(pinning.line(in: scope), pinning.text(in: scope)?.lowercased())
-    facts.pins = pin.lines(in: scope).flatMap { builder.saidPins($0) }
+    facts.pins = pin.lines(in: scope).flatMap { SaidPin.all(of: $0, &builder) }
     facts.pinLine = pin.line(in: scope)
     facts.certificate = UpstreamTrustFacts.presented(certificate.line(in: scope))
     facts.revocation = revocationList.line(in: scope)

@@ -18,68 +18,70 @@ struct LimitZones: BlockPart {
   var all: [LimitZone] { zones.values.sorted { $0.settings.name < $1.settings.name } }
 }
 
-extension SettingsBuilder {
+extension LimitZone {
   /// Reads a line that declares a zone. `hasRate`: `rate=` may stand in it.
-  mutating func addLimitZone(_ line: Directive, hasRate: Bool) {
+  static func add(_ line: Directive, hasRate: Bool, _ builder: inout SettingsBuilder) {
     var place: (name: String, size: Int)?
     // nginx's default.
     var rate: Int? = hasRate ? 1000 : nil
     for word in line.arguments.dropFirst() {
       if word.text.hasPrefix("zone=") {
-        guard let parsed = zonePlace(word) else { return }
+        guard let parsed = Self.place(word, &builder) else { return }
         place = parsed
       } else if hasRate, word.text.hasPrefix("rate=") {
         guard let parsed = Quantity.requestRate(word.text.dropFirst(5)) else {
-          return error(word.location, "invalid rate \"\(word.text)\"", hint: "such as rate=10r/s or rate=30r/m")
+          return builder.error(word.location, "invalid rate \"\(word.text)\"", hint: "such as rate=10r/s or rate=30r/m")
         }
         rate = parsed
       } else if word.text.hasPrefix("store=") || word.text.hasPrefix("fail=") {
         continue
       } else {
-        return error(
+        return builder.error(
           word.location, "invalid parameter \"\(word.text)\"",
           hint: hasRate ? "zone=NAME:SIZE, rate=, store= and fail=" : "zone=NAME:SIZE, store= and fail=")
       }
     }
     guard let place else {
-      return error(
+      return builder.error(
         line.location, "\"\(line.name)\" must have \"zone\" parameter", hint: "\(line.name) KEY zone=NAME:SIZE …;")
     }
-    if let taken = self[LimitZones.self].zones[place.name] {
-      return error(
+    if let taken = builder[LimitZones.self].zones[place.name] {
+      return builder.error(
         line.location, "\(line.name) \"\(place.name)\" is already bound to key \"\(taken.settings.spelling)\"",
         hint: "use another name")
     }
     var settings = LimitZoneSettings(
-      name: place.name, spelling: line.text(0), key: template(line, 0), size: place.size)
-    settings.store = storeUse(line.arguments, of: line.name, standard: .local)
-    self[LimitZones.self].zones[place.name] = LimitZone(settings: settings, kind: kind, rate: rate)
+      name: place.name, spelling: line.text(0), key: builder.template(line, 0), size: place.size)
+    settings.store = StoreUse.read(line.arguments, of: line.name, standard: .local, &builder)
+    builder[LimitZones.self].zones[place.name] = Self(settings: settings, kind: builder.kind, rate: rate)
   }
 
-  mutating func zonePlace(_ word: Word) -> (name: String, size: Int)? {
+  static func place(_ word: Word, _ builder: inout SettingsBuilder) -> (name: String, size: Int)? {
     let parts = word.text.dropFirst(5).split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
     guard parts.count == 2, !parts[0].isEmpty, let size = Quantity.size(String(parts[1])) else {
-      error(word.location, "invalid zone size \"\(word.text)\"", hint: "such as zone=one:10m")
+      builder.error(word.location, "invalid zone size \"\(word.text)\"", hint: "such as zone=one:10m")
       return nil
     }
     guard size >= 32_768 else {
-      error(word.location, "zone \"\(parts[0])\" is too small", hint: "at least 32k")
+      builder.error(word.location, "zone \"\(parts[0])\" is too small", hint: "at least 32k")
       return nil
     }
     return (String(parts[0]), size)
   }
 
   /// The zone of a name, which a line of a location asks for. `directive`: the one that names it.
-  mutating func limitZone(_ name: String, at word: Word, of directive: String, hasRate: Bool) -> LimitZone? {
-    guard let zone = self[LimitZones.self].zones[name] else {
-      error(
+  static func named(
+    _ name: String, at word: Word, of directive: String, hasRate: Bool, _ builder: inout SettingsBuilder
+  ) -> Self? {
+    guard let zone = builder[LimitZones.self].zones[name] else {
+      builder.error(
         word.location, "\"\(directive)\" names the zone \"\(name)\", which no \"\(directive)_zone\" declares",
         hint: "\(directive)_zone KEY zone=\(name):10m\(hasRate ? " rate=10r/s" : "");")
       return nil
     }
-    guard (zone.rate != nil) == hasRate, zone.kind == kind else {
-      let place = zone.kind == kind ? "" : " in the same block, \"http\" or \"stream\""
-      error(
+    guard (zone.rate != nil) == hasRate, zone.kind == builder.kind else {
+      let place = zone.kind == builder.kind ? "" : " in the same block, \"http\" or \"stream\""
+      builder.error(
         word.location, "the shared memory zone \"\(name)\" is already declared for a different use",
         hint: "\"\(directive)\" needs a zone of \"\(directive)_zone\"\(place)")
       return nil

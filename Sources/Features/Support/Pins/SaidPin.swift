@@ -14,20 +14,20 @@ struct SaidPin {
   }
 }
 
-extension SettingsBuilder {
+extension SaidPin {
   /// Parses the pins of one line, of upstreams or of clients. Hashes are checked here, files when they are loaded.
-  mutating func saidPins(_ line: Directive) -> [SaidPin] {
+  static func all(of line: Directive, _ builder: inout SettingsBuilder) -> [Self] {
     var words = line.arguments[...]
     let scope: Pin.Scope = words.first?.isChainWord == true ? .chain : .leaf
     if scope == .chain { words.removeFirst() }
     if words.isEmpty {
-      error(
+      builder.error(
         line.place(0), "\"\(line.name) chain\" without a pin",
         hint: "\(line.name) chain sha256//BASE64; a file of that name is ./chain")
     }
     return words.map { word in
-      if let diagnostic = PinSpellingRule.diagnostic(word, of: line.name, folder: folder) {
-        diagnostics.append(diagnostic)
+      if let diagnostic = PinSpellingRule.diagnostic(word, of: line.name, folder: builder.folder) {
+        builder.diagnostics.append(diagnostic)
       }
       return SaidPin(word: word, spelling: Pin.Spelling(word.text), scope: scope)
     }

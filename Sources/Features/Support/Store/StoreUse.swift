@@ -31,12 +31,12 @@ package struct StoreUse: Sendable, Hashable {
   }
 }
 
-extension SettingsBuilder {
+extension StoreUse {
   /// Reads `store=` and `fail=` among the words of a line. `failing`: what counts without `fail=`.
-  mutating func storeUse(
-    _ words: some Sequence<Word>, of directive: String, standard failing: StoreUse.Failing,
-    allowing allowed: [StoreUse.Failing] = StoreUse.Failing.allCases
-  ) -> StoreUse? {
+  static func read(
+    _ words: some Sequence<Word>, of directive: String, standard failing: Failing,
+    allowing allowed: [Failing] = Failing.allCases, _ builder: inout SettingsBuilder
+  ) -> Self? {
     var (store, mode): (Word?, Word?)
     for word in words {
       switch word.text.splitAtEquals.name {
@@ -48,29 +48,30 @@ extension SettingsBuilder {
     var use = failing
     if let mode {
       let hint = allowed.map { "fail=\($0.rawValue)" }.joined(separator: ", ")
-      guard let said = mode.text.splitAtEquals.value.flatMap({ StoreUse.Failing(rawValue: $0) }), allowed.contains(said)
+      guard let said = mode.text.splitAtEquals.value.flatMap({ Failing(rawValue: $0) }), allowed.contains(said)
       else {
-        error(mode.location, "invalid parameter \"\(mode.text)\" in \"\(directive)\"", hint: "\(hint)")
+        builder.error(mode.location, "invalid parameter \"\(mode.text)\" in \"\(directive)\"", hint: "\(hint)")
         return nil
       }
       guard store != nil else {
-        error(mode.location, "\"\(mode.text)\" without \"store=\" in \"\(directive)\"", hint: "store=NAME")
+        builder.error(mode.location, "\"\(mode.text)\" without \"store=\" in \"\(directive)\"", hint: "store=NAME")
         return nil
       }
       use = said
     }
     guard let store else { return nil }
-    guard kind == .http else {
-      error(store.location, "\"store=\" in \"stream\": only limits of \"http\" have a store", hint: "leave it out")
+    guard builder.kind == .http else {
+      builder.error(
+        store.location, "\"store=\" in \"stream\": only limits of \"http\" have a store", hint: "leave it out")
       return nil
     }
     let name = store.text.splitAtEquals.value ?? ""
-    guard self[SharedStores.self].stores[name] != nil else {
-      error(
+    guard builder[SharedStores.self].stores[name] != nil else {
+      builder.error(
         store.location, "\"\(directive)\" names the store \"\(name)\", which no \"shared_store\" declares",
         hint: "shared_store \(name.isEmpty ? "NAME" : name) redis://HOST:PORT;")
       return nil
     }
-    return StoreUse(store: name, failing: use)
+    return Self(store: name, failing: use)
   }
 }
