@@ -76,7 +76,7 @@ struct APILocation: ContentFeature {
   }
 
   private static func isReachedBySocketsOnly(_ scope: Scope) -> Bool {
-    let listens = scope.list("listen")
+    let listens = scope.listenLines
     return !listens.isEmpty && listens.allSatisfy { $0.text(0).hasPrefix("unix:") }
   }
 

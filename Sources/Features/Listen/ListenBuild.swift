@@ -7,7 +7,7 @@ import Language
 extension SettingsBuilder {
   /// Builds a server's `listen` lines. Without a line, it uses nginx's default port: 80, or 8000 without root's rights.
   mutating func listenLines(_ server: Scope, at place: SourceLocation, allTLS: Bool) -> [ListenLine] {
-    let lines = server.own("listen")
+    let lines = Listen.lines(server)
     if lines.isEmpty, kind == .stream {
       error(place, "no \"listen\" is defined for server in stream", hint: "listen ADDRESS:PORT ssl;")
       return []
@@ -205,8 +205,8 @@ extension Level {
     case .location(_, _, let outer), .conditional(_, _, let outer): outer.isEncrypted
     case .server(let scope), .streamServer(let scope):
       scope.isObsoletelyEncrypted
-        || !scope.own("listen").isEmpty
-          && scope.own("listen").allSatisfy {
+        || !Listen.lines(scope).isEmpty
+          && Listen.lines(scope).allSatisfy {
             $0.arguments.contains { $0.text == "ssl" } || $0.text(0).hasPrefix("unix:")
           }
     }
@@ -215,6 +215,7 @@ extension Level {
 
 /// `listen` (nginx: ngx_http_core_module)
 enum Listen: Feature {
+  fileprivate static let name = "listen"
   static let chapter = Chapter.http
 
   private static let usage =
@@ -223,12 +224,20 @@ enum Listen: Feature {
 
   static let directives: [DirectiveEntry] = [
     .local(
-      "listen", .server, .words(1...Int.max, "ADDRESS[:PORT] | \(usage) [http2]"), "*:80 | *:8000",
+      name, .server, .words(1...Int.max, "ADDRESS[:PORT] | \(usage) [http2]"), "*:80 | *:8000",
       "The address on which the server listens. A name stands for all its addresses when the configuration is read.",
       repeatable: true, example: "listen 127.0.0.1:8443 ssl;", trust: .told),
     .local(
-      "listen", .streamServer, .words(1...Int.max, "ADDRESS:PORT | \(usage) [proxy_protocol]"),
+      name, .streamServer, .words(1...Int.max, "ADDRESS:PORT | \(usage) [proxy_protocol]"),
       "The address on which the server listens. An address serves `http` or `stream`, not both.", repeatable: true,
       example: "listen 127.0.0.1:5433;", trust: .told),
   ]
+
+  /// The lines of a server block.
+  static func lines(_ server: Scope) -> [Directive] { server.own(name) }
+}
+
+extension Scope {
+  /// The `listen` lines of the server block that the level is in.
+  var listenLines: [Directive] { list(Listen.name) }
 }

@@ -93,7 +93,7 @@ extension StreamProxy {
       draft.settings.tcp.offeredProtocols = line.hasVariables ? line.arguments.map { builder.template($0) } : []
       // As in nginx, "" takes the place of the names outside, and is none.
       let names = line.arguments.filter { !$0.text.isEmpty }
-      draft.offeredProtocols = line.hasVariables ? [] : StreamCore.protocolNames(names, of: line, &builder)
+      draft.offeredProtocols = line.hasVariables ? [] : OfferedProtocols.names(names, of: line, &builder)
     }
   }
 

@@ -60,11 +60,13 @@ enum StreamCore: Feature {
     block.stream = StreamServerSettings()
     rows.read(block.scope, into: &block.stream, &builder)
     block.linesOfTLS?.protocols =
-      alpn.line(in: block.scope).map { .names(protocolNames($0.arguments, of: $0, &builder)) } ?? .any
+      alpn.line(in: block.scope).map { .names(OfferedProtocols.names($0.arguments, of: $0, &builder)) } ?? .any
   }
+}
 
+extension OfferedProtocols {
   /// The names of an ALPN directive, 1 to 255 bytes each.
-  static func protocolNames(_ words: [Word], of line: Directive, _ builder: inout SettingsBuilder) -> [String] {
+  static func names(_ words: [Word], of line: Directive, _ builder: inout SettingsBuilder) -> [String] {
     words.compactMap { word in
       if (1...255).contains(word.text.utf8.count) { return word.text }
       builder.error(

@@ -32,7 +32,7 @@ enum OpenPageRule {
   }
 
   private static func isOfThisMachine(_ scope: Scope) -> Bool {
-    let listens = scope.list("listen").map { $0.text(0).lowercased() }
+    let listens = scope.listenLines.map { $0.text(0).lowercased() }
     return !listens.isEmpty
       && listens.allSatisfy { text in ["unix:", "127.", "localhost", "[::1]"].contains { text.hasPrefix($0) } }
   }

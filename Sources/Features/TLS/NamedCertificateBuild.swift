@@ -109,12 +109,14 @@ extension ServerTLS {
       }
     }
   }
+}
 
+extension CertificateCacheSettings {
   /// nginx's `off | max=N [inactive=TIME] [valid=TIME]`; nil for `off`.
-  static func cache(_ line: Directive, _ builder: inout SettingsBuilder) -> CertificateCacheSettings? {
+  static func read(_ line: Directive, _ builder: inout SettingsBuilder) -> Self? {
     if line.arguments.count == 1, line.text(0) == "off" { return nil }
     var max: Int?
-    var settings = CertificateCacheSettings(max: 1)
+    var settings = Self(max: 1)
     for word in line.arguments {
       let parts = word.text.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
       switch (parts[0], parts.count == 2 ? parts[1] : "") {
@@ -148,7 +150,7 @@ extension ServerTLS {
     return settings
   }
 
-  private static func invalidTime(_ word: Word, _ builder: inout SettingsBuilder) -> CertificateCacheSettings? {
+  private static func invalidTime(_ word: Word, _ builder: inout SettingsBuilder) -> Self? {
     builder.error(
       word.location, "invalid parameter \"\(word.text)\"", hint: "a time in seconds or longer units: valid=60s")
     return nil

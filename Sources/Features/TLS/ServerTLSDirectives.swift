@@ -27,7 +27,7 @@ enum ServerTLS: Feature {
     "ssl_certificate_cache", levels, .words(1...3, "off | max=NUMBER [inactive=TIME] [valid=TIME]"), initial: "off",
     "How many certificates with variables, and keys of such, stay in memory: a certificate and its key count as two. Those not used for `inactive` (10s) are dropped. After `valid` (60s), sallyport looks whether the files have changed.",
     example: "ssl_certificate_cache max=1000 inactive=1h valid=1m;", trust: .none
-  ) { $0.certificateCache = cache($1, &$2) }
+  ) { $0.certificateCache = CertificateCacheSettings.read($1, &$2) }
   static let passwordFile = Row<ServerTLSSettings>.material(
     "ssl_password_file", levels, \.passwordFile, "A file with pass phrases for keys and PKCS#12, one on each line.",
     example: "ssl_password_file server.pass;"

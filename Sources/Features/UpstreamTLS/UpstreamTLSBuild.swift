@@ -127,7 +127,7 @@ extension UpstreamTLS {
   /// `proxy_ssl_certificate_cache`
   private static func presentedCache(_ scope: Scope, _ builder: inout SettingsBuilder) -> PresentedIdentityCache {
     guard let line = certificateCache.line(in: scope) else { return .standard }
-    return ServerTLS.cache(line, &builder).map { .kept($0) } ?? .off
+    return CertificateCacheSettings.read(line, &builder).map { .kept($0) } ?? .off
   }
 }
 
