@@ -45,6 +45,15 @@ extension Scene {
     }
   }
 
+  /// A plain listener's response by HTTP/1.1: for what is asked again and again until it is so, since a curl for each question
+  /// takes longer than all else of a test.
+  package func page(_ port: UInt16, _ path: String) async throws -> HTTPMessage {
+    try await talk(port) { wire in
+      try wire.write("GET \(path) HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+      return try wire.response()
+    }
+  }
+
   /// A conversation over plain TCP, on a thread of its own.
   package func talk<R: Sendable>(_ port: UInt16, _ body: @escaping @Sendable (Wire) throws -> R) async throws -> R {
     try await offPool {

@@ -44,7 +44,7 @@ struct CheckedProxy: Sendable {
 
   /// The value of the metric with these labels; nil if the page has none.
   func metric(_ name: String, _ labels: String) async throws -> Int? {
-    let page = try await get("/metrics").text
+    let page = try await scene.page(port, "/metrics").text
     let line = page.split(separator: "\n").first { $0.hasPrefix("\(name){\(labels)} ") }
     return line.flatMap { $0.split(separator: " ").last }.flatMap { Int($0) }
   }
@@ -75,7 +75,9 @@ struct CheckedProxy: Sendable {
   /// Loads the configuration again, and waits until it serves.
   func reload() async throws {
     daemon.signal(SIGHUP)
-    try await TestSupport.until("generation 2") { try await get("/metrics").text.contains("sallyport_generation 2\n") }
+    try await TestSupport.until("generation 2") {
+      try await scene.page(port, "/metrics").text.contains("sallyport_generation 2\n")
+    }
   }
 
   /// The bodies of so many responses, which are the names of the servers.

@@ -89,7 +89,9 @@ extension Scene {
 
 /// The places for tests that run at the same time, handed out in order.
 private actor Places {
-  static let count = 4
+  /// More than processors: many tests wait for a deadline or an interval, and take no processor meanwhile. Under a
+  /// sanitizer each test has enough to do.
+  static let count = Sanitizer.isUsed ? 4 : 6
   static let shared = Places(count)
   static let ofMinutes = Places(2)
   private var free: Int

@@ -34,7 +34,8 @@ struct StreamLine: Sendable {
   var status: String { self["status"] }
 
   static func all(_ scene: Scene, _ port: UInt16) -> [StreamLine] {
-    scene.text("access.log").split(separator: "\n").filter { $0.hasPrefix("\(port)|") }
+    let start = "\(port)|"
+    return scene.text("access.log").split(separator: "\n").filter { $0.hasPrefix(start) }
       .map { StreamLine(values: $0.split(separator: "|", omittingEmptySubsequences: false)) }
       .filter { $0.values.count == names.count }
   }

@@ -27,7 +27,7 @@ private struct CheckedStream: Sendable {
   }
 
   func metric(_ name: String, _ labels: String) async throws -> Int? {
-    let page = try await scene.curl(["http://127.0.0.1:\(metricsPort)/metrics"]).text
+    let page = try await scene.page(metricsPort, "/metrics").text
     let line = page.split(separator: "\n").first { $0.hasPrefix("\(name){\(labels)} ") }
     return line.flatMap { $0.split(separator: " ").last }.flatMap { Int($0) }
   }
@@ -96,7 +96,8 @@ private final class Answering: Sendable {
     let scene = try Scene.ofTest()
     let a = try Answering(scene, "+PONG a\r\n"), b = try Answering(scene, "+PONG b\r\n")
     let proxy = try await CheckedStream(
-      scene, [a.address, b.address], "health_check interval=50ms fails=2 match=redis;", stream: Self.redis)
+      scene, [a.address, b.address], "health_check interval=50ms fails=2 match=redis; health_check_timeout 1s;",
+      stream: Self.redis)
     try await proxy.until(a.address, "passed", times: 1)
     try await proxy.until(b.address, "passed", times: 1)
     #expect(try await proxy.answers(4) == ["+PONG a\r\n", "+PONG b\r\n"])
@@ -202,7 +203,9 @@ private final class Answering: Sendable {
     let scene = try Scene.ofTest()
     let a = try Answering(scene, "a"), health = try Answering(scene, "no")
     let proxy = try await CheckedStream(
-      scene, [a.address], "health_check interval=50ms match=redis port=\(health.upstream.port);", stream: Self.redis)
+      scene, [a.address],
+      "health_check interval=50ms match=redis port=\(health.upstream.port); health_check_timeout 1s;",
+      stream: Self.redis)
     try await proxy.until(a.address, isUp: false)
     try await proxy.reload()
     try await proxy.until(a.address, "failed", times: 3)

@@ -211,11 +211,20 @@ import Testing
     }
     let proxy = try await PlainProxy(
       scene, to: upstream.port, location: "limit_conn z 2;", http: "limit_conn_zone $host zone=z:1m;")
-    async let first = proxy.curl("/held/1", ["--max-time", "10"])
-    async let second = proxy.curl("/held/2", ["--max-time", "10"])
+    let mayLeave = Flag()
+    defer { mayLeave.raise() }
+    func hold(_ path: String) async throws {
+      try await scene.ask(proxy.port) {
+        try $0.begin("GET", path)
+        mayLeave.wait()
+      }
+    }
+    async let first: () = hold("/held/1")
+    async let second: () = hold("/held/2")
     try await until("both requests at the upstream") { upstream.requests("GET") == 2 }
     #expect(try await proxy.curl("/free").status == 503)
     try await proxy.daemon.logged("[error]", "limiting connections by zone \"z\", client: 127.0.0.1")
+    mayLeave.raise()
     _ = try await (first, second)
     try await until("the counts to be given back") { try await proxy.curl("/free").status == 200 }
   }

@@ -74,6 +74,8 @@ import Testing
         location / { add_header X-Up yes; add_header Set-Cookie "b=1"; add_header Set-Cookie "C=2; Path=/"; return 200 ok; } }
       """)
     let plain = try ScriptedUpstream.echo(scene)
+    // Not the one that echoes: it would wait for the rest of a request.
+    let deaf = try ScriptedUpstream(scene) { wire, _ in _ = try wire.readSome() }
     let server = try Certificate.loadAll(MaterialReference(path: scene.path("server.pem")))
     let pin = try #require(server.first.map { Pin.spelling(publicKeyDigest: $0.spkiSHA256) })
     _ = try await Sallyport.start(
@@ -88,7 +90,7 @@ import Testing
           location /bypin { proxy_pass https://kept; proxy_ssl_verify off; proxy_ssl_pin \(pin); }
           location /anybody { proxy_pass https://kept; proxy_ssl_verify off; }
           location /wrong { proxy_pass https://kept; proxy_ssl_verify off; proxy_ssl_pin ca.pem; }
-          location /notls { proxy_pass https://127.0.0.1:\(plain.port); proxy_ssl_verify off; }
+          location /notls { proxy_pass https://127.0.0.1:\(deaf.port); proxy_ssl_verify off; }
           location /chunked { proxy_pass http://127.0.0.1:\(plain.port); proxy_http_version 1.1; }
         }
         """))

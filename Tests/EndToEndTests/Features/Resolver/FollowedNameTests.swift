@@ -24,7 +24,7 @@ import Testing
   }
 
   private func body(_ scene: Scene, _ port: UInt16, _ path: String = "/") async throws -> String {
-    let result = try await scene.curl(["http://127.0.0.1:\(port)\(path)"])
+    let result = try await scene.page(port, path)
     return result.status == 200 ? result.text : "\(result.status)"
   }
 

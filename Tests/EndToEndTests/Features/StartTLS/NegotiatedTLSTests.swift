@@ -301,7 +301,7 @@ import Testing
   {
     let scene = try Scene.ofTest(), cast = try Cast(scene)
     let identity = try scene.identity("upstream", cast.authority.server(names: ["up.test"]))
-    let server = try await scene.tlsServer(TLSSteps("as=upstream", "hear=8", "clear=S", "tls", "read=16", "rest"))
+    let server = try await scene.tlsServer(TLSSteps("as=upstream", "hear=8", "clear=S", "tls", "read=16"))
     #expect(identity.key == scene.path("upstream.key"))
     let (open, shut) = try (scene.port(), scene.port())
     _ = try await Sallyport.start(
