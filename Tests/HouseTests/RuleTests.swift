@@ -122,7 +122,7 @@ import Testing
     "Traffic/Client/ConnectionFacts.swift", "Traffic/Client/SessionReview.swift",
     "Features/ProxyAuth/UpstreamAuthentication.swift", "Features/RealClientCert/CertificateSearch.swift",
     "Traffic/Counts/MetricsSnapshot.swift", "Traffic/Counts/ProcessRecord.swift",
-    "Traffic/Client/ClientDenials.swift", "Traffic/Client/DenialState.swift", "SPIFFE/WorkloadMaterial.swift",
+    "Traffic/Client/ClientDenials.swift", "Traffic/Client/ProcessDenials.swift", "SPIFFE/WorkloadMaterial.swift",
     "Features/Keyval/KeyvalState.swift", "TLS/ChainVerification.swift",
     "TLS/ClientStatusCheck.swift", "TLS/OCSPClient.swift", "TLS/Probe.swift", "TLS/ServerTLSContext.swift",
     "TLS/KeyProof.swift", "Enrolment/Register/AuthorityReading.swift", "Enrolment/ServerRenewal.swift",

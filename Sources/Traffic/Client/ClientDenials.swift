@@ -3,7 +3,6 @@ package import Crypto
 import Glibc
 import Observability
 import Synchronization
-import TLS
 
 /// What names a client's certificate for the API.
 package enum ClientName: Sendable, Equatable {

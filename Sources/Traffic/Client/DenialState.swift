@@ -3,8 +3,6 @@ import Crypto
 import Glibc
 import Language
 import Observability
-import Transport
-import Upstream
 
 /// The file that keeps denials over restarts: `denials` in the service's state directory (`StateDirectory=`). Each line has a
 /// fingerprint and the second since 1970 at which the denial ends. Blocks, so never use it on an event loop.
