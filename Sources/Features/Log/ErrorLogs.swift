@@ -2,58 +2,43 @@ import Language
 import Observability
 
 /// error_log (nginx: ngx_errlog_module): where messages go.
-struct ErrorLogs: LocationFeature {
-  var lines: [ErrorLogSettings]
+struct ErrorLogs: FeatureSettings, LocationFeature {
+  var lines = [ErrorLogSettings(destination: .stderr, level: .error)]
 
   // MARK: Directives
 
   static let chapter = Chapter.main
   static let kinds: Set<TrafficKind> = [.http, .stream]
 
-  private static let row = DirectiveEntry.list(
-    "error_log", [.main, .http, .server, .location, .stream, .streamServer],
-    .words(1...2, "FILE | stderr | syslog:… | journal [LEVEL]"),
-    "stderr error", "Where the log goes, and from which level on.",
-    example: "error_log /var/log/sallyport/error.log notice;", trust: .none)
-
-  static let directives = [row]
+  static let rows: [Row<ErrorLogs>] = [
+    .lines(
+      "error_log", [.main, .http, .server, .location, .stream, .streamServer],
+      .words(1...2, "FILE | stderr | syslog:… | journal [LEVEL]"), initial: "stderr error",
+      "Where the log goes, and from which level on.", example: "error_log /var/log/sallyport/error.log notice;",
+      trust: .none
+    ) { logs, lines, builder in logs.lines = lines.compactMap { log($0, &builder) } }
+  ]
 
   static func begin(_ scope: Scope, _ main: inout MainSettings, _ builder: inout SettingsBuilder) {
-    main.errorLogs = lines(scope, &builder)
-  }
-
-  static func read(_ level: Level, _ builder: inout SettingsBuilder) -> ErrorLogs? {
-    ErrorLogs(lines: lines(level.scope, &builder))
+    main.errorLogs = ErrorLogs(scope, &builder).lines
   }
 
   // MARK: Effect
 
   func compile(_ parts: inout LocationParts, _ makers: LiveMakers) { parts.errorLog = makers.errorLog(lines) }
 
-  /// The lines in effect. Without `error_log`, the log goes to `stderr` at level `error` and above.
-  fileprivate static func lines(_ scope: Scope, _ builder: inout SettingsBuilder) -> [ErrorLogSettings] {
-    let lines = row.lines(in: scope)
-    if lines.isEmpty { return [ErrorLogSettings(destination: .stderr, level: .error)] }
-    return lines.compactMap { line in
-      var level = LogLevel.error
-      if line.arguments.count > 1 {
-        guard let named = LogLevel(name: line.text(1)) else {
-          builder.error(
-            line.place(1), "invalid log level \"\(line.text(1))\"",
-            hint: "it must be one of debug, info, notice, warn, error, crit, alert, emerg")
-          return nil
-        }
-        level = named
-      }
-      if line.text(0) == "off" {
-        builder.warning(
-          line.place(0), "\"error_log off\" names a file called \"off\"",
-          hint: "error_log stderr emerg; logs the least")
-      }
-      return destination(line, &builder).map {
-        ErrorLogSettings(destination: $0, level: level, location: line.place(0))
-      }
+  private static func log(_ line: Directive, _ builder: inout SettingsBuilder) -> ErrorLogSettings? {
+    guard let level = line.arguments.count > 1 ? LogLevel(name: line.text(1)) : .error else {
+      builder.error(
+        line.place(1), "invalid log level \"\(line.text(1))\"",
+        hint: "it must be one of debug, info, notice, warn, error, crit, alert, emerg")
+      return nil
     }
+    if line.text(0) == "off" {
+      builder.warning(
+        line.place(0), "\"error_log off\" names a file called \"off\"", hint: "error_log stderr emerg; logs the least")
+    }
+    return destination(line, &builder).map { ErrorLogSettings(destination: $0, level: level, location: line.place(0)) }
   }
 
   /// The one log that a line names.
