@@ -25,11 +25,11 @@ extension APIFeature {
 }
 
 /// What the API shows of all features.
-struct APIFeatureList: ListPart {
+package struct APIFeatureList: ListPart {
   let all: [any APIFeature.Type]
-  let objects: [any APIObjects]
+  package let objects: [any APIObjects]
 
-  init(_ features: [any DirectiveFeature.Type]) {
+  package init(_ features: [any DirectiveFeature.Type]) {
     all = features.compactMap { $0 as? any APIFeature.Type }
     objects = all.flatMap { $0.apiObjects }
   }
