@@ -6,14 +6,12 @@ import Language
 /// `proxy_pass`.
 enum ClientIdentity: PassFeature {
   static let chapter = Chapter.tls
-  private static let name = "client_identity"
 
-  static let directives: [DirectiveEntry] = [
-    .value(
-      name, .everyHTTP, .oneOf(["rfc9440", "xfcc", "off"]), "off",
-      "Sends the client's identity to upstreams: in Client-Cert and Client-Cert-Chain (RFC 9440), or in Envoy's X-Forwarded-Client-Cert. sallyport then removes all these fields from the requests of the server's clients.",
-      example: "client_identity rfc9440;", trust: .told)
-  ]
+  private static let row = DirectiveEntry.value(
+    "client_identity", .everyHTTP, .oneOf(["rfc9440", "xfcc", "off"]), "off",
+    "Sends the client's identity to upstreams: in Client-Cert and Client-Cert-Chain (RFC 9440), or in Envoy's X-Forwarded-Client-Cert. sallyport then removes all these fields from the requests of the server's clients.",
+    example: "client_identity rfc9440;", trust: .told)
+  static let directives = [row]
 
   static func judge(_ block: ServerBlock, _ builder: inout SettingsBuilder) {
     builder.diagnostics += ClientIdentityRule.diagnostics(block, builder.features)
@@ -21,7 +19,7 @@ enum ClientIdentity: PassFeature {
 
   /// The form of the fields in effect at a level.
   static func form(_ scope: Scope) -> IdentityFieldForm {
-    scope.text(name).flatMap { IdentityFieldForm(rawValue: $0.lowercased()) } ?? .off
+    row.text(in: scope).flatMap { IdentityFieldForm(rawValue: $0.lowercased()) } ?? .off
   }
 
   static func part(of draft: PassDraft, _ builder: inout SettingsBuilder) -> (any PassPart)? { form(draft.scope) }
@@ -38,7 +36,7 @@ enum ClientIdentity: PassFeature {
 
   /// The line in effect at a level, and the level's own.
   static func line(_ scope: Scope) -> (inEffect: Directive?, own: Directive?) {
-    (scope.value(name), scope.own(name).last)
+    (row.line(in: scope), row.ownLine(in: scope))
   }
 }
 
