@@ -121,12 +121,7 @@ struct ChosenTargetRule {
 
   /// Whether a condition of the level, or of those around it, looks at the name that a request asks for.
   private var judgesNames: Bool {
-    var scope: Scope? = level.scope
-    while let next = scope {
-      if next.own("if").contains(where: { $0.arguments.contains { $0.text.contains("$host") } }) { return true }
-      scope = next.outer
-    }
-    return false
+    level.scope.conditions.contains { $0.arguments.contains { $0.text.contains("$host") } }
   }
 
   private mutating func isChosen(slot: Int) -> Bool {

@@ -214,3 +214,8 @@ extension DirectiveContexts {
   package static let serverIf = DirectiveContexts(block: "if", in: .server, named: "if in server")
   package static let locationIf = DirectiveContexts(block: "if", in: .location, named: "if in location")
 }
+
+extension Scope {
+  /// The lines of `if` of the level and of those around it.
+  var conditions: [Directive] { Rewrite.ifLine.lines(in: self) + (outer?.conditions ?? []) }
+}

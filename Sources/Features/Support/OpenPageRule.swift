@@ -23,12 +23,7 @@ enum OpenPageRule {
     {
       return true
     }
-    var level: Scope? = scope
-    while let next = level {
-      if !next.own("if").isEmpty { return true }
-      level = next.outer
-    }
-    return false
+    return !scope.conditions.isEmpty
   }
 
   private static func isOfThisMachine(_ scope: Scope) -> Bool {
