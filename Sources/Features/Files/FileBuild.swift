@@ -50,9 +50,9 @@ extension FileSettings {
     return FileRoot(kind: .root, folder: Array(folder.utf8), rest: Template([]))
   }
 
-  private static func alias(_ line: Directive, _ level: Level, for user: Level, _ builder: inout SettingsBuilder)
-    -> FileRoot?
-  {
+  private static func alias(
+    _ line: Directive, _ level: Level, for user: Level, _ builder: inout SettingsBuilder
+  ) -> FileRoot? {
     switch level.match {
     case .named(let name):
       builder.error(
@@ -67,8 +67,9 @@ extension FileSettings {
   }
 
   /// Tells that `alias`, or its location, has no slash at its end, so that more paths lead to files than the author meant.
-  private static func judge(alias line: Directive, of path: String, isInternal: Bool, _ builder: inout SettingsBuilder)
-  {
+  private static func judge(
+    alias line: Directive, of path: String, isInternal: Bool, _ builder: inout SettingsBuilder
+  ) {
     let endsWithSlash = line.text(0).hasSuffix("/")
     if path.hasSuffix("/"), !endsWithSlash, !line.text(0).contains("$") {
       builder.error(
@@ -97,9 +98,9 @@ extension FileSettings {
     !(path.split(separator: "/").last ?? "").contains(".")
   }
 
-  private static func place(_ line: Directive, _ kind: FileRoot.Kind, for user: Level, _ builder: inout SettingsBuilder)
-    -> FileRoot?
-  {
+  private static func place(
+    _ line: Directive, _ kind: FileRoot.Kind, for user: Level, _ builder: inout SettingsBuilder
+  ) -> FileRoot? {
     guard let word = line.arguments.first else { return nil }
     let written = builder.template(word)
     guard let whole = builder.pathBelowFolder(written, at: user) else {

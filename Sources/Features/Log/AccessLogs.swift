@@ -93,9 +93,9 @@ struct AccessLogs: LocationFeature {
   }
 
   /// `cache`: `open_log_file_cache`.
-  private static func accessLog(_ line: Directive, _ cache: OpenLogCache, _ builder: inout SettingsBuilder)
-    -> AccessLogSettings?
-  {
+  private static func accessLog(
+    _ line: Directive, _ cache: OpenLogCache, _ builder: inout SettingsBuilder
+  ) -> AccessLogSettings? {
     let formats = builder[LogLines.self].formats
     var format: LogFormat?
     var condition: Template?
@@ -164,9 +164,9 @@ struct AccessLogs: LocationFeature {
   }
 
   /// An `access_log` with variables: its folder, and the name of the file below it.
-  private static func namedLog(_ line: Directive, _ cache: OpenLogCache, _ builder: inout SettingsBuilder) -> (
-    LogFolderSettings, name: Template
-  )? {
+  private static func namedLog(
+    _ line: Directive, _ cache: OpenLogCache, _ builder: inout SettingsBuilder
+  ) -> (LogFolderSettings, name: Template)? {
     guard let word = line.arguments.first else { return nil }
     let (count, template) = (builder.diagnostics.count, builder.template(word))
     guard builder.diagnostics.count == count else { return nil }

@@ -26,9 +26,9 @@ extension Rewrite {
     return steps
   }
 
-  private static func condition(_ directive: Directive, _ level: Level, _ builder: inout SettingsBuilder)
-    -> ConditionSettings?
-  {
+  private static func condition(
+    _ directive: Directive, _ level: Level, _ builder: inout SettingsBuilder
+  ) -> ConditionSettings? {
     let inner = Level.conditional(Scope(directive.block ?? [], outer: level.scope), .if, outer: level)
     let steps = steps(inner, &builder)
     var settings: LocationSettings?
