@@ -73,9 +73,7 @@ extension UpstreamGroups {
     if let number = Quantity.number(line.text(0)), (0...1_000_000).contains(number) {
       count = number
     } else {
-      builder.error(
-        line.place(0), "invalid value \"\(line.text(0))\" in \"keepalive\" directive",
-        hint: "it must be a number from 0 to 1000000; 0 keeps none")
+      builder.refuse(line, 0, hint: "it must be a number from 0 to 1000000; 0 keeps none")
     }
     if line.arguments.count == 2, line.text(1) != "local" {
       builder.error(line.place(1), "invalid parameter \"\(line.text(1))\"", hint: "local, or nothing")

@@ -134,9 +134,7 @@ extension EnrolmentSettings {
     guard let time = Quantity.seconds(line.text(0)),
       (600...CertificateProfile.clientDays * 86_400).contains(Int64(time))
     else {
-      builder.error(
-        line.place(0), "invalid value \"\(line.text(0))\" in \"enrolment_lifetime\" directive",
-        hint: "10m to \(CertificateProfile.clientDays)d, such as 24h")
+      builder.refuse(line, 0, hint: "10m to \(CertificateProfile.clientDays)d, such as 24h")
       return nil
     }
     return Int64(time)

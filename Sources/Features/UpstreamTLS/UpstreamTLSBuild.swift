@@ -98,9 +98,7 @@ extension UpstreamTLS {
 
   static func revokedUpstream(_ line: Directive, _ builder: inout SettingsBuilder) -> RevokedUpstream {
     if let value = RevokedUpstream(rawValue: line.text(0)) { return value }
-    builder.error(
-      line.place(0), "invalid value \"\(line.text(0))\" in \"\(line.name)\" directive",
-      hint: "one of \(RevokedUpstream.allCases.map(\.rawValue).joined(separator: ", "))")
+    builder.refuse(line, 0, hint: "one of \(RevokedUpstream.allCases.map(\.rawValue).joined(separator: ", "))")
     return .keep
   }
 
