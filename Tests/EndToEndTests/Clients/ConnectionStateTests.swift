@@ -4,7 +4,7 @@ import Testing
 @Suite(.staged) struct `Open connections by state` {
   /// Counts by state; the connection that asks is one of them.
   private static func counts(_ scene: Scene, _ port: UInt16) async throws -> [String: Int] {
-    let page = try PrometheusPage(await scene.curl(["http://127.0.0.1:\(port)/metrics"]).text)
+    let page = try PrometheusPage(await scene.page(port, "/metrics").text)
     return page.samples.filter { $0.name == "sallyport_client_connections" }.reduce(into: [:]) { counts, sample in
       counts[sample.labels["state"] ?? "", default: 0] += Int(sample.value)
     }

@@ -25,14 +25,28 @@ import Testing
 
     /// The count of an event of a limit.
     func events(_ name: String) async throws -> Int {
-      let page = try await scene.curl(["http://127.0.0.1:\(plain)/"]).text
+      let page = try await scene.page(plain, "/").text
       let row = page.split(separator: "\n").first { $0.hasPrefix("sallyport_limits_total{event=\"\(name)\"}") }
       return row?.split(separator: " ").last.flatMap { Int($0) } ?? -1
     }
 
+    /// Sends a POST of Alice's whose head ends so, and then ten bytes a second.
+    func trickle(_ end: String) async throws -> ToolResult {
+      try await scene.run(
+        "sh",
+        [
+          "-c",
+          """
+          (printf 'POST / HTTP/1.1\r\nHost: localhost\r\n\(end)'
+           for i in $(seq 100); do printf x || exit; sleep 0.1; done) | \
+            openssl s_client -quiet -connect 127.0.0.1:\(port) -servername localhost -cert alice.pem -key alice.key
+          """,
+        ])
+    }
+
     /// How many connections of clients the worker has.
     func connections() async throws -> Int {
-      let page = try await scene.curl(["http://127.0.0.1:\(plain)/"]).text
+      let page = try await scene.page(plain, "/").text
       let rows = page.split(separator: "\n").filter { $0.hasPrefix("sallyport_client_connections{") }
       return rows.reduce(0) { $0 + ($1.split(separator: " ").last.flatMap { Int($0) } ?? 0) }
     }
@@ -156,16 +170,7 @@ import Testing
   @Test func `a body that comes too slowly is refused with 408`() async throws {
     let front = try await Front(
       http: "client_body_timeout 1s; client_body_min_rate 1k;", location: "proxy_pass http://127.0.0.1:1;")
-    let tls = try await front.scene.run(
-      "sh",
-      [
-        "-c",
-        """
-        (printf 'POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\n\r\n'
-         for i in $(seq 100); do printf x || exit; sleep 0.1; done) | \
-          openssl s_client -quiet -connect 127.0.0.1:\(front.port) -servername localhost -cert alice.pem -key alice.key
-        """,
-      ])
+    let tls = try await front.trickle("Content-Length: 100000\r\n\r\n")
     #expect(tls.text.contains("HTTP/1.1 408 "))
     #expect(try await front.events("body_too_slow") == 1)
     try await front.daemon.logged("[info]", "less than 1024 bytes a second (client_body_min_rate)")
@@ -175,16 +180,7 @@ import Testing
   func `extensions of chunks and trailers are no body that comes`(beginning: String) async throws {
     let front = try await Front(
       http: "client_body_timeout 1s; client_body_min_rate 1k;", location: "proxy_pass http://127.0.0.1:1;")
-    let tls = try await front.scene.run(
-      "sh",
-      [
-        "-c",
-        """
-        (printf 'POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n\(beginning)'
-         for i in $(seq 100); do printf x || exit; sleep 0.1; done) | \
-          openssl s_client -quiet -connect 127.0.0.1:\(front.port) -servername localhost -cert alice.pem -key alice.key
-        """,
-      ])
+    let tls = try await front.trickle("Transfer-Encoding: chunked\r\n\r\n\(beginning)")
     #expect(tls.text.contains("HTTP/1.1 408 "))
     #expect(try await front.events("body_too_slow") == 1)
   }

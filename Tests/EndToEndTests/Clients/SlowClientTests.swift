@@ -30,7 +30,7 @@ struct `Slow clients` {
         server { listen 127.0.0.1:\(plain); \(places) location = /metrics { metrics; } } }
       """)
     func connections() async throws -> Double {
-      try PrometheusPage(await scene.curl(["http://127.0.0.1:\(plain)/metrics"]).text)
+      try PrometheusPage(await scene.page(plain, "/metrics").text)
         .value("sallyport_client_connections") ?? 0
     }
     let target = overTLS ? "https://127.0.0.1:\(slow)" : "http://127.0.0.1:\(plain)"

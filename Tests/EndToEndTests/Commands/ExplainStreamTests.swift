@@ -66,7 +66,7 @@ import Testing
       Case(port: passing, isTLS: false, result: "passed", line: "content passes to the listener 127.0.0.1:\(closed)"),
     ]
     func counts(_ port: UInt16) async throws -> [String: Double] {
-      let page = try PrometheusPage(try await scene.curl(["http://127.0.0.1:\(inside)/metrics"]).text)
+      let page = try PrometheusPage(try await scene.page(inside, "/metrics").text)
       let samples = page.samples.filter {
         $0.name == "sallyport_stream_connections_total" && $0.labels["listen"] == "127.0.0.1:\(port)"
       }

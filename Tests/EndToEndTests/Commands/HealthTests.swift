@@ -112,7 +112,7 @@ import Testing
             server { listen 127.0.0.1:\(open) ssl; \(Cast.tls(verify: "off")) proxy_pass 127.0.0.1:\(upstream.port); } }
           """)
     func failures() async throws -> Double {
-      let page = try PrometheusPage(try await scene.curl(["http://127.0.0.1:\(plain)/metrics"]).text)
+      let page = try PrometheusPage(try await scene.page(plain, "/metrics").text)
       return page.samples.filter { $0.name == "sallyport_client_handshake_failures_total" }.reduce(0) { $0 + $1.value }
     }
     let report = try await scene.sallyport("health", "--config", scene.path("sallyport.conf"))

@@ -107,7 +107,7 @@ import Testing
       """)
     let daemon = try await Sallyport.start(scene, text)
     #expect(try await scene.curl(["-k", "--curves", "X448", "https://127.0.0.1:\(port)/"]).text == "secp384r1")
-    let page = try await scene.curl(["http://127.0.0.1:\(pages)/metrics"]).text
+    let page = try await scene.page(pages, "/metrics").text
     for line in [
       "sallyport_client_key_exchanges_total{group=\"X448\",post_quantum=\"no\"} 1",
       "sallyport_client_key_exchanges_total{group=\"secp384r1\",post_quantum=\"no\"} 1",

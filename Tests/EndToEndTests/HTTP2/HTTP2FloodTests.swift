@@ -304,7 +304,7 @@ struct HTTP2Flood: Sendable, CustomTestStringConvertible {
     let bound = (path == "/gzip" ? 320 : 160) * 1024
     #expect(peak - before < bound, "\(before) to \(peak) KiB")
     try await until("the memory to be given back") {
-      let page = try await scene.curl(["http://127.0.0.1:\(port)/metrics"]).text
+      let page = try await scene.page(port, "/metrics").text
       return !page.contains("memory_returned\"} 0") && (front.daemon.memory("VmRSS") ?? .max) - before < 64 * 1024
     }
   }

@@ -51,7 +51,7 @@ struct HTTP2Front: Sendable {
 
   /// How often clients have met a limit.
   func count(of limit: String) async throws -> Int {
-    let page = try await scene.curl(["http://127.0.0.1:\(port)/metrics"]).text
+    let page = try await scene.page(port, "/metrics").text
     let line = page.split(separator: "\n").first { $0.hasPrefix("sallyport_http2_limits_total{limit=\"\(limit)\"}") }
     return line?.split(separator: " ").last.flatMap { Int($0) } ?? 0
   }

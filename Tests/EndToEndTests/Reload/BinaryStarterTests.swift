@@ -69,7 +69,7 @@ import Testing
     let health = try await scene.sallyport("health", "--config", path)
     #expect(health.status == 3, "\(health.everything)")
     #expect(health.text.contains("WARN    process: the process that starts a new binary"), "\(health.text)")
-    let page = try PrometheusPage(try await scene.curl(["http://127.0.0.1:\(port)/metrics"]).text)
+    let page = try PrometheusPage(try await scene.page(port, "/metrics").text)
     #expect(page.value("sallyport_ongoing_faults", ["kind": "helper"]) == 1)
     let status = try await scene.curl(["http://127.0.0.1:\(port)/status"]).text
     #expect(status.contains("The process that starts a new binary"), "\(status)")

@@ -168,6 +168,33 @@ import Testing
       configuration("# \(turn)\n" + server(rules, mode: mode, listen: listen, name: name))
     }
 
+    typealias Pair = (kept: Client, lost: Client)
+
+    /// Alice and Bob, each with something of every kind in progress. `port`: another one than the server's.
+    func clients(of scene: Scene, at port: UInt16? = nil, name: String = "localhost") async throws -> [Pair] {
+      try await offPool {
+        try Kind.allCases.map { kind in
+          (
+            kept: try Client(kind, scene, port ?? self.port, cast.alice, name: name),
+            lost: try Client(kind, scene, port ?? self.port, bob, name: name)
+          )
+        }
+      }
+    }
+
+    /// What Bob has in progress is cut, and what Alice has goes on.
+    func expectOnlyBobIsCut(_ clients: [Pair], sourceLocation: SourceLocation = #_sourceLocation) async throws {
+      for (_, lost) in clients {
+        let isCut = try await offPool { try lost.isCut() }
+        #expect(isCut, "\(lost.kind)", sourceLocation: sourceLocation)
+      }
+      more.raise()
+      for (kept, _) in clients {
+        let goesOn = try await offPool { try kept.goesOn() }
+        #expect(goesOn, "\(kept.kind)", sourceLocation: sourceLocation)
+      }
+    }
+
     func reload(_ daemon: Sallyport, to text: String, generation: Int) async throws {
       try daemon.rewrite(text)
       daemon.signal(SIGHUP)
@@ -182,14 +209,7 @@ import Testing
     let scene = try Scene.ofTest(), front = try Front(scene)
     try front.list(revoking: [], number: 1)
     let daemon = try await Sallyport.start(scene, front.text("ssl_client_deny cn=eve;"))
-    let clients = try await offPool {
-      try Kind.allCases.map { kind in
-        (
-          kept: try Client(kind, scene, front.port, front.cast.alice),
-          lost: try Client(kind, scene, front.port, front.bob)
-        )
-      }
-    }
+    let clients = try await front.clients(of: scene)
     for turn in 0..<reloads {
       try await front.reload(daemon, to: front.text("ssl_client_deny cn=eve;", turn: turn + 1), generation: turn + 2)
     }
@@ -199,15 +219,7 @@ import Testing
       daemon.signal(SIGHUP)
     case .rule: try await front.reload(daemon, to: front.text("ssl_client_deny cn=bob;"), generation: reloads + 2)
     }
-    for (_, lost) in clients {
-      let isCut = try await offPool { try lost.isCut() }
-      #expect(isCut, "\(lost.kind)")
-    }
-    front.more.raise()
-    for (kept, _) in clients {
-      let goesOn = try await offPool { try kept.goesOn() }
-      #expect(goesOn, "\(kept.kind)")
-    }
+    try await front.expectOnlyBobIsCut(clients)
     try await daemon.logged(
       "the tunnel was cut after a reload", means == .list ? "certificate revoked" : "ssl_client_deny cn=bob")
     try await daemon.logged("the request was cut after a reload", "CN=bob")
@@ -225,14 +237,7 @@ import Testing
     let scene = try Scene.ofTest(), front = try Front(scene)
     try front.list(revoking: [], number: 1)
     let daemon = try await Sallyport.start(scene, front.text())
-    let clients = try await offPool {
-      try Kind.allCases.map { kind in
-        (
-          kept: try Client(kind, scene, front.port, front.cast.alice),
-          lost: try Client(kind, scene, front.port, front.bob)
-        )
-      }
-    }
+    let clients = try await front.clients(of: scene)
     daemon.signal(SIGUSR2)
     try await daemon.logged("of the new binary serves: this one drains")
     let fresh = try await waiting(for: "the pid file of the new process") {
@@ -241,15 +246,7 @@ import Testing
     }
     scene.atEnd { kill(fresh, SIGKILL) }
     try front.list(revoking: [front.bob], number: 2)
-    for (_, lost) in clients {
-      let isCut = try await offPool { try lost.isCut() }
-      #expect(isCut, "\(lost.kind)")
-    }
-    front.more.raise()
-    for (kept, _) in clients {
-      let goesOn = try await offPool { try kept.goesOn() }
-      #expect(goesOn, "\(kept.kind)")
-    }
+    try await front.expectOnlyBobIsCut(clients)
   }
 
   /// Whoever waited in the queue of the former socket is served, and so is whoever had begun a handshake.
@@ -333,14 +330,7 @@ import Testing
       scene, front.cast.authority.root,
       [(front.cast.alice.certified.certificate, .good), (front.bob.certified.certificate, .revoked)])
     let daemon = try await Sallyport.start(scene, front.text())
-    let clients = try await offPool {
-      try Kind.allCases.map { kind in
-        (
-          kept: try Client(kind, scene, front.port, front.cast.alice),
-          lost: try Client(kind, scene, front.port, front.bob)
-        )
-      }
-    }
+    let clients = try await front.clients(of: scene)
     if !answers { responder.stop() }
     try await front.reload(
       daemon, to: front.text(mode: "ssl_ocsp leaf; ssl_ocsp_responder \(responder.url);"), generation: 2)
@@ -385,28 +375,13 @@ import Testing
     let removed = front.server(
       mode: "ssl_revoked_connections \(mode);", listen: gone, name: "gone.test", list: "gone.pem")
     let daemon = try await Sallyport.start(scene, configuration(removed + "\n" + front.server()))
-    let clients = try await offPool {
-      try Kind.allCases.map { kind in
-        (
-          kept: try Client(kind, scene, gone, front.cast.alice, name: "gone.test"),
-          lost: try Client(kind, scene, gone, front.bob, name: "gone.test")
-        )
-      }
-    }
+    let clients = try await front.clients(of: scene, at: gone, name: "gone.test")
     try await front.reload(daemon, to: front.text(), generation: 2)
     let goesOn = try await offPool { try (clients[0].kept.goesOn(), clients[0].lost.goesOn()) }
     #expect(goesOn.0 && goesOn.1)
     try front.list(revoking: [front.bob], number: 2)
     daemon.signal(SIGHUP)
-    for (_, lost) in clients {
-      let isCut = try await offPool { try lost.isCut() }
-      #expect(isCut, "\(lost.kind)")
-    }
-    front.more.raise()
-    for (kept, _) in clients {
-      let goesOn = try await offPool { try kept.goesOn() }
-      #expect(goesOn, "\(kept.kind)")
-    }
+    try await front.expectOnlyBobIsCut(clients)
     try await daemon.logged("the tunnel was cut after a reload", "certificate revoked")
   }
 

@@ -52,7 +52,7 @@ import Testing
         #expect(Self.isTLS(bytes), "\(damage) at \(offset)")
       }
     }
-    let page = try PrometheusPage(try await scene.curl(["http://127.0.0.1:\(inside)/metrics"]).text)
+    let page = try PrometheusPage(try await scene.page(inside, "/metrics").text)
     for cause in ["plain-http", "cipher", "certificate", "no-certificate"] {
       #expect(
         page.value("sallyport_client_handshake_failures_total", ["cause": cause]) ?? 0 == 0, "\(cause)")

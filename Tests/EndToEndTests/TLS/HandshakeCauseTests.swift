@@ -34,7 +34,7 @@ import Testing
     }
 
     func page() async throws -> PrometheusPage {
-      try PrometheusPage(try await scene.curl(["http://127.0.0.1:\(inside)/metrics"]).text)
+      try PrometheusPage(try await scene.page(inside, "/metrics").text)
     }
 
     /// Waits until a counter of this label has this value: the client may know the end before the worker counts it.

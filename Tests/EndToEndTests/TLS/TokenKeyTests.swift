@@ -39,6 +39,24 @@ struct `Keys of a PKCS#11 token` {
       """)
   }
 
+  /// Bob is served by both servers, before a reload and after it; the daemon then ends, and has told nobody the PIN.
+  private func expectService(
+    of daemon: Sallyport, to bob: IdentityFiles, _ cast: Cast, _ port: UInt16, _ keys: String = ""
+  ) async throws {
+    for generation in 1...2 {
+      for version in `Client certificates`.versions {
+        let result = try await cast.scene.curl(cast.to(port) + bob.curl + version + ["https://localhost/"])
+        #expect(result.status == 200 && result.text == "bob by alice", "\(keys), \(version): \(result.text)")
+      }
+      guard generation == 1 else { break }
+      daemon.signal(SIGHUP)
+      try await daemon.logged("reconfigured: generation 2")
+    }
+    daemon.signal(SIGQUIT)
+    #expect(try await daemon.process.ended() == .exited(0))
+    #expect(daemon.errors.isEmpty && !daemon.errorLog.contains(SoftToken.pin))
+  }
+
   @Test(arguments: [PrivateKey.Kind.p256, .rsa(bits: 2048)])
   func `serve on both sides, by store and by engine, after a reload too`(kind: PrivateKey.Kind) async throws {
     let scene = try Scene.ofTest()
@@ -59,18 +77,7 @@ struct `Keys of a PKCS#11 token` {
       let (port, inner) = try (scene.port(), scene.port())
       let text = servers(port, inner, server: server, alice: alice, lines: lines)
       let daemon = try await Sallyport.start(scene, text, environment: token.environment)
-      for generation in 1...2 {
-        for version in `Client certificates`.versions {
-          let result = try await scene.curl(cast.to(port) + bob.curl + version + ["https://localhost/"])
-          #expect(result.status == 200 && result.text == "bob by alice", "\(server), \(version): \(result.text)")
-        }
-        guard generation == 1 else { break }
-        daemon.signal(SIGHUP)
-        try await daemon.logged("reconfigured: generation 2")
-      }
-      daemon.signal(SIGQUIT)
-      #expect(try await daemon.process.ended() == .exited(0))
-      #expect(daemon.errors.isEmpty && !daemon.errorLog.contains(SoftToken.pin))
+      try await expectService(of: daemon, to: bob, cast, port, "\(server)")
       unlink(scene.path("sallyport.pid"))
       unlink(scene.path("error.log"))
     }
@@ -90,18 +97,7 @@ struct `Keys of a PKCS#11 token` {
       alice: "store:pkcs11:token=test;object=alice", lines: "proxy_ssl_password_file pins;")
     let environment = try token.environmentOfProvider().merging(["OPENSSL_ENGINES": scene.folder]) { $1 }
     let daemon = try await Sallyport.start(scene, text, environment: environment)
-    for generation in 1...2 {
-      for version in `Client certificates`.versions {
-        let result = try await scene.curl(cast.to(port) + bob.curl + version + ["https://localhost/"])
-        #expect(result.status == 200 && result.text == "bob by alice", "\(version): \(result.text)")
-      }
-      guard generation == 1 else { break }
-      daemon.signal(SIGHUP)
-      try await daemon.logged("reconfigured: generation 2")
-    }
-    daemon.signal(SIGQUIT)
-    #expect(try await daemon.process.ended() == .exited(0))
-    #expect(daemon.errors.isEmpty && !daemon.errorLog.contains(SoftToken.pin))
+    try await expectService(of: daemon, to: bob, cast, port)
   }
 
   @Test(.enabled(if: SoftToken.provider != nil, "pkcs11-provider is not installed"))

@@ -167,7 +167,7 @@ import Testing
     let alive = try await scene.run(Sallyport.binary(), Array(facts.live.dropFirst()))
     #expect(alive.status == 0, "\(alive.everything)")
     #expect(try await scene.curl(["http://127.0.0.1:\(probes)\(facts.ready[1])"]).status == 204)
-    #expect(try await scene.curl(["http://127.0.0.1:\(probes)/metrics"]).text.contains("sallyport_requests_total"))
+    #expect(try await scene.page(probes, "/metrics").text.contains("sallyport_requests_total"))
     #expect(try await scene.curl(["http://127.0.0.1:\(probes)/"]).status == 404)
   }
 

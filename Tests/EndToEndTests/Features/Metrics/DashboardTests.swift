@@ -29,7 +29,7 @@ import Testing
           location / { proxy_pass http://app; health_check interval=1s; } }
         server { listen 127.0.0.1:\(secure) ssl; server_name localhost; \(Cast.tls) ssl_crl crl.pem; return 204; }
         """))
-    return try PrometheusPage(try await scene.curl(["http://127.0.0.1:\(port)/metrics"]).text)
+    return try PrometheusPage(try await scene.page(port, "/metrics").text)
   }
 
   @Test func `every metric that they ask for is on the page of metrics`() async throws {

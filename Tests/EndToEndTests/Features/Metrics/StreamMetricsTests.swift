@@ -4,7 +4,7 @@ import Testing
 
 @Suite(.staged) struct `Metrics of stream` {
   private func page(_ scene: Scene, _ port: UInt16) async throws -> PrometheusPage {
-    try PrometheusPage(try await scene.curl(["http://127.0.0.1:\(port)/metrics"]).text)
+    try PrometheusPage(try await scene.page(port, "/metrics").text)
   }
 
   private func count(_ page: PrometheusPage, _ port: UInt16, _ result: String) -> Double? {
@@ -114,7 +114,7 @@ import Testing
     try client.write("hello")
     #expect(try await offPool { try client.read(exactly: 5) } == Array("heard".utf8))
     #expect(try await scene.curl(["http://127.0.0.1:\(inside)/"]).text == "ok")
-    let text = try await scene.curl(["http://127.0.0.1:\(inside)/metrics"]).text
+    let text = try await scene.page(inside, "/metrics").text
     let server = "upstream=\"app\",server=\"127.0.0.1:\(upstream.port)\""
     for (labels, count) in [
       ("result=\"2xx\"", 1), ("result=\"connected\",block=\"stream\"", 1), ("result=\"2xx\",block=\"stream\"", 0),
