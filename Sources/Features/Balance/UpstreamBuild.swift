@@ -110,9 +110,7 @@ extension UpstreamServerSettings {
       case ("drain", nil) where builder.kind == .http: server.isDraining = true
       case ("route", let value?) where builder.kind == .http:
         guard (1...32).contains(value.utf8.count), value.utf8.allSatisfy(StickySettings.isOfToken) else {
-          builder.error(
-            word.location, "invalid parameter \"\(word.text)\"",
-            hint: "1 to 32 letters, digits, \".\", \"-\", \"_\" and \"~\"")
+          builder.refuse(word, hint: "1 to 32 letters, digits, \".\", \"-\", \"_\" and \"~\"")
           continue
         }
         server.route = Array(value.utf8)
@@ -121,13 +119,13 @@ extension UpstreamServerSettings {
       case ("max_conns", let value?): server.maxConnections = builder.number(word, value, in: 0...Int(Int32.max)) ?? 0
       case ("fail_timeout", let value?):
         guard let seconds = Quantity.seconds(value) else {
-          builder.error(word.location, "invalid parameter \"\(word.text)\"", hint: "it must be \(Expected.seconds)")
+          builder.refuse(word, hint: "it must be \(Expected.seconds)")
           continue
         }
         server.failTimeout = seconds
       case ("slow_start", let value?):
         guard let seconds = Quantity.seconds(value) else {
-          builder.error(word.location, "invalid parameter \"\(word.text)\"", hint: "it must be \(Expected.seconds)")
+          builder.refuse(word, hint: "it must be \(Expected.seconds)")
           continue
         }
         server.slowStart = seconds

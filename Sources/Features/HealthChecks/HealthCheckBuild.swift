@@ -79,11 +79,10 @@ extension HealthCheckSettings {
         "write it in http: match \(value) { status 200; }", &builder)
     case ("type", "grpc"?): draft.asksGRPC = true
     case ("type", _):
-      builder.error(word.location, "invalid parameter \"\(word.text)\"", hint: "type=grpc, or leave it out for HTTP")
+      builder.refuse(word, hint: "type=grpc, or leave it out for HTTP")
     case ("grpc_service", let value?):
       if value.isEmpty || value.contains("$") {
-        builder.error(
-          word.location, "invalid parameter \"\(word.text)\"", hint: "the name of a service, without variables")
+        builder.refuse(word, hint: "the name of a service, without variables")
       }
       draft.service = value
     case ("grpc_status", let value?): draft.status = builder.number(word, value, in: 1...16)
@@ -96,8 +95,8 @@ extension HealthCheckSettings {
         "interval", "jitter", "fails", "passes", "uri", "port", "mandatory", "persistent", "match", "type",
         "grpc_service", "grpc_status",
       ]
-      builder.error(
-        word.location, "invalid parameter \"\(word.text)\"",
+      builder.refuse(
+        word,
         hint: Spelling.nearest(to: name, among: known).map { "did you mean \"\($0)\"?" }
           ?? "interval=TIME, jitter=TIME, fails=N, passes=N, uri=/…, port=N, mandatory, match=NAME or type=grpc")
     }
@@ -118,8 +117,8 @@ extension HealthCheckSettings {
       builder.error(
         word.location, "`udp` is nginx's, but not supported here", hint: "leave it out: sallyport passes no datagrams")
     } else {
-      builder.error(
-        word.location, "invalid parameter \"\(word.text)\"",
+      builder.refuse(
+        word,
         hint: Spelling.nearest(to: name, among: HealthCheckDraft.ofStream).map { "did you mean \"\($0)\"?" }
           ?? "interval=TIME, jitter=TIME, fails=N, passes=N, port=N, mandatory or match=NAME")
     }
@@ -129,9 +128,7 @@ extension HealthCheckSettings {
   private static func duration(_ word: Word, _ text: String, from least: Int, _ builder: inout SettingsBuilder) -> Int?
   {
     guard let time = Quantity.milliseconds(text), (least...(24 * 86_400_000)).contains(time) else {
-      builder.error(
-        word.location, "invalid parameter \"\(word.text)\"",
-        hint: "it must be \(Expected.milliseconds)\(least > 0 ? "; at least \(least)ms" : "")")
+      builder.refuse(word, hint: "it must be \(Expected.milliseconds)\(least > 0 ? "; at least \(least)ms" : "")")
       return nil
     }
     return time
@@ -147,9 +144,8 @@ extension HealthCheckSettings {
     let bytes = Array(text.utf8)
     guard bytes.first == UInt8(ascii: "/"), bytes.allSatisfy({ (0x21...0x7E).contains($0) && $0 != UInt8(ascii: "#") })
     else {
-      builder.error(
-        word.location, "invalid parameter \"\(word.text)\"",
-        hint: "a path that begins with \"/\", percent-encoded, and a query if needed: uri=/health?full=1")
+      builder.refuse(
+        word, hint: "a path that begins with \"/\", percent-encoded, and a query if needed: uri=/health?full=1")
       return nil
     }
     return bytes

@@ -112,14 +112,13 @@ enum Keyval: APIFeature {
         place = parsed
       case ("timeout", let value?):
         guard let time = Quantity.milliseconds(value), time > 0 else {
-          builder.error(word.location, "invalid parameter \"\(word.text)\"", hint: "a time such as 1h")
+          builder.refuse(word, hint: "a time such as 1h")
           return nil
         }
         timeout = time
       case ("type", let value?):
         guard let type = KeyvalMatching(rawValue: value) else {
-          builder.error(
-            word.location, "invalid parameter \"\(word.text)\"", hint: "type=string, type=ip or type=prefix")
+          builder.refuse(word, hint: "type=string, type=ip or type=prefix")
           return nil
         }
         matching = type

@@ -113,7 +113,7 @@ struct LimitReq: FeatureSettings, LocationFeature, APIFeature {
         if name == "burst" { burst = amount } else { delay = amount }
       case ("nodelay", nil): delay = Int.max
       default:
-        builder.error(word.location, "invalid parameter \"\(word.text)\"", hint: "zone=, burst=, nodelay and delay=")
+        builder.refuse(word, hint: "zone=, burst=, nodelay and delay=")
         return nil
       }
     }

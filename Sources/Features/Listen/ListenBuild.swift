@@ -110,7 +110,7 @@ extension SettingsBuilder {
   /// Bytes for SO_RCVBUF and SO_SNDBUF.
   private mutating func bufferSize(_ word: Word, _ value: String) -> Int? {
     if let size = Quantity.size(value), size > 0, size <= Int(Int32.max) { return size }
-    error(word.location, "invalid parameter \"\(word.text)\"", hint: "a size from 1 byte to under 2g, such as 64k")
+    refuse(word, hint: "a size from 1 byte to under 2g, such as 64k")
     return nil
   }
 
@@ -126,13 +126,13 @@ extension SettingsBuilder {
         if let backlog = number(word, value, in: 1...65535) { set(&listen) { $0.backlog = backlog } }
       case ("ipv6only", let value?):
         guard let only = Flag(value), listen.addresses.allSatisfy(\.isIPv6) else {
-          error(word.location, "invalid parameter \"\(word.text)\"", hint: "ipv6only=on or off, with an IPv6 address")
+          refuse(word, hint: "ipv6only=on or off, with an IPv6 address")
           continue
         }
         set(&listen) { $0.ipv6only = only }
       case ("so_keepalive", let value?):
         guard let keepalive = Self.keepalive(value) else {
-          error(word.location, "invalid parameter \"\(word.text)\"", hint: "on, off or IDLE:INTERVAL:COUNT, as 30m::10")
+          refuse(word, hint: "on, off or IDLE:INTERVAL:COUNT, as 30m::10")
           continue
         }
         set(&listen) { $0.keepalive = keepalive }

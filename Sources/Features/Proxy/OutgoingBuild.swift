@@ -27,7 +27,7 @@ extension ProxyPass {
           word.location, "\"transparent\" needs CAP_NET_ADMIN, which sallyport doesn't keep",
           hint: "a header of the PROXY protocol tells the upstream the client's address")
       } else {
-        builder.error(word.location, "invalid parameter \"\(word.text)\"", hint: "proxy_bind ADDRESS[:PORT] | off")
+        builder.refuse(word, hint: "proxy_bind ADDRESS[:PORT] | off")
       }
     }
     let text = line.text(0)

@@ -96,9 +96,8 @@ extension ProxyPass {
     return lines.compactMap { line in
       for word in line.arguments.dropFirst() where !word.text.contains("$") {
         guard CookieRewriteSettings.Flag(rawValue: word.text.lowercased()) == nil else { continue }
-        builder.error(
-          word.location, "invalid parameter \"\(word.text)\"",
-          hint: "one of \(CookieRewriteSettings.Flag.allCases.map(\.rawValue).joined(separator: ", "))")
+        builder.refuse(
+          word, hint: "one of \(CookieRewriteSettings.Flag.allCases.map(\.rawValue).joined(separator: ", "))")
       }
       let flags = line.arguments.dropFirst().map { builder.template($0) }
       return rewritePattern(line, &builder).map { CookieRewriteSettings.FlagRule(name: $0, flags: flags) }

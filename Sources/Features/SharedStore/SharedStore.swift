@@ -93,7 +93,7 @@ enum SharedStore: Feature {
         pins.append(PinSource(spelling: value, scope: .leaf, folder: builder.folder, location: word.location))
       case ("timeout", let value?):
         guard let time = Quantity.milliseconds(value), (1...60_000).contains(time) else {
-          builder.error(word.location, "invalid parameter \"\(word.text)\"", hint: "1ms to 60s")
+          builder.refuse(word, hint: "1ms to 60s")
           continue
         }
         timeout = time

@@ -122,9 +122,7 @@ extension CertificateCacheSettings {
       switch (parts[0], parts.count == 2 ? parts[1] : "") {
       case ("max", let text):
         guard let number = Quantity.number(text), (1...100_000).contains(number) else {
-          builder.error(
-            word.location, "invalid parameter \"\(word.text)\"",
-            hint: "max=1 to max=100000: certificates and keys to keep")
+          builder.refuse(word, hint: "max=1 to max=100000: certificates and keys to keep")
           return nil
         }
         max = number
@@ -135,8 +133,7 @@ extension CertificateCacheSettings {
         guard let time = Quantity.seconds(text) else { return invalidTime(word, &builder) }
         settings.valid = time
       default:
-        builder.error(
-          word.location, "invalid parameter \"\(word.text)\"", hint: "off, or max=NUMBER [inactive=TIME] [valid=TIME]")
+        builder.refuse(word, hint: "off, or max=NUMBER [inactive=TIME] [valid=TIME]")
         return nil
       }
     }
@@ -151,8 +148,7 @@ extension CertificateCacheSettings {
   }
 
   private static func invalidTime(_ word: Word, _ builder: inout SettingsBuilder) -> Self? {
-    builder.error(
-      word.location, "invalid parameter \"\(word.text)\"", hint: "a time in seconds or longer units: valid=60s")
+    builder.refuse(word, hint: "a time in seconds or longer units: valid=60s")
     return nil
   }
 }

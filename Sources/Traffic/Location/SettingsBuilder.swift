@@ -106,6 +106,11 @@ package struct SettingsBuilder {
     error(word.location, "invalid value \"\(word.text)\" in \"\(line.name)\" directive", hint: hint)
   }
 
+  /// Refuses a parameter of a line.
+  package mutating func refuse(_ parameter: Word, hint: Wording) {
+    error(parameter.location, "invalid parameter \"\(parameter.text)\"", hint: hint)
+  }
+
   package mutating func refuse(_ line: Directive, _ index: Int, hint: Wording) {
     refuse(Word(line.text(index), at: line.place(index)), of: line, hint: hint)
   }
@@ -207,9 +212,7 @@ package struct SettingsBuilder {
   /// Parses the number of a `name=number` word.
   package mutating func number(_ word: Word, _ text: String, in range: ClosedRange<Int>) -> Int? {
     guard let number = Quantity.number(text), range.contains(number) else {
-      error(
-        word.location, "invalid parameter \"\(word.text)\"",
-        hint: "a number from \(range.lowerBound) to \(range.upperBound)")
+      refuse(word, hint: "a number from \(range.lowerBound) to \(range.upperBound)")
       return nil
     }
     return number

@@ -36,9 +36,8 @@ extension LimitZone {
       } else if word.text.hasPrefix("store=") || word.text.hasPrefix("fail=") {
         continue
       } else {
-        return builder.error(
-          word.location, "invalid parameter \"\(word.text)\"",
-          hint: hasRate ? "zone=NAME:SIZE, rate=, store= and fail=" : "zone=NAME:SIZE, store= and fail=")
+        return builder.refuse(
+          word, hint: hasRate ? "zone=NAME:SIZE, rate=, store= and fail=" : "zone=NAME:SIZE, store= and fail=")
       }
     }
     guard let place else {
