@@ -39,7 +39,7 @@ enum AccelRedirect {
     let bytes = response.bytes.readable
     for field in response.fields where kept.contains(field.id) && !pass.hidden.contains(field, in: bytes) {
       let rewritten = pass.rewritten(field, in: bytes, exchange)
-      exchange.account.internalRequests.carry(
+      exchange.internalRequests.carry(
         .init(id: field.id, name: Array(bytes[field.name]), value: rewritten ?? Array(bytes[field.value])))
     }
   }

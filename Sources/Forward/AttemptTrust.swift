@@ -5,41 +5,41 @@ import Upstream
 /// How a `proxy_pass` chooses the connection for its next attempt: by group, trust, user and origin.
 extension UpstreamHandler {
   /// Begins an attempt where the request has a say in group, trust, user or origin.
-  package func connect(_ exchange: Exchange, _ pass: CompiledPass, again: Int?) {
+  package func connect(_ transaction: Transaction, _ pass: CompiledPass, again: Int?) {
     guard let group else { return }
-    guard let origin = pass.origin.make(for: exchange) else { return exchange.fail(ErrorResponse(500)) }
-    let protocols = pass.protocols(exchange)
+    guard let origin = pass.origin.make(for: transaction) else { return transaction.refuse(.fault) }
+    let protocols = pass.protocols(transaction)
     let context = dynamic.map(\.security.context) ?? pass.context
     if let identity = pass.identity, let context {
       // The request names the certificate to present. Without that certificate, no request goes to an upstream.
-      return identity.find(for: exchange, context) { [self] context in
-        attempt.begin(group, trust(exchange, pass, context, origin, protocols), pass.attempt, again: again)
+      return identity.find(for: transaction, context) { [self] context in
+        attempt.begin(group, trust(transaction, pass, context, origin, protocols), pass.attempt, again: again)
       }
     }
-    attempt.begin(group, trust(exchange, pass, context, origin, protocols), pass.attempt, again: again)
+    attempt.begin(group, trust(transaction, pass, context, origin, protocols), pass.attempt, again: again)
   }
 
   /// The scheme of the target; nil while the handler serves nobody.
   package var scheme: UpstreamScheme? { dynamic?.security.scheme ?? pass?.settings.scheme }
 
   /// Computes the target of a `proxy_pass` that each request finds anew.
-  func settleTarget(_ exchange: Exchange, _ pass: CompiledPass) throws(DynamicTarget.Refusal) {
-    let target = try DynamicTarget(for: exchange, pass)
-    if pass.settings.dialect.needsPort, let fault = target.portFault(in: exchange) {
-      throw DynamicTarget.Refusal(sentence: fault, response: ErrorResponse(500))
+  func settleTarget(_ transaction: Transaction, _ pass: CompiledPass) throws(DynamicTarget.Refusal) {
+    let target = try DynamicTarget(for: transaction, pass)
+    if pass.settings.dialect.needsPort, let fault = target.portFault(in: transaction) {
+      throw DynamicTarget.Refusal(sentence: fault, .fault)
     }
     dynamic = target
   }
 
   private func trust(
-    _ exchange: Exchange, _ pass: CompiledPass, _ context: UpstreamTLSContext?, _ origin: ConnectionOrigin,
+    _ transaction: Transaction, _ pass: CompiledPass, _ context: UpstreamTLSContext?, _ origin: ConnectionOrigin,
     _ protocols: OfferedProtocols
   ) -> UpstreamTrust {
     // A connection that tells of one client is nobody else's, not even the same user's.
-    let user = connectionUser(exchange, pass)
+    let user = connectionUser(pass)
     if user == nil, context === pass.context, let settled = pass.trust { return settled }
     return UpstreamTrust(
-      context: context, name: pass.nameForTLS(exchange), connection: pass.settings.version.connection, boundTo: user,
+      context: context, name: pass.nameForTLS(transaction), connection: pass.settings.version.connection, boundTo: user,
       origin: origin, negotiation: pass.negotiation, protocols: protocols)
   }
 }

@@ -242,17 +242,17 @@ public final class CompiledPass: LiveContent {
 }
 
 extension CompiledPass {
-  /// `proxy_ssl_name` for an exchange, without the port that $proxy_host or $http_host may bring (nginx takes it off too).
-  package func nameForTLS(_ exchange: Exchange) -> String { UpstreamPass.nameForTLS(tlsName.bytes(exchange)) }
+  /// `proxy_ssl_name`, without the port that $proxy_host or $http_host may bring (nginx takes it off too).
+  package func nameForTLS(_ transaction: Transaction) -> String { UpstreamPass.nameForTLS(tlsName.bytes(transaction)) }
 }
 
 extension CompiledPass {
-  /// What ALPN offers for an exchange; empty: what the TLS context offers. As in nginx, a value that is no name of ALPN is
+  /// What ALPN offers; empty: what the TLS context offers. As in nginx, a value that is no name of ALPN is
   /// left out.
-  package func protocols(_ exchange: Exchange) -> OfferedProtocols {
-    let names = offeredProtocols.map { $0.bytes(exchange) }
+  package func protocols(_ transaction: Transaction) -> OfferedProtocols {
+    let names = offeredProtocols.map { $0.bytes(transaction) }
     for name in names where name.count > 255 {
-      exchange.log(.info, "a protocol of \(name.count) bytes in \"proxy_ssl_alpn\" isn't offered: 255 are the most")
+      transaction.log(.info, "a protocol of \(name.count) bytes in \"proxy_ssl_alpn\" isn't offered: 255 are the most")
     }
     return OfferedProtocols(names)
   }

@@ -22,12 +22,17 @@ struct DynamicTarget {
   struct Refusal: Error {
     /// For the error log; nil where the log has the cause already.
     let sentence: String?
-    let response: ErrorResponse
+    let cause: RefusalCause
 
-    /// Responds, and logs the reason.
-    func answer(_ exchange: Exchange) {
-      if let sentence { exchange.tellOfRepeated(.error, sentence) }
-      exchange.fail(response)
+    init(sentence: String?, _ cause: RefusalCause) {
+      self.sentence = sentence
+      self.cause = cause
+    }
+
+    /// Refuses the client, and logs the reason.
+    func answer(_ transaction: Transaction) {
+      if let sentence { transaction.tellOfRepeated(.error, sentence) }
+      transaction.refuse(cause)
     }
   }
 
@@ -53,20 +58,20 @@ struct DynamicTarget {
   /// What follows the scheme.
   var text: String { authority + String(decoding: uri, as: UTF8.self) }
 
-  init(for exchange: Exchange, _ pass: CompiledPass) throws(Refusal) {
+  init(for transaction: Transaction, _ pass: CompiledPass) throws(Refusal) {
     groups = pass.dynamicGroups
     names = pass.names
     followed = pass.followed
     guard let template = pass.targetTemplate else {
-      guard followed != nil else { throw Refusal(sentence: nil, response: ErrorResponse(500)) }
+      guard followed != nil else { throw Refusal(sentence: nil, .fault) }
       security = try Self.security(pass.settings.scheme ?? .https, pass, "")
       (authority, uri, host, port) = ("", [], pass.host, pass.port)
       return
     }
-    let value = template.bytes(exchange)
+    let value = template.bytes(transaction)
     guard let (scheme, start) = Self.scheme(of: value, pass.settings) else {
       throw Refusal(
-        sentence: "invalid URL prefix in \"\(LogEscape.text(value))\"", response: ErrorResponse(500))
+        sentence: "invalid URL prefix in \"\(LogEscape.text(value))\"", .fault)
     }
     let target = Array(value[start...])
     security = try Self.security(scheme, pass, LogEscape.text(value))
@@ -76,7 +81,7 @@ struct DynamicTarget {
     uri = Array(target[end...].dropFirst(end < target.count && target[end] == 0x3A ? 1 : 0))
     // As in nginx: the path of a gRPC request is the method's name.
     guard !pass.settings.dialect.callsMethods || uri.isEmpty else {
-      throw Refusal(sentence: "invalid host in upstream \"\(LogEscape.text(target))\"", response: ErrorResponse(500))
+      throw Refusal(sentence: "invalid host in upstream \"\(LogEscape.text(target))\"", .fault)
     }
     (host, port) = DynamicGroups.variables(
       of: authority, defaultPort: pass.settings.dialect.needsPort ? nil : scheme.defaultPort)
@@ -95,7 +100,7 @@ struct DynamicTarget {
     if let context = pass.context { return .tls(context) }
     throw Refusal(
       sentence: "no trust settings for the https upstream \"\(url)\" that the variables of \"proxy_pass\" lead to",
-      response: ErrorResponse(502))
+      .upstream)
   }
 
   /// Where the host and port of a target end: at its URI. In `unix:/path:/uri` that is the colon after the path.
@@ -109,7 +114,7 @@ struct DynamicTarget {
   }
 
   /// Why no port is known in a protocol that has no default; nil: one is, or the target is a group or a socket.
-  func portFault(in exchange: Exchange) -> String? {
+  func portFault(in transaction: Transaction) -> String? {
     guard followed == nil, !Self.isSocket(authority.utf8), (try? HostPort(authority, bareIPv6: .isHost))?.port == nil,
       !groups.isGroup(authority)
     else { return nil }
@@ -124,21 +129,21 @@ struct DynamicTarget {
     if group == nil { self.question = question }
   }
 
-  /// Calls `found` with the group of the target's authority, perhaps at once, or responds with 502.
-  func find(for exchange: Exchange, _ found: @escaping (UpstreamGroup) -> Void) -> DynamicGroups.Question? {
+  /// Calls `found` with the group of the target's authority, perhaps at once, or refuses the client.
+  func find(for transaction: Transaction, _ found: @escaping (UpstreamGroup) -> Void) -> DynamicGroups.Question? {
     if let followed {
       found(followed.newest())
       return nil
     }
-    let serial = exchange.serial
+    let serial = transaction.serial
     return groups.find(authority, defaultPort: defaultPort, by: names) { outcome in
       // The exchange object may already serve another request.
-      guard serial == exchange.serial else { return }
+      guard serial == transaction.serial else { return }
       switch outcome {
       case .success(let group): found(group)
       case .failure(let reason):
-        exchange.tellOfRepeated(.error, reason.sentence(authority))
-        exchange.fail(ErrorResponse(502))
+        transaction.tellOfRepeated(.error, reason.sentence(authority))
+        transaction.refuse(.upstream)
       }
     }
   }

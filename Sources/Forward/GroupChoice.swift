@@ -4,8 +4,8 @@ public import Upstream
 
 /// What a feature asks of requests to choose a group's server, and tells of the choice. One for each group of a worker.
 open class GroupBalance {
-  /// Fills in what the request brings.
-  open func fill(_ selection: inout Selection, for exchange: Exchange) {}
+  /// Fills in what the request or the session brings.
+  open func fill(_ selection: inout Selection, for transaction: Transaction) {}
   /// The response of this server begins: its head is not sent yet.
   open func bind(_ server: [UInt8], _ exchange: Exchange, status: UInt16) {}
   /// The response has come whole.
@@ -39,9 +39,9 @@ final class GroupBalances: LivePart {
 /// Where the choice of a server depends on the request: only groups with `hash`, `ip_hash` or `sticky` come here.
 enum GroupChoice {
   @inline(never)
-  static func fill(_ selection: inout Selection, for exchange: Exchange, _ group: UpstreamGroup) {
-    if group.settings.method == .addressHash { selection.key = .address(address(exchange.clientAddress)) }
-    balance(of: group, exchange)?.fill(&selection, for: exchange)
+  static func fill(_ selection: inout Selection, for transaction: Transaction, _ group: UpstreamGroup) {
+    if group.settings.method == .addressHash { selection.key = .address(address(transaction.clientAddress)) }
+    balance(of: group, transaction)?.fill(&selection, for: transaction)
   }
 
   /// Binds the client to the server whose response begins.
@@ -68,8 +68,8 @@ enum GroupChoice {
     }
   }
 
-  private static func balance(of group: UpstreamGroup, _ exchange: Exchange) -> GroupBalance? {
-    UpstreamHandler.pass(of: exchange)?.balances[group.identity]
+  private static func balance(of group: UpstreamGroup, _ transaction: Transaction) -> GroupBalance? {
+    UpstreamHandler.pass(of: transaction)?.balances[group.identity]
   }
 
   private static func address(_ client: SocketAddress) -> AddressKey {

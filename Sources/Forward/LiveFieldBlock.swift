@@ -33,7 +33,7 @@ package struct LiveFieldBlock {
   private var always = 0
   private var constants: [FieldBlock] = []
   private var text: [UInt8] = []
-  private var features: [ExchangeReader] = []
+  private var features: [TransactionReader] = []
   private var others: [Variable] = []
 
   /// Adds a field. Of these values, the first that isn't empty for a request goes out.
@@ -90,8 +90,8 @@ package struct LiveFieldBlock {
       case .value(.client(let variable, let place)):
         exchange.appendClient(variable, place: place, to: &outgoing.value)
       case .value(.simple(let variable)), .value(.plain(let variable)):
-        exchange.append(ofRequest: variable, to: &outgoing.value)
-      case .value(.feature(let index)): features[index].append(exchange, &outgoing.value)
+        exchange.append(own: variable, to: &outgoing.value)
+      case .value(.feature(let index)): exchange.append(features[index], to: &outgoing.value)
       case .value(.other(let index)): exchange.append(others[index], to: &outgoing.value)
       case .end(let kind, let next): if Self.end(kind, outgoing, exchange) { index = next }
       }

@@ -17,50 +17,51 @@ package struct LiveIdentity {
     presented = makers[LiveGroups.self].identities(settings.cache, makers)
   }
 
-  /// The certificate and key that the templates name for this exchange.
-  package func source(_ exchange: Exchange) throws(MaterialError) -> CertificateSource {
+  /// The certificate and key that the templates name for this request or session.
+  package func source(_ transaction: Transaction) throws(MaterialError) -> CertificateSource {
     CertificateSource(
-      certificate: try reference(certificate, exchange, isKey: false),
-      key: try key.map { (key) throws(MaterialError) in try reference(key, exchange, isKey: true) })
+      certificate: try reference(certificate, transaction, isKey: false),
+      key: try key.map { (key) throws(MaterialError) in try reference(key, transaction, isKey: true) })
   }
 
-  /// Calls back with the context that presents that certificate beside what `base` says, perhaps at once; or fails the
-  /// exchange with 502.
-  package func find(for exchange: Exchange, _ base: UpstreamTLSContext, _ found: @escaping (UpstreamTLSContext) -> Void)
-  {
+  /// Calls back with the context that presents that certificate beside what `base` says, perhaps at once; or
+  /// refuses the client.
+  package func find(
+    for transaction: Transaction, _ base: UpstreamTLSContext, _ found: @escaping (UpstreamTLSContext) -> Void
+  ) {
     // As in nginx, an empty name means that no certificate is presented.
-    if certificate.bytes(exchange).isEmpty { return found(base) }
+    if certificate.bytes(transaction).isEmpty { return found(base) }
     let source: CertificateSource
-    do throws(MaterialError) { source = try self.source(exchange) } catch {
-      return Self.refuse(error.message, exchange)
+    do throws(MaterialError) { source = try self.source(transaction) } catch {
+      return Self.refuse(error.message, transaction)
     }
-    let serial = exchange.serial
+    let serial = transaction.serial
     presented.find(base, source) { outcome in
       // The client may have left, and the object may serve another request.
-      guard serial == exchange.serial else { return }
+      guard serial == transaction.serial else { return }
       switch outcome {
       case .success(let context):
         if context.certificate?.allowsClients == false {
-          exchange.tellOfRepeated(
+          transaction.tellOfRepeated(
             .warn,
             "the certificate presented to the upstream is not one for clients: its extended key usage lacks clientAuth")
         }
         found(context)
-      case .failure(let refusal): Self.refuse(refusal.reason, exchange)
+      case .failure(let refusal): Self.refuse(refusal.reason, transaction)
       }
     }
   }
 
-  private static func refuse(_ reason: String, _ exchange: Exchange) {
-    exchange.tellOfRepeated(.error, "no certificate to present to the upstream: \(reason)")
-    exchange.fail(ErrorResponse(502))
+  private static func refuse(_ reason: String, _ transaction: Transaction) {
+    transaction.tellOfRepeated(.error, "no certificate to present to the upstream: \(reason)")
+    transaction.refuse(.upstream)
   }
 
   /// A value that a client influences must not lead out of the configured folder.
   private func reference(
-    _ template: CompiledTemplate, _ exchange: Exchange, isKey: Bool
+    _ template: CompiledTemplate, _ transaction: Transaction, isKey: Bool
   ) throws(MaterialError) -> MaterialReference {
-    let text = String(decoding: template.bytes(exchange), as: UTF8.self)
+    let text = String(decoding: template.bytes(transaction), as: UTF8.self)
     guard !text.split(separator: "/").contains("..") else {
       throw MaterialError(
         culprit: text, location: nil, message: "\"\(text)\": a variable may not bring \"..\" into a path")

@@ -20,22 +20,22 @@ package struct LiveOrigin {
   /// Whether a connection tells of one client, so that no other one may use it.
   var isOfOneClient: Bool { settings.header != nil }
 
-  /// The origin of a connection for this exchange; nil if `proxy_bind` came to a text that is no address. nginx would
+  /// The origin of a connection; nil if `proxy_bind` came to a text that is no address. nginx would
   /// connect from another address then, of which the upstream may think more.
-  package func make(for exchange: Exchange) -> ConnectionOrigin? {
+  package func make(for transaction: Transaction) -> ConnectionOrigin? {
     if let settled { return settled }
     var origin = settings.fixed
     if let local {
-      let text = local.bytes(exchange)
+      let text = local.bytes(transaction)
       if !text.isEmpty {
         guard let address = SocketAddress(binding: String(decoding: text, as: UTF8.self)) else {
-          exchange.log(.error, "invalid local address \"\(LogEscape.text(text))\" in \"proxy_bind\"")
+          transaction.log(.error, "invalid local address \"\(LogEscape.text(text))\" in \"proxy_bind\"")
           return nil
         }
         origin.local = address
       }
     }
-    if let form = settings.header { origin.header = ClientHeader.make(form, for: exchange) }
+    if let form = settings.header { origin.header = ClientHeader.make(form, for: transaction) }
     return origin
   }
 }
@@ -66,12 +66,12 @@ enum ClientHeader {
   /// (DER).
   static let publicKeyHash: UInt8 = 0xE0, certificate: UInt8 = 0xE1
 
-  static func make(_ form: ProxyHeaderForm, for exchange: Exchange) -> [UInt8] {
-    let (client, own) = (exchange.clientAddress, exchange.facts.local)
+  static func make(_ form: ProxyHeaderForm, for transaction: Transaction) -> [UInt8] {
+    let (client, own) = (transaction.clientAddress, transaction.facts.local)
     switch form {
     case .version1: return ProxyHeaderWriter.version1(source: client, destination: own)
     case .version2(let hasCertificate):
-      let (tls, extensions) = exchange.facts.headerFacts(hasCertificate: hasCertificate)
+      let (tls, extensions) = transaction.facts.headerFacts(hasCertificate: hasCertificate)
       return ProxyHeaderWriter.version2(source: client, destination: own, tls: tls, extensions: extensions)
     }
   }

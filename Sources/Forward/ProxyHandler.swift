@@ -12,6 +12,8 @@ public import Upstream
 ///                               └─ retry ┘
 /// A worker reuses its handlers for later exchanges (`SpareHandlers`).
 public final class ProxyHandler: UpstreamHandler {
+  // Not retained, as `transactionRef`, which is the same exchange.
+  @exclusivity(unchecked) private var exchangeRef: Unmanaged<Exchange>?
   /// What features do with the exchange; empty for most.
   @exclusivity(unchecked) private var hooks: [ExchangeHook] = []
   private let sender = RequestBodySender()
@@ -26,6 +28,7 @@ public final class ProxyHandler: UpstreamHandler {
     isClientGone = false
     isCancelled = false
     sender.dropCopy()
+    exchangeRef = nil
     forget()
     borrowing(spares) { $0.giveBack(self) }
   }
@@ -35,9 +38,9 @@ public final class ProxyHandler: UpstreamHandler {
     attempt.abandon()
   }
 
-  public override func connectionUser(_ exchange: Exchange, _ pass: CompiledPass) -> (any AnyObject & Sendable)? {
-    super.connectionUser(exchange, pass) ?? (hooks.isEmpty ? nil : hooks.lazy.compactMap { $0.connectionUser }.first)
-      ?? (pass.needsOwnSession(exchange) ? OwnSession() : nil)
+  public override func connectionUser(_ pass: CompiledPass) -> (any AnyObject & Sendable)? {
+    super.connectionUser(pass) ?? (hooks.isEmpty ? nil : hooks.lazy.compactMap { $0.connectionUser }.first)
+      ?? (exchange.map { pass.needsOwnSession($0) } == true ? OwnSession() : nil)
   }
 
   // MARK: Hooks
@@ -49,6 +52,22 @@ public final class ProxyHandler: UpstreamHandler {
   package var isBodiless: Bool { !hooks.isEmpty && hooks.contains { $0.isBodiless } }
 
   // MARK: Begin
+
+  package var exchange: Exchange? { exchangeRef?.takeUnretainedValue() }
+
+  package func serve(_ exchange: Exchange) {
+    exchangeRef = Unmanaged.passUnretained(exchange)
+    assume(exchange)
+  }
+
+  /// Runs `body` for the exchange in progress, if there is one.
+  @inline(__always)
+  private func serve<Value>(_ body: (Exchange, CompiledPass) -> Value) -> Value? {
+    guard let exchangeRef, let passRef else { return nil }
+    return exchangeRef._withUnsafeGuaranteedRef { exchange in
+      passRef._withUnsafeGuaranteedRef { pass in body(exchange, pass) }
+    }
+  }
 
   public override func start(_ exchange: Exchange) {
     serve(exchange)
@@ -201,6 +220,18 @@ public final class ProxyHandler: UpstreamHandler {
 
   // MARK: The response
 
+  override func cut(_ refusal: UpstreamRefusal) {
+    guard let exchange else { return }
+    guard exchange.progress.state == .waiting else { return exchange.end(.upstreamBroke) }
+    attempt.abandon()
+    attemptDidFail(.tls(refusal.description), onKept: false)
+  }
+
+  override func interimHead(_ response: ResponseHead) {
+    guard let exchange else { return }
+    for hook in exchange.location.interimHooks { hook.take(response, of: exchange) }
+  }
+
   override func responseHead(_ response: ResponseHead) -> Bool { serve { responseHead(response, $0, $1) } ?? false }
 
   private func responseHead(_ response: ResponseHead, _ exchange: Exchange, _ pass: CompiledPass) -> Bool {
@@ -333,7 +364,8 @@ public final class ProxyHandler: UpstreamHandler {
   private func decide(_ condition: RetryConditions, _ exchange: Exchange, onKept: Bool) -> RetryPolicy.Decision {
     guard let pass, let group else { return .giveUp }
     let situation = attempt.situation(
-      RequestRewrite.method(exchange, self, pass), exchange, onKept: onKept, keepsBody: sender.keepsStreamedBody)
+      RequestRewrite.method(exchange, self, pass), isReplayable: exchange.body.isReplayable,
+      hasBegun: exchange.progress.state != .waiting, onKept: onKept, keepsBody: sender.keepsStreamedBody)
     return RetryPolicy(settings: pass.settings.retry, servers: group.usedServers).decide(condition, situation)
   }
 

@@ -15,11 +15,6 @@ final class RehearsedPass: ContentHandler {
     self.trace = trace
   }
 
-  override func start(_ exchange: Exchange) {
-    trace.enter(exchange)
-    if pass.settings.tcp == nil { tell(exchange) } else { tellConnection(exchange) }
-  }
-
   override func recycle() {
     proxy?.recycle()
     proxy = nil
@@ -31,7 +26,8 @@ final class RehearsedPass: ContentHandler {
 
   // MARK: A request
 
-  private func tell(_ exchange: Exchange) {
+  override func start(_ exchange: Exchange) {
+    trace.enter(exchange)
     let proxy = pass.spares.takeProxyHandler(pass)
     self.proxy = proxy
     do throws(ErrorResponse) {
@@ -42,7 +38,7 @@ final class RehearsedPass: ContentHandler {
     if pass.group == nil {
       do throws(DynamicTarget.Refusal) { try proxy.settleTarget(exchange, pass) } catch {
         if let sentence = error.sentence { trace.add("note", sentence) }
-        return exchange.fail(error.response)
+        return exchange.refuse(error.cause)
       }
     }
     trace.add(.init(label: "upstream", text: target(proxy, exchange), content: pass.settings))
@@ -63,28 +59,28 @@ final class RehearsedPass: ContentHandler {
 
   // MARK: A session of `stream`
 
-  private func tellConnection(_ exchange: Exchange) {
+  override func start(_ session: StreamSession) {
     let proxy = pass.spares.takeTCPHandler(pass)
     self.proxy = proxy
-    proxy.serve(exchange)
-    LocationWords(exchange, exchange.location.settings).tellRules(trace)
+    proxy.serve(session)
+    LocationWords(session, session.location.settings).tellRules(trace)
     if pass.group == nil {
-      do throws(DynamicTarget.Refusal) { try proxy.settleTarget(exchange, pass) } catch {
+      do throws(DynamicTarget.Refusal) { try proxy.settleTarget(session, pass) } catch {
         if let sentence = error.sentence { trace.add("note", sentence) }
-        return exchange.fail(error.response)
+        return session.refuse(error.cause)
       }
     }
-    trace.add(.init(label: "upstream", text: target(proxy, exchange), content: pass.settings))
-    exchange.endSession(.ok)
+    trace.add(.init(label: "upstream", text: target(proxy, session), content: pass.settings))
+    session.end(.ok)
   }
 
   /// The servers that the request may go to.
-  private func target(_ proxy: UpstreamHandler, _ exchange: Exchange) -> String {
+  private func target(_ proxy: UpstreamHandler, _ transaction: Transaction) -> String {
     let isOfStream = pass.settings.tcp != nil
     let scheme = isOfStream ? "" : "\(proxy.scheme?.rawValue ?? "")://"
     if let dynamic = proxy.dynamic, pass.targetTemplate != nil {
       guard isOfStream else { return "\(scheme)\(dynamic.text), resolved for the request" }
-      let names = exchange.session.live.generation.http.slotNames
+      let names = transaction.session.live.generation.http.slotNames
       let value = "\(pass.settings.target.upstream.template?.text(names) ?? "") is \(dynamic.text)"
       guard let group = pass.dynamicGroups.group(named: dynamic.text) else {
         return "\(value), resolved for the connection"

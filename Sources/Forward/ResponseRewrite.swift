@@ -30,7 +30,7 @@ enum ResponseRewrite {
     let ownType = (own ?? (exchange.head.method == .head ? 1 : 0)) > 0 ? pass.ownBodies?.type : nil
     addFields(to: outgoing, of: exchange, response, pass, ownType: ownType)
     if let own = exchange.progress.ownFields { outgoing.add(own) }
-    exchange.account.internalRequests.addCarried(to: outgoing, except: response.present)
+    exchange.internalRequests.addCarried(to: outgoing, except: response.present)
     exchange.changeHead()
     // A 426 says which protocol the client needs (RFC 9110 §15.5.22). HTTP/2 has no such field.
     if response.status == 101 || response.status == 426 && exchange.head.version != .http2,

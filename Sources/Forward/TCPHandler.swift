@@ -41,60 +41,65 @@ package final class TCPHandler: UpstreamHandler {
   /// Milliseconds of silence after which the buffers are freed.
   private static let busyTime = 2000
 
-  private var client: TCPStream? { exchange?.tcp }
+  // Not retained, as `transactionRef`, which is the same session.
+  private var sessionRef: Unmanaged<StreamSession>?
+  private var session: StreamSession? { sessionRef?.takeUnretainedValue() }
+  private var client: TCPStream? { session?.stream }
   private var upstream: UpstreamStream? { attempt.stream }
 
   // MARK: The upstream
 
   override func addressPrefix(_ scheme: UpstreamScheme) -> String { "" }
 
-  package override func start(_ exchange: Exchange) {
-    serve(exchange)
-    _ = serve { start($0, $1) }
+  func serve(_ session: StreamSession) {
+    sessionRef = Unmanaged.passUnretained(session)
+    assume(session)
   }
 
-  private func start(_ exchange: Exchange, _ pass: CompiledPass) {
+  package override func start(_ session: StreamSession) {
+    serve(session)
+    guard let pass else { return }
     settings = pass.settings.tcp ?? settings
     (uploadRate, downloadRate) = (pass.uploadRate, pass.downloadRate)
-    if pass.group != nil { return tryNext(exchange, pass) }
-    do throws(DynamicTarget.Refusal) { try settleTarget(exchange, pass) } catch { return error.answer(exchange) }
-    let question = dynamic?.find(for: exchange) { [self] group in
+    if pass.group != nil { return tryNext(session, pass) }
+    do throws(DynamicTarget.Refusal) { try settleTarget(session, pass) } catch { return error.answer(session) }
+    let question = dynamic?.find(for: session) { [self] group in
       dynamic?.group = group
-      tryNext(exchange, pass)
+      tryNext(session, pass)
     }
     if let question { dynamic?.keep(question) }
   }
 
-  private func tryNext(_ exchange: Exchange, _ pass: CompiledPass) {
+  private func tryNext(_ session: StreamSession, _ pass: CompiledPass) {
     if pass.begin(attempt, again: nil) { return }
-    connect(exchange, pass, again: nil)
+    connect(session, pass, again: nil)
   }
 
   package override func attemptDidFail(_ failure: AttemptFailure, onKept: Bool) {
-    guard let exchange, let pass else { return }
+    guard let session, let pass else { return }
     attempt.noteStatus(of: failure)
     if case .tls = failure, let last = attempt.records.last { AttemptCount.judged(last, group, worker.counters) }
-    UpstreamFailureLog.tell(failure, exchange, group, attempt.lastServer)
+    UpstreamFailureLog.tell(failure, session, group, attempt.lastServer)
     attempt.leave()
-    let situation = attempt.situation(.get, exchange, onKept: false)
+    let situation = attempt.situation(.get, isReplayable: true, hasBegun: session.isPassing, onKept: false)
     switch RetryPolicy(settings: pass.settings.retry, servers: group?.usedServers ?? 0).decide(
       failure.condition, situation)
     {
-    case .sameServer, .nextServer: tryNext(exchange, pass)
+    case .sameServer, .nextServer: tryNext(session, pass)
     // As in nginx, one status for each upstream that can't be reached.
-    case .giveUp: exchange.fail(ErrorResponse(failure.status == 500 ? 500 : 502))
+    case .giveUp: session.refuse(failure.status == 500 ? .fault : .upstream)
     }
   }
 
   package override func attemptDidOpen(_ stream: UpstreamStream) {
-    guard let exchange, let client else { return }
-    if stream.session.trustOutcome != .none { UpstreamFailureLog.noteHandshake(stream.session, exchange) }
-    UpstreamFailureLog.noteAnswer(exchange, group, attempt.lastServer)
+    guard let session, let client else { return }
+    if stream.session.trustOutcome != .none { UpstreamFailureLog.noteHandshake(stream.session, session) }
+    UpstreamFailureLog.noteAnswer(session, group, attempt.lastServer)
     attempt.noteConnected()
-    exchange.logAlone(.info, "proxy \(stream.session.localAddress) connected to \(attempt.serverName(in: group) ?? "")")
-    exchange.setState(.tunnel)
-    upload = rate(uploadRate, exchange)
-    download = rate(downloadRate, exchange)
+    session.logAlone(.info, "proxy \(stream.session.localAddress) connected to \(attempt.serverName(in: group) ?? "")")
+    session.beginPassing()
+    upload = rate(uploadRate, session)
+    download = rate(downloadRate, session)
     client.noteActivity()
     client.setDeadline(in: settings.timeout)
     if let upload { client.allowance = upload.allowance(now: worker.loop.now) }
@@ -106,14 +111,13 @@ package final class TCPHandler: UpstreamHandler {
     if settings.passesGreeting, let greeting = (stream as? TCPUpstreamStream)?.greeting, !greeting.isEmpty {
       greeting.withUnsafeBytes { client.send(body: $0) }
     }
-    let serial = exchange.serial
     stream.resume()
     // The upstream may have ended the session within that call.
-    if exchange.serial == serial, self.exchange === exchange { client.resumeBody() }
+    if session.isUnderWay { client.resumeReading() }
   }
 
-  private func rate(_ template: CompiledTemplate?, _ exchange: Exchange) -> TCPRate? {
-    guard let template, let rate = exchange.size(of: template.bytes(exchange)), rate > 0 else {
+  private func rate(_ template: CompiledTemplate?, _ session: StreamSession) -> TCPRate? {
+    guard let template, let rate = session.size(of: template.bytes(session)), rate > 0 else {
       return nil
     }
     return TCPRate(rate: rate, start: worker.loop.now)
@@ -171,7 +175,7 @@ package final class TCPHandler: UpstreamHandler {
 
   private func hold(client reason: Hold) {
     clientHold.insert(reason)
-    client?.pauseBody()
+    client?.pauseReading()
   }
 
   private func hold(upstream reason: Hold) {
@@ -182,7 +186,7 @@ package final class TCPHandler: UpstreamHandler {
   private func release(client reason: Hold) {
     guard clientHold.contains(reason) else { return }
     clientHold.remove(reason)
-    if clientHold.isEmpty { client?.resumeBody() }
+    if clientHold.isEmpty { client?.resumeReading() }
   }
 
   private func release(upstream reason: Hold) {
@@ -197,7 +201,7 @@ package final class TCPHandler: UpstreamHandler {
     guard let upload, let client else { return }
     let now = worker.loop.now
     client.allowance = upload.allowance(now: now)
-    if client.allowance > 0 { return worker.loop.again(client.session.transport) }
+    if client.allowance > 0 { return worker.loop.again(client.transport) }
     hold(client: .rate)
     uploadDelay = worker.loop.after(upload.wait(now: now)) { [weak self] in
       guard let self, let client = self.client, let upload = self.upload else { return }
@@ -219,7 +223,7 @@ package final class TCPHandler: UpstreamHandler {
     hold(upstream: .rate)
     let wait = stream.allowance > 0 ? 0 : download.wait(now: now)
     downloadDelay = worker.loop.after(wait) { [weak self] in
-      guard let self, exchange != nil else { return }
+      guard let self, session != nil else { return }
       giveDownload()
       release(upstream: .rate)
     }
@@ -235,7 +239,7 @@ package final class TCPHandler: UpstreamHandler {
     clientEnd = end
     lastEnd = .client
     guard let upstream else {
-      exchange?.endSession(.clientBroke)
+      session?.end(.clientBroke)
       return
     }
     if settings.keepsHalfOpen, end == .inOrder, upstreamEnd == nil { return upstream.requestDidEnd() }
@@ -253,21 +257,21 @@ package final class TCPHandler: UpstreamHandler {
 
   /// Ends the session once each side has what the other one sent before its end. A side that broke off takes nothing.
   private func finishIfDelivered() {
-    guard let exchange else { return }
+    guard let session else { return }
     if settings.keepsHalfOpen, (clientEnd == nil) != (upstreamEnd == nil), clientEnd ?? upstreamEnd == .inOrder {
       return
     }
     if clientEnd != nil, upstreamEnd != .broken, upstream?.waitingBytes ?? 0 > 0 { return }
     if upstreamEnd != nil, clientEnd != .broken, client?.waitingBytes ?? 0 > 0 { return }
-    exchange.logAlone(.info, "\(lastEnd.rawValue) disconnected\(byteCounts)")
+    session.logAlone(.info, "\(lastEnd.rawValue) disconnected\(byteCounts)")
     if upstreamEnd == .broken { upstream?.session.meter?.didTruncate() }
     endUpstream(isBroken: clientEnd == .broken)
-    exchange.endSession(clientEnd == .broken ? .clientBroke : upstreamEnd == .broken ? .upstreamBroke : .ok)
+    session.end(clientEnd == .broken ? .clientBroke : upstreamEnd == .broken ? .upstreamBroke : .ok)
   }
 
   /// Nothing has come or gone for `proxy_timeout`, or since the deadline was set last.
   package override func deadlineDidPass() {
-    guard let exchange, let client else { return }
+    guard let session, let client else { return }
     let idle = worker.loop.now &- client.lastActivity
     let limit = UInt64(max(0, settings.timeout))
     if isBusy, idle >= UInt64(Self.busyTime) {
@@ -277,9 +281,9 @@ package final class TCPHandler: UpstreamHandler {
     }
     let next = isBusy ? min(limit, UInt64(Self.busyTime)) : limit
     if idle < next { return client.setDeadline(in: Int(clamping: next - idle)) }
-    exchange.log(.info, "connection timed out (110: Connection timed out) while proxying connection")
+    session.log(.info, "connection timed out (110: Connection timed out) while proxying connection")
     endUpstream(isBroken: false)
-    exchange.endSession(.timeout)
+    session.end(.timeout)
   }
 
   /// `isBroken`: the client broke off, and the upstream is told so.
@@ -287,6 +291,8 @@ package final class TCPHandler: UpstreamHandler {
     attempt.endRecord()
     (upstream as? TCPUpstreamStream)?.end(isBroken ? .reset : .orderly)
   }
+
+  override func cut(_ refusal: UpstreamRefusal) { session?.end(.upstreamBroke) }
 
   package override func cancel() {
     uploadDelay.take()?.cancel()
@@ -296,6 +302,7 @@ package final class TCPHandler: UpstreamHandler {
 
   package override func recycle() {
     cancel()
+    sessionRef = nil
     forget()
     (clientHold, upstreamHold) = (Hold(), Hold())
     (clientEnd, upstreamEnd) = (nil, nil)
@@ -324,7 +331,7 @@ package final class TCPHandler: UpstreamHandler {
   }
 
   package func appendTime(_ moment: KeyPath<AttemptRecord, UInt64?>, to output: inout ByteBuffer) {
-    attempt.appendTimes(moment, isOver: exchange?.account.isOver ?? true, to: &output)
+    attempt.appendTimes(moment, isOver: session?.isOver ?? true, to: &output)
   }
 }
 

@@ -87,11 +87,11 @@ package final class UpstreamAttempt: AttemptObserver {
 
   /// Gives all attempts together `milliseconds`, which the client chose, so their end says nothing about the server: otherwise
   /// a client with tiny limits could take servers from all others (`max_fails`).
-  package func limit(to milliseconds: Int, _ passed: @escaping (Exchange) -> Void) {
+  package func limit(to milliseconds: Int, _ passed: @escaping () -> Void) {
     callDeadline = worker.loop.after(milliseconds) { [weak self] in
       guard let self else { return }
       abandon()
-      handler?._withUnsafeGuaranteedRef { $0.exchange.map(passed) }
+      passed()
     }
   }
 
@@ -99,8 +99,8 @@ package final class UpstreamAttempt: AttemptObserver {
   /// the handler, perhaps before this method returns.
   package func begin(_ group: UpstreamGroup, _ trust: UpstreamTrust, _ settings: AttemptSettings, again: Int?) {
     repeatsRefusal = again != nil && (wasRefused || repeatsRefusal)
-    if group.asksRequest, records.isEmpty, let exchange = handler?._withUnsafeGuaranteedRef({ $0.exchange }) {
-      GroupChoice.fill(&selection, for: exchange, group)
+    if group.asksRequest, records.isEmpty, let served = handler?._withUnsafeGuaranteedRef({ $0.transaction }) {
+      GroupChoice.fill(&selection, for: served, group)
     }
     let before = worker.budget.isFull ? selection : nil
     guard let ticket = group.pick(&selection, again: again) else {
@@ -243,17 +243,14 @@ package final class UpstreamAttempt: AttemptObserver {
     }
     let end = stream.session.judgementEnd
     handler?._withUnsafeGuaranteedRef { handler in
-      if end != .max { handler.exchange?.session.note(end: end) }
+      if end != .max { handler.transaction?.session.note(end: end) }
       handler.attemptDidOpen(stream)
     }
   }
 
   package override func attemptHead(_ head: ResponseHead) -> Bool {
     if head.isInterim {
-      handler?._withUnsafeGuaranteedRef { handler in
-        guard let exchange = handler.exchange else { return }
-        for hook in exchange.location.interimHooks { hook.take(head, of: exchange) }
-      }
+      handler?._withUnsafeGuaranteedRef { $0.interimHead(head) }
       return true
     }
     if !records.isEmpty {
@@ -328,15 +325,16 @@ package final class UpstreamAttempt: AttemptObserver {
     note { $0.trust = peer.flatMap { $0.isRefused ? $0.outcome : nil } ?? .incompatible }
   }
 
-  /// The input of `RetryPolicy`. `onKept`: the session had served before, and no byte of a response has arrived.
-  /// `keepsBody`: all that was sent of a streamed body is at hand.
+  /// The input of `RetryPolicy`. `isReplayable`: the request's body can be sent again. `hasBegun`: a byte has gone to the
+  /// client. `onKept`: the session had served before, and no byte of a response has arrived. `keepsBody`: all that was sent
+  /// of a streamed body is at hand.
   func situation(
-    _ method: HTTP.Method, _ exchange: Exchange, onKept: Bool, keepsBody: Bool = false
+    _ method: HTTP.Method, isReplayable: Bool, hasBegun: Bool, onKept: Bool, keepsBody: Bool = false
   ) -> RetryPolicy.Situation {
-    let isReplayable = exchange.body.isReplayable || wasRefused && keepsBody
+    let isReplayable = isReplayable || wasRefused && keepsBody
     return RetryPolicy.Situation(
       method: method, requestBegun: isRequestBegun && !(wasRefused && isReplayable), bodyReplayable: isReplayable,
-      responseBegun: exchange.progress.state != .waiting, onKeptConnection: onKept, attempts: selection.tried.count,
+      responseBegun: hasBegun, onKeptConnection: onKept, attempts: selection.tried.count,
       deadConnections: deadConnections, elapsed: now &- (records.first?.beganAt ?? now))
   }
 
@@ -359,7 +357,7 @@ package final class UpstreamAttempt: AttemptObserver {
       if index > 0 { output.append(", ") }
       let isLast = moment == \.endedAt && isOver
       if let time = record[keyPath: moment] ?? (isLast ? now : nil) {
-        Exchange.append(milliseconds: time &- record.beganAt, to: &output)
+        Transaction.append(milliseconds: time &- record.beganAt, to: &output)
       } else {
         output.append(0x2D)
       }
@@ -375,7 +373,7 @@ package final class UpstreamAttempt: AttemptObserver {
       if index > 0 { output.append(", ") }
       func time(_ moment: UInt64?) {
         if let moment {
-          Exchange.append(milliseconds: moment &- record.beganAt, to: &output)
+          Transaction.append(milliseconds: moment &- record.beganAt, to: &output)
         } else {
           output.append(0x2D)
         }

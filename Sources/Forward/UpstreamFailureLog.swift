@@ -9,17 +9,17 @@ enum UpstreamFailureLog {
   /// server.
   // Not inlined: Swift 6.3's optimiser ends with an "ownership error" over the callers.
   @inline(never)
-  static func tell(_ failure: AttemptFailure, _ exchange: Exchange, _ group: UpstreamGroup?, _ tried: Int?) {
+  static func tell(_ failure: AttemptFailure, _ transaction: Transaction, _ group: UpstreamGroup?, _ tried: Int?) {
     let text = failure.description
-    guard let group else { return exchange.tellOfRepeated(.error, text) }
+    guard let group else { return transaction.tellOfRepeated(.error, text) }
     let weight = weight(of: failure)
     let server = weight == .none ? nil : tried
     if let server { group.didFail(server) }
-    let decision = exchange.worker.shared.faults.note(
-      text, about: group.description(of: server), server == nil ? .none : weight, .error, exchange.location.errorLog,
-      now: exchange.worker.loop.now)
-    exchange.log(decision.writes ? .error : .debug, text)
-    if let line = decision.downLine { exchange.location.errorLog.error(line) }
+    let decision = transaction.worker.shared.faults.note(
+      text, about: group.description(of: server), server == nil ? .none : weight, .error, transaction.location.errorLog,
+      now: transaction.worker.loop.now)
+    transaction.log(decision.writes ? .error : .debug, text)
+    if let line = decision.downLine { transaction.location.errorLog.error(line) }
   }
 
   /// No server caused the failure if none was tried, or if this process lacks a resource.
@@ -32,26 +32,26 @@ enum UpstreamFailureLog {
   }
 
   /// Counts the outcome and logs a mismatch once per handshake. For later requests, see `$upstream_ssl_result`.
-  static func noteHandshake(_ session: UpstreamSession, _ exchange: Exchange) {
-    exchange.worker.counters.upstreams.count(session.trustOutcome)
+  static func noteHandshake(_ session: UpstreamSession, _ transaction: Transaction) {
+    transaction.worker.counters.upstreams.count(session.trustOutcome)
     session.meter?.didJudge(session.trustOutcome)
-    exchange.worker.counters.upstreamSessions.count(session.isResumed ? .resumed : .full)
-    if let group = session.keyExchange { exchange.worker.counters.upstreamKeyExchanges.count(group) }
+    transaction.worker.counters.upstreamSessions.count(session.isResumed ? .resumed : .full)
+    if let group = session.keyExchange { transaction.worker.counters.upstreamKeyExchanges.count(group) }
     guard session.trustOutcome == .reportOnlyMismatch, let warning = session.peer.warning else { return }
-    exchange.log(.warn, "\(warning) while SSL handshaking to upstream")
+    transaction.log(.warn, "\(warning) while SSL handshaking to upstream")
   }
 
   /// Notes a response. If the server had failed before, the error log may say that it is up again.
   @inline(__always)
-  static func noteAnswer(_ exchange: Exchange, _ group: UpstreamGroup?, _ server: Int?) {
+  static func noteAnswer(_ transaction: Transaction, _ group: UpstreamGroup?, _ server: Int?) {
     guard let server, let group, group.hasFailures else { return }
-    noteRecovery(of: server, in: group, exchange)
+    noteRecovery(of: server, in: group, transaction)
   }
 
   @inline(never)
-  private static func noteRecovery(of server: Int, in group: UpstreamGroup, _ exchange: Exchange) {
+  private static func noteRecovery(of server: Int, in group: UpstreamGroup, _ transaction: Transaction) {
     guard group.isTroubled(server),
-      exchange.worker.shared.faults.succeeded(group.description(of: server), now: exchange.worker.loop.now)
+      transaction.worker.shared.faults.succeeded(group.description(of: server), now: transaction.worker.loop.now)
     else { return }
     group.didRecover(server)
   }

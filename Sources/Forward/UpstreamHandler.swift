@@ -12,10 +12,10 @@ public class UpstreamHandler: ContentHandler {
   // Not retained: the worker holds its handlers, and outlives them.
   package unowned(unsafe) final let worker: Worker
   unowned(unsafe) final let spares: SpareHandlers
-  // Not retained, because every event uses them: the exchange owns its handler, and the location owns the pass. Both
-  // are nil between two exchanges.
-  @exclusivity(unchecked) final private(set) var exchangeRef: Unmanaged<Exchange>?
-  @exclusivity(unchecked) final private var passRef: Unmanaged<CompiledPass>?
+  // Not retained, because every event uses them: whoever is served owns the handler, and the location owns the pass. Both
+  // are nil while nobody is served.
+  @exclusivity(unchecked) final private var transactionRef: Unmanaged<Transaction>?
+  @exclusivity(unchecked) final private(set) var passRef: Unmanaged<CompiledPass>?
   package final let attempt: UpstreamAttempt
   /// The target of a `proxy_pass` with variables.
   final var dynamic: DynamicTarget?
@@ -31,26 +31,21 @@ public class UpstreamHandler: ContentHandler {
 
   package final func prepare(_ pass: CompiledPass) { passRef = Unmanaged.passUnretained(pass) }
 
-  package final func serve(_ exchange: Exchange) { exchangeRef = Unmanaged.passUnretained(exchange) }
+  @inline(__always)
+  final func assume(_ transaction: Transaction) { transactionRef = Unmanaged.passUnretained(transaction) }
 
-  package final var exchange: Exchange? { exchangeRef?.takeUnretainedValue() }
+  final var transaction: Transaction? { transactionRef?.takeUnretainedValue() }
   package final var pass: CompiledPass? { passRef?.takeUnretainedValue() }
 
-  /// The pass whose upstream serves an exchange.
-  package static func pass(of exchange: Exchange) -> CompiledPass? { (exchange.handler as? UpstreamHandler)?.pass }
-
-  /// Runs `body` for the exchange in progress, if there is one.
-  @inline(__always)
-  package final func serve<Value>(_ body: (Exchange, CompiledPass) -> Value) -> Value? {
-    guard let exchangeRef, let passRef else { return nil }
-    return exchangeRef._withUnsafeGuaranteedRef { exchange in
-      passRef._withUnsafeGuaranteedRef { pass in body(exchange, pass) }
-    }
+  /// The pass whose upstream serves an exchange or a session.
+  package static func pass(of transaction: Transaction) -> CompiledPass? {
+    (transaction.handler as? UpstreamHandler)?.pass
   }
 
-  /// Clears what concerns the exchange that has ended.
-  package final func forget() {
-    exchangeRef = nil
+  /// Clears what concerns whoever was served.
+  @inline(__always)
+  final func forget() {
+    transactionRef = nil
     passRef = nil
     if dynamic != nil { dynamic.take()?.leave() }
     attempt.reset()
@@ -60,7 +55,7 @@ public class UpstreamHandler: ContentHandler {
   package final var group: UpstreamGroup? { pass?.group ?? dynamic?.group }
 
   /// Whom the next connection belongs to; nil: anybody may use it later.
-  package func connectionUser(_ exchange: Exchange, _ pass: CompiledPass) -> (any AnyObject & Sendable)? {
+  package func connectionUser(_ pass: CompiledPass) -> (any AnyObject & Sendable)? {
     pass.origin.isOfOneClient ? OwnSession() : nil
   }
 
@@ -74,31 +69,28 @@ public class UpstreamHandler: ContentHandler {
   /// A request that a refused upstream has got can't be taken back. So the exchange goes on and the log tells it, unless
   /// `proxy_ssl_revoked_connections` cuts it.
   public final override func judgeUpstream(by fresh: LiveGeneration) -> Int64 {
-    guard let exchange, let session = attempt.stream?.session, let settings = session.settings, session.isJudged
+    guard let transaction, let session = attempt.stream?.session, let settings = session.settings, session.isJudged
     else { return .max }
     let context = fresh.generation.upstreamContexts[settings]
     guard let refusal = session.refusal(by: context, at: Int64(time(nil))) else { return session.judgementEnd }
     worker.counters.revokedUpstreams.count(refusal.outcome)
     let isCut = settings.revokedUpstream == .close
-    exchange.tellOfRepeated(
+    transaction.tellOfRepeated(
       .error,
       "the upstream is not trusted any more, \(isCut ? "so its request in progress is cut" : "and its request in progress goes on"): \(refusal)"
     )
-    if isCut { cut(exchange, refusal) }
+    if isCut { cut(refusal) }
     return .max
   }
 
-  private func cut(_ exchange: Exchange, _ refusal: UpstreamRefusal) {
-    if exchange.isSession { return exchange.endSession(.upstreamBroke) }
-    guard exchange.progress.state == .waiting else { return exchange.end(.upstreamBroke) }
-    attempt.abandon()
-    attemptDidFail(.tls(refusal.description), onKept: false)
-  }
+  /// Ends whatever the upstream, which is refused now, is serving.
+  func cut(_ refusal: UpstreamRefusal) {}
 
   // MARK: What the attempt tells
 
   package func attemptDidBegin() {}
   package func attemptDidOpen(_ stream: UpstreamStream) {}
+  func interimHead(_ response: ResponseHead) {}
   /// Returns false to stop reading.
   func responseHead(_ response: ResponseHead) -> Bool { true }
   func responseBody(_ bytes: UnsafeRawBufferPointer) {}
@@ -119,7 +111,7 @@ public class UpstreamHandler: ContentHandler {
     case .proxy_port: output.append(dynamic?.port ?? pass?.port ?? [])
     case .upstream_ssl_spki: output.append(string: attempt.keyHash)
     default:
-      let isOver = exchangeRef?._withUnsafeGuaranteedRef { $0.account.isOver } ?? true
+      let isOver = transactionRef?._withUnsafeGuaranteedRef { $0.isOver } ?? true
       let named = variable == .upstream_addr ? group : nil
       borrowing(attempt) { $0.append(variable, named, isOver: isOver, to: &output) }
     }

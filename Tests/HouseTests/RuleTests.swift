@@ -14,7 +14,7 @@ import Testing
     "Sources/Bytes/ByteBuffer.swift": "bounds of raw memory: a wrong count would read or write beyond it",
     "Sources/HTTP/TrivialList.swift": "bounds of raw memory",
     "Sources/HTTP/HTTP1/ChunkedWriter.swift": "a chunk of no bytes would end the body",
-    "Sources/Traffic/Exchange/Exchange.swift": "an exchange without its connection has nothing to go on with",
+    "Sources/Traffic/Exchange/Transaction.swift": "an exchange without its connection has nothing to go on with",
   ]
 
   @Test(arguments: ["try!", "as!", "fatalError(", "precondition(", "preconditionFailure(", "uniqueKeysWithValues"])

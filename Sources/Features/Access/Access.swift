@@ -78,7 +78,7 @@ package struct Access: LocationFeature {
   // MARK: Effect
 
   package func compile(_ parts: inout LocationParts, _ makers: LiveMakers) {
-    parts.steps.access.append(AddressAccess(rules))
+    parts.steps.add(access: AddressAccess(rules))
   }
 
   package var openingPolicy: [(label: String, text: String)] {

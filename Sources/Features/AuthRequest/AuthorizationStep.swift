@@ -64,7 +64,7 @@ package final class AuthorizationSubrequest: Subrequest {
 
   fileprivate func start() -> StepOutcome {
     guard let main else { return .responded }
-    main.account.internalRequests.begin(self)
+    main.internalRequests.begin(self)
     run(under: main, .bodilessGet, path: step.path, body: nil)
     isStarting = false
     guard self.main != nil else { return .responded }
@@ -106,7 +106,7 @@ package final class AuthorizationSubrequest: Subrequest {
 
   private func settle(_ verdict: AuthorizationVerdict, _ main: Exchange) -> StepOutcome {
     self.main = nil
-    main.account.internalRequests.subrequestDidEnd()
+    main.internalRequests.subrequestDidEnd()
     for (index, variable) in step.variables.enumerated() {
       let value = verdict != .incomplete && values.indices.contains(index) ? values[index] : []
       switch variable.target {

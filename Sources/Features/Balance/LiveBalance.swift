@@ -35,12 +35,14 @@ final class LiveBalance: GroupBalance {
   }
 
   /// Fills in what the request brings.
-  override func fill(_ selection: inout Selection, for exchange: Exchange) {
-    if let key, let digest = key.bytes(exchange).withUnsafeBytes({ KeyDigest($0) }) { selection.key = .digest(digest) }
-    guard let name = Self.first(of: lookups, exchange) else { return }
+  override func fill(_ selection: inout Selection, for transaction: Transaction) {
+    if let key, let digest = key.bytes(transaction).withUnsafeBytes({ KeyDigest($0) }) {
+      selection.key = .digest(digest)
+    }
+    guard let name = Self.first(of: lookups, transaction) else { return }
     if let learning {
       selection.identifier = learning.zone.server(
-        of: LearnedServers.Key(name), now: exchange.worker.loop.now, timeout: learning.timeout)
+        of: LearnedServers.Key(name), now: transaction.worker.loop.now, timeout: learning.timeout)
     } else {
       selection.identifier = name
     }
@@ -67,9 +69,9 @@ final class LiveBalance: GroupBalance {
       mayCreate: created != nil)
   }
 
-  private static func first(of templates: [CompiledTemplate], _ exchange: Exchange) -> [UInt8]? {
+  private static func first(of templates: [CompiledTemplate], _ transaction: Transaction) -> [UInt8]? {
     for template in templates {
-      let value = template.bytes(exchange)
+      let value = template.bytes(transaction)
       if !value.isEmpty { return value }
     }
     return nil

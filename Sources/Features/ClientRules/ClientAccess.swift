@@ -38,13 +38,13 @@ package struct ClientAccess: LocationFeature {
   /// `admitted`, or `refused:` with the reason; empty without TLS. Under `ssl_verify_report_only`, a client whose verdict is
   /// a refusal was let in.
   package static let variables = [
-    FeatureVariable("ssl_client_verdict", isOursAlone: true, of: [.http, .stream]) { exchange, output in
-      guard borrowing(exchange.facts, { $0.isTLS || $0.relayed != nil }) else { return }
-      switch exchange.admission {
+    FeatureVariable(ofBoth: "ssl_client_verdict", isOursAlone: true) { transaction, output in
+      guard borrowing(transaction.facts, { $0.isTLS || $0.relayed != nil }) else { return }
+      switch transaction.admission {
       case .undecided, .inClear: break
       case .refused(_, let reason), .reported(let reason): output.append(string: "refused:\(reason)")
       case .granted:
-        if let denial = exchange.location.denial(of: exchange.facts, scratch: exchange.worker.patternScratch) {
+        if let denial = transaction.location.denial(of: transaction.facts, scratch: transaction.worker.patternScratch) {
           output.append(string: "refused:\(denial)")
         } else {
           output.append("admitted")

@@ -20,8 +20,8 @@ final class EnrolmentContent: LiveContent {
     self.realm = realm
   }
 
-  override func explained(_ exchange: Exchange) -> (words: String, result: SessionResult)? {
-    ("enrolment: asks for a password, and may issue a certificate", .ok)
+  override func explained(_ exchange: Exchange) -> String? {
+    "enrolment: asks for a password, and may issue a certificate"
   }
 
   override func handler(for worker: Worker) -> ContentHandler? { EnrolmentHandler(self) }

@@ -8,11 +8,11 @@ import Transport
 final class FileContent: LiveContent {
   override func handler(for worker: Worker) -> ContentHandler? { FileHandler() }
 
-  override func explained(_ exchange: Exchange) -> (words: String, result: SessionResult)? {
+  override func explained(_ exchange: Exchange) -> String? {
     guard let files = exchange.location.files else { return nil }
     var path = ByteBuffer()
     files.appendFile(exchange, to: &path)
-    return ("the file \(path.readable.text), or the index of that folder", .ok)
+    return "the file \(path.readable.text), or the index of that folder"
   }
 }
 

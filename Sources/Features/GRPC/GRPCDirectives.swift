@@ -110,7 +110,9 @@ struct GRPCCalls: PassPart {
 private final class GRPCDeadline: RequestHook {
   override func begin(_ exchange: Exchange, _ handler: ProxyHandler) throws(ErrorResponse) -> ExchangeHook? {
     if let timeout = GRPCCall(exchange)?.timeout {
-      handler.attempt.limit(to: timeout) { GRPCCall($0)?.deadlinePassed() }
+      handler.attempt.limit(to: timeout) { [weak handler] in
+        if let exchange = handler?.exchange { GRPCCall(exchange)?.deadlinePassed() }
+      }
     }
     return nil
   }

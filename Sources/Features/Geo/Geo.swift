@@ -210,24 +210,20 @@ package final class LiveGeo: LiveVariable {
     super.init(isVolatile: isVolatile)
   }
 
-  package override func value(for exchange: Exchange) -> [UInt8]? {
-    settings.value(of: address(for: exchange))
+  package override func value(for transaction: Transaction) -> [UInt8]? {
+    settings.value(of: address(for: transaction))
   }
 
-  private func address(for exchange: Exchange) -> SocketAddress? {
-    var address = exchange.clientAddress
+  private func address(for transaction: Transaction) -> SocketAddress? {
+    var address = transaction.clientAddress
     if let subject {
-      let text = String(decoding: subject.bytes(exchange), as: UTF8.self)
+      let text = String(decoding: subject.bytes(transaction), as: UTF8.self)
       guard let parsed = SocketAddress(literal: text, port: 0) else { return nil }
       address = parsed
     }
     guard !proxies.isEmpty else { return address }
     var walk = ForwardedWalk(from: address, trusted: proxies, isRecursive: settings.isRecursive)
-    let bytes = exchange.head.bytes.readable
-    // The last line is the nearest proxy's.
-    for field in exchange.head.fields.reversed() where field.id == .xForwardedFor {
-      if !walk.take(bytes[field.value]) { break }
-    }
+    for line in transaction.forwardedFor where !line.withUnsafeBytes({ walk.take($0) }) { break }
     return walk.address
   }
 }

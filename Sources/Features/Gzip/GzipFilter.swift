@@ -64,7 +64,7 @@ final class GzipFilter: ResponseFilter {
 
   /// nil: the response isn't compressed.
   static func compressor(of exchange: Exchange) -> ResponseCompressor? {
-    exchange.account.filters.find { $0 is ResponseCompressor } as? ResponseCompressor
+    exchange.progress.filters.find { $0 is ResponseCompressor } as? ResponseCompressor
   }
 
   /// As in nginx: a 200, 403 or 404 with a body that is long enough, of a listed type and without a coding of its own.

@@ -222,7 +222,7 @@ package final class LiveKeyval: LiveVariable {
     super.init(isVolatile: isVolatile)
   }
 
-  package override func value(for exchange: Exchange) -> [UInt8]? {
-    zone.value(of: key.bytes(exchange), now: exchange.worker.loop.now) ?? []
+  package override func value(for transaction: Transaction) -> [UInt8]? {
+    zone.value(of: key.bytes(transaction), now: transaction.worker.loop.now) ?? []
   }
 }

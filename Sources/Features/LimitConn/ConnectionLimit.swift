@@ -1,7 +1,7 @@
 import Observability
 
-/// `limit_conn`: a step of the preaccess phase. It counts exchanges in progress, until they end.
-final class ConnectionLimit: PhaseStep {
+/// `limit_conn`: a step of the preaccess phase. It counts requests and sessions in progress, until they end.
+final class ConnectionLimit: SharedStep {
   private struct Line {
     let zone: ConnectionZone
     let key: CompiledTemplate
@@ -31,45 +31,45 @@ final class ConnectionLimit: PhaseStep {
 
   override var words: String { lines.map { "limit_conn \($0.name) \($0.count)" }.joined(separator: ", ") }
 
-  override func run(_ exchange: Exchange) -> StepOutcome {
-    if exchange.account.states.known(ConnectionLimitState.self) != nil { return .next }
-    return go(on: 0, exchange)
+  override func judge(_ transaction: Transaction) -> RuleOutcome {
+    if transaction.states.known(ConnectionLimitState.self) != nil { return .next }
+    return go(on: 0, transaction)
   }
 
-  override func rehearse(_ exchange: Exchange, _ trace: ExplainTrace) -> StepOutcome {
-    guard isShared else { return run(exchange) }
+  override func rehearse(judging transaction: Transaction, _ trace: ExplainTrace) -> RuleOutcome {
+    guard isShared else { return judge(transaction) }
     trace.add("asks", "a shared store how many are in progress; taken as few enough")
     return .next
   }
 
   /// Judges by the lines from this one on.
-  private func go(on first: Int, _ exchange: Exchange) -> StepOutcome {
+  private func go(on first: Int, _ transaction: Transaction) -> RuleOutcome {
     for (index, line) in lines.enumerated().dropFirst(first) {
-      let key = line.key.bytes(exchange)
-      guard LimitKey.counts(key, upTo: LimitKey.connectionBytes, line.spelling, exchange) else { continue }
+      let key = line.key.bytes(transaction)
+      guard LimitKey.counts(key, upTo: LimitKey.connectionBytes, line.spelling, transaction) else { continue }
       if let (holds, failing) = line.shared {
         if holds.mayAsk {
-          ask(holds, StoreKey.of("conn", line.name, key), line, next: index + 1, failing, exchange)
+          ask(holds, StoreKey.of("conn", line.name, key), line, next: index + 1, failing, transaction)
           return .wait
         }
         switch failing {
         case .open: continue
-        case .closed: return refuse(exchange, line, for: ": no answer of the shared store")
+        case .closed: return refuse(transaction, line, for: ": no answer of the shared store")
         case .local: break
         }
       }
-      return goLocally(on: index, exchange)
+      return goLocally(on: index, transaction)
     }
     return .next
   }
 
   private func ask(
     _ holds: StoreHolds, _ key: [UInt8], _ line: Line, next index: Int, _ failing: StoreUse.Failing,
-    _ exchange: Exchange
+    _ transaction: Transaction
   ) {
-    let serial = exchange.serial
+    let serial = transaction.serial
     holds.take(key, limit: line.count) { [self] answer in
-      guard serial == exchange.serial else {
+      guard serial == transaction.serial else {
         // Nobody is left whom the count stands for.
         if answer == .counted { holds.release(key) }
         return
@@ -77,47 +77,47 @@ final class ConnectionLimit: PhaseStep {
       switch (answer, failing) {
       case (.counted, _):
         line.zone.verdicts.count(.passed)
-        exchange.use(ConnectionLimitState.self).hold(key, in: holds)
-        exchange.resume(go(on: index, exchange))
-      case (.refused, _): exchange.resume(refuse(exchange, line))
+        transaction.use(ConnectionLimitState.self).hold(key, in: holds)
+        transaction.resume(after: go(on: index, transaction))
+      case (.refused, _): transaction.resume(after: refuse(transaction, line))
       case (.unanswered, .closed):
-        exchange.resume(refuse(exchange, line, for: ": no answer of the shared store"))
-      case (.unanswered, .open): exchange.resume(go(on: index, exchange))
+        transaction.resume(after: refuse(transaction, line, for: ": no answer of the shared store"))
+      case (.unanswered, .open): transaction.resume(after: go(on: index, transaction))
       // The store is down by now, so that the zone of this process judges.
-      case (.unanswered, .local): exchange.resume(goLocally(on: index - 1, exchange))
+      case (.unanswered, .local): transaction.resume(after: goLocally(on: index - 1, transaction))
       }
     }
-    StoreWait.leave(exchange)
+    transaction.noticeLostClient()
   }
 
   /// Judges by one line's zone in this process, and then by the lines after it.
-  private func goLocally(on index: Int, _ exchange: Exchange) -> StepOutcome {
+  private func goLocally(on index: Int, _ transaction: Transaction) -> RuleOutcome {
     guard lines.indices.contains(index) else { return .next }
-    let line = lines[index], key = lines[index].key.bytes(exchange)
+    let line = lines[index], key = lines[index].key.bytes(transaction)
     switch line.zone.take(key, limit: line.count) {
     case .counted:
       line.zone.verdicts.count(.passed)
-      exchange.use(ConnectionLimitState.self).hold(key, in: line.zone)
-      return go(on: index + 1, exchange)
-    case .refused: return refuse(exchange, line)
+      transaction.use(ConnectionLimitState.self).hold(key, in: line.zone)
+      return go(on: index + 1, transaction)
+    case .refused: return refuse(transaction, line)
     case .full:
-      exchange.log(.alert, "could not allocate node in limit_conn_zone \"\(line.name)\"")
-      return refuse(exchange, by: line)
+      transaction.log(.alert, "could not allocate node in limit_conn_zone \"\(line.name)\"")
+      return refuse(transaction, by: line)
     }
   }
 
-  private func refuse(_ exchange: Exchange, _ line: Line, for reason: String = "") -> StepOutcome {
-    exchange.log(
+  private func refuse(_ transaction: Transaction, _ line: Line, for reason: String = "") -> RuleOutcome {
+    transaction.log(
       response.level,
       "limiting connections\(response.isDryRun ? ", dry run," : "") by zone \"\(line.name)\"\(reason)")
-    return refuse(exchange, by: line)
+    return refuse(transaction, by: line)
   }
 
-  private func refuse(_ exchange: Exchange, by line: Line) -> StepOutcome {
+  private func refuse(_ transaction: Transaction, by line: Line) -> RuleOutcome {
     let verdict: LimitVerdict = response.isDryRun ? .rejectedDryRun : .rejected
     line.zone.verdicts.count(verdict)
-    exchange.use(ConnectionLimitState.self).refuse(as: verdict)
-    return response.isDryRun ? .next : response.refusal(of: exchange)
+    transaction.use(ConnectionLimitState.self).refuse(as: verdict)
+    return response.isDryRun ? .next : .refused(.limit(status: response.status))
   }
 }
 

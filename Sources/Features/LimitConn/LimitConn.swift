@@ -57,8 +57,8 @@ struct LimitConn: FeatureSettings, LocationFeature, APIFeature {
   ]
 
   static let variables = [
-    FeatureVariable("limit_conn_status", of: [.http, .stream]) { exchange, output in
-      if let verdict = exchange.account.states.known(ConnectionLimitState.self)?.verdict { output.append(verdict.name) }
+    FeatureVariable(ofBoth: "limit_conn_status") { transaction, output in
+      if let verdict = transaction.states.known(ConnectionLimitState.self)?.verdict { output.append(verdict.name) }
     }
   ]
 
@@ -100,7 +100,8 @@ struct LimitConn: FeatureSettings, LocationFeature, APIFeature {
   // MARK: Effect
 
   func compile(_ parts: inout LocationParts, _ makers: LiveMakers) {
-    parts.steps.preaccess.append(ConnectionLimit(self, makers.shared[ConnectionZones.self], makers[LiveStores.self]))
+    parts.steps.add(
+      preaccess: ConnectionLimit(self, makers.shared[ConnectionZones.self], makers[LiveStores.self]))
   }
 
   static func compare(_ old: Self?, _ new: Self?, _ names: ComparedNames, _ found: inout TrustChanges) {

@@ -72,7 +72,7 @@ final class ResponseRate: ResponseFilter {
     guard exchange.stream != nil, !exchange.isSubrequest, rate > 0 else { return }
     exchange.use(ResponseRateState.self).rate = rate
     exchange.append(
-      ResponsePacer(exchange, ResponsePace(rate: rate, free: free(), start: exchange.account.startedAt)))
+      ResponsePacer(exchange, ResponsePace(rate: rate, free: free(), start: exchange.startedAt)))
   }
 
   /// What `set $limit_rate` has set in this exchange.
@@ -83,7 +83,7 @@ final class ResponseRate: ResponseFilter {
 
   /// The rate that the response has, or that X-Accel-Limit-Rate asks for; nil before either.
   private static func asked(of exchange: Exchange) -> Int? {
-    exchange.account.states.known(ResponseRateState.self)?.rate
+    exchange.states.known(ResponseRateState.self)?.rate
   }
 
   /// The value of `$limit_rate`. As in nginx, `limit_rate` shows in it only once the response has begun.

@@ -63,7 +63,7 @@ struct LimitReq: FeatureSettings, LocationFeature, APIFeature {
 
   static let variables = [
     FeatureVariable("limit_req_status") { exchange, output in
-      if let verdict = exchange.account.states.known(RequestLimitState.self)?.verdict { output.append(verdict.name) }
+      if let verdict = exchange.states.known(RequestLimitState.self)?.verdict { output.append(verdict.name) }
     }
   ]
 

@@ -61,7 +61,7 @@ final class RequestLimit: PhaseStep {
   override var words: String { lines.map { "limit_req zone=\($0.name)" }.joined(separator: ", ") }
 
   override func run(_ exchange: Exchange) -> StepOutcome {
-    if exchange.account.states.known(RequestLimitState.self) != nil { return .next }
+    if exchange.states.known(RequestLimitState.self) != nil { return .next }
     if let store { return ask(store, exchange) }
     return judge(exchange, lines, Longest())
   }
@@ -157,7 +157,7 @@ final class RequestLimit: PhaseStep {
     let verdict: LimitVerdict = response.isDryRun ? .rejectedDryRun : .rejected
     line.zone.verdicts.count(verdict)
     exchange.use(RequestLimitState.self).verdict = verdict
-    return response.isDryRun ? .next : response.refusal(of: exchange)
+    return response.isDryRun ? .next : StepOutcome(.refused(.limit(status: response.status)), of: exchange)
   }
 
   private func delay(_ exchange: Exchange, _ wait: Int, excess: Int, _ line: Line) -> StepOutcome {

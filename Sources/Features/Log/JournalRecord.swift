@@ -18,13 +18,13 @@ struct JournalRecord {
   }
 
   /// Sends the line. It can hold every byte: `escape=none`, or a client's text.
-  func write(_ line: UnsafeRawBufferPointer, of exchange: Exchange, to journal: JournalSocket) {
+  func write(_ line: UnsafeRawBufferPointer, of transaction: Transaction, to journal: JournalSocket) {
     journal.write(line, severity: UInt8(clamping: LogLevel.info.syslogSeverity)) { message in
       message.append(JournalField.kind.rawValue, JournalKind.request.rawValue)
       var value = ByteBuffer(capacity: 256)
       for (field, template) in values {
         value.removeAll()
-        template.append(exchange, to: &value)
+        template.append(transaction, to: &value)
         message.append(field, value.readable)
       }
     }

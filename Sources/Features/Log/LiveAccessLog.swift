@@ -28,20 +28,20 @@ final class LiveLogName {
 
   init(_ template: Template) { parts = template.parts.map { Template([$0]).compiled } }
 
-  /// Calls `body` with the name for an exchange, or tells of a name that would leave the folder. Then the line is in the
+  /// Calls `body` with the name for a line, or tells of a name that would leave the folder. Then the line is in the
   /// error log only: a client must not choose a file outside.
-  func use(_ exchange: Exchange, _ body: (UnsafeRawBufferPointer) -> Void) {
+  func use(_ transaction: Transaction, _ body: (UnsafeRawBufferPointer) -> Void) {
     text.removeAll()
     var isAdmitted = true
     for part in parts {
       let start = text.count
-      part.append(exchange, to: &text)
+      part.append(transaction, to: &text)
       if part.constant == nil {
         isAdmitted = isAdmitted && LogFileName.admits(UnsafeRawBufferPointer(rebasing: text.readable[start...]))
       }
     }
     guard isAdmitted, LogFileName.isBelow(text.readable) else {
-      return exchange.log(
+      return transaction.log(
         .error, "the name of an access log would leave its folder: \"\(LogEscape.text(Array(text.readable)))\"")
     }
     body(text.readable)

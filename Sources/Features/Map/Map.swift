@@ -164,19 +164,19 @@ package final class LiveMap: LiveVariable {
     super.init(isVolatile: isVolatile)
   }
 
-  package override func value(for exchange: Exchange) -> [UInt8]? {
-    var subject = subject.bytes(exchange)
+  package override func value(for transaction: Transaction) -> [UInt8]? {
+    var subject = subject.bytes(transaction)
     if takesHostNames, subject.last == 0x2E { subject.removeLast() }
-    if let found = names.find(subject.map(ASCII.lower)) { return found.bytes(exchange) }
+    if let found = names.find(subject.map(ASCII.lower)) { return found.bytes(transaction) }
     // As in nginx, no regular expression is tried on an empty text.
-    guard !subject.isEmpty else { return standard.bytes(exchange) }
+    guard !subject.isEmpty else { return standard.bytes(transaction) }
     for entry in patterns {
-      switch exchange.match(entry.pattern, subject, entry.captures, keepsOnMiss: true) {
-      case .match: return entry.value.bytes(exchange)
+      switch transaction.match(entry.pattern, subject, entry.captures, keepsOnMiss: true) {
+      case .match: return entry.value.bytes(transaction)
       case .noMatch: continue
       case .limit: return nil
       }
     }
-    return standard.bytes(exchange)
+    return standard.bytes(transaction)
   }
 }

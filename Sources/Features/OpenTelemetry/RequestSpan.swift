@@ -25,7 +25,7 @@ final class SpanState: FeatureState {
   /// Makes the span at the first call, and decides whether it is recorded. A location that the request enters later has
   /// the same. nil: the location has nothing of OpenTelemetry.
   static func of(_ exchange: Exchange) -> SpanState? {
-    if let known = exchange.account.states.known(SpanState.self), known.span != nil { return known }
+    if let known = exchange.states.known(SpanState.self), known.span != nil { return known }
     guard let tracer = exchange.location.object(LiveOpenTelemetry.self) else { return nil }
     let state = exchange.use(SpanState.self)
     var parent: TraceParent?

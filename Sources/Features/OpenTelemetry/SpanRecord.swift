@@ -72,7 +72,7 @@ struct SpanRecord {
     let name = tracer.name?.bytes(exchange) ?? tracer.locationName
     name.withUnsafeBytes {
       begin(
-        &writer, span.own, parent: span.parent?.parentID, .server, $0, from: exchange.account.startedAt, to: now)
+        &writer, span.own, parent: span.parent?.parentID, .server, $0, from: exchange.startedAt, to: now)
     }
     let head = exchange.head, bytes = head.bytes.readable
     writer.attribute(9, "http.request.method", method)

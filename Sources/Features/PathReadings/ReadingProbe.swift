@@ -37,7 +37,7 @@ package final class ReadingProbe: Subrequest {
 
   private func start() -> StepOutcome {
     guard let main else { return .responded }
-    main.account.internalRequests.begin(self)
+    main.internalRequests.begin(self)
     let exchange = main.worker.takeExchange()
     exchange.head.copy(main.head, as: .whole)
     exchange.inheritStates(of: main)
@@ -71,7 +71,7 @@ package final class ReadingProbe: Subrequest {
 
   private func settle(_ main: Exchange) -> StepOutcome {
     self.main = nil
-    main.account.internalRequests.subrequestDidEnd()
+    main.internalRequests.subrequestDidEnd()
     if isAdmitted { return .next }
     switch status {
     // A redirect, or a text for everybody: the location keeps nobody out.

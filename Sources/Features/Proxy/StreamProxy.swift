@@ -68,11 +68,11 @@ enum StreamProxy: UpstreamFeature, PassFeature {
   private static let shared = ProxyPass.rows.filter(\.entry.contexts.isOfStream)
 
   static let variables = [
-    FeatureVariable("upstream_first_byte_time", of: [.stream]) { exchange, output in
-      (exchange.handler as? TCPHandler)?.appendTime(\.headAt, to: &output)
+    FeatureVariable(ofSession: "upstream_first_byte_time") { session, output in
+      (session.handler as? TCPHandler)?.appendTime(\.headAt, to: &output)
     },
-    FeatureVariable("upstream_session_time", of: [.stream]) { exchange, output in
-      (exchange.handler as? TCPHandler)?.appendTime(\.endedAt, to: &output)
+    FeatureVariable(ofSession: "upstream_session_time") { session, output in
+      (session.handler as? TCPHandler)?.appendTime(\.endedAt, to: &output)
     },
   ]
 }

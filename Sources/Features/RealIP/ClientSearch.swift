@@ -38,10 +38,16 @@ final class ClientSearch: ClientAddressStep {
         return sent.count == name.count && zip(sent, name).allSatisfy { ASCII.lower($0) == $1 }
       }
       if let line { _ = walk.take(bytes[line.value]) }
-    case .proxyProtocol:
-      if let header = exchange.facts.proxyHeader, walk.isTrusted { exchange.setClient(header.source) }
+    case .proxyProtocol: takeHeader(of: exchange)
     }
     if walk.hasMoved { exchange.setClient(walk.address) }
+  }
+
+  override func run(_ session: StreamSession) { takeHeader(of: session) }
+
+  private func takeHeader(of transaction: Transaction) {
+    let walk = ForwardedWalk(from: transaction.facts.peer, trusted: trusted, isRecursive: settings.isRecursive)
+    if let header = transaction.facts.proxyHeader, walk.isTrusted { transaction.setClient(header.source) }
   }
 }
 

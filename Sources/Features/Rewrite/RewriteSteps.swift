@@ -3,7 +3,7 @@ import Observability
 import Patterns
 
 /// `set`.
-final class SetStep: PhaseStep {
+final class SetStep: SharedStep {
   private let slot: Int
   private let value: CompiledTemplate
 
@@ -12,8 +12,8 @@ final class SetStep: PhaseStep {
     self.value = value
   }
 
-  override func run(_ exchange: Exchange) -> StepOutcome {
-    exchange.set(slot, value.bytes(exchange))
+  override func judge(_ transaction: Transaction) -> RuleOutcome {
+    transaction.set(slot, value.bytes(transaction))
     return .next
   }
 }

@@ -38,7 +38,7 @@ package struct Signatures: LocationFeature, PassFeature {
 
   /// What is known of the signature; nil: none was looked for.
   static func record(of exchange: Exchange) -> SignatureRecord? {
-    exchange.account.states.known(SignatureState.self)?.record
+    exchange.states.known(SignatureState.self)?.record
   }
 
   static func mode(_ scope: Scope) -> SignatureSettings.Mode? {

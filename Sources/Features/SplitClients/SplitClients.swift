@@ -103,8 +103,8 @@ package final class LiveSplit: LiveVariable {
     super.init(isVolatile: isVolatile)
   }
 
-  package override func value(for exchange: Exchange) -> [UInt8]? {
-    settings.value(of: subject.bytes(exchange))
+  package override func value(for transaction: Transaction) -> [UInt8]? {
+    settings.value(of: subject.bytes(transaction))
   }
 }
 

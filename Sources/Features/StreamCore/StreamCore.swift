@@ -46,12 +46,12 @@ enum StreamCore: Feature {
 
   /// As much as a session has seen by now.
   static let variables = [
-    FeatureVariable("protocol", of: [.stream]) { _, output in output.append("TCP") },
-    FeatureVariable("bytes_received", of: [.stream]) { exchange, output in
-      output.append(decimal: exchange.tcp?.receivedBytes ?? 0)
+    FeatureVariable(ofSession: "protocol") { _, output in output.append("TCP") },
+    FeatureVariable(ofSession: "bytes_received") { session, output in
+      output.append(decimal: session.stream?.receivedBytes ?? 0)
     },
-    FeatureVariable("session_time", of: [.stream]) { exchange, output in
-      Exchange.append(milliseconds: exchange.worker.loop.now &- exchange.account.startedAt, to: &output)
+    FeatureVariable(ofSession: "session_time") { session, output in
+      Transaction.append(milliseconds: session.worker.loop.now &- session.startedAt, to: &output)
     },
   ]
 

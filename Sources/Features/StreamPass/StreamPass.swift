@@ -96,9 +96,9 @@ private final class PassedConnection: LiveContent {
 
   override func handler(for worker: Worker) -> ContentHandler? { PassHandler(target) }
 
-  override func explained(_ exchange: Exchange) -> (words: String, result: SessionResult)? {
-    let text = target.bytes(exchange)
-    guard let address = ListenAddress(passing: text), exchange.session.live.listenerIndex(at: address) != nil else {
+  override func explained(_ session: StreamSession) -> (words: String, result: SessionResult)? {
+    let text = target.bytes(session)
+    guard let address = ListenAddress(passing: text), session.live.listenerIndex(at: address) != nil else {
       return ("no listener has the address \"\(LogEscape.text(text))\"", .error)
     }
     return ("passes to the listener \(address)", .passed)
@@ -113,37 +113,37 @@ private final class PassHandler: ContentHandler {
 
   init(_ target: CompiledTemplate) { self.target = target }
 
-  override func start(_ exchange: Exchange) {
-    let text = target.bytes(exchange)
-    let (session, worker) = (exchange.session, exchange.worker)
+  override func start(_ running: StreamSession) {
+    let text = target.bytes(running)
+    let (session, worker) = (running.session, running.worker)
     // The worker's listeners, not the session's: after a reload, the same index may be another listener.
-    guard !exchange.variables.isBroken, let tcp = session.tcp, let address = ListenAddress(passing: text),
+    guard !running.variables.isBroken, let tcp = session.tcp, let address = ListenAddress(passing: text),
       let live = worker.live, let index = live.listenerIndex(at: address)
-    else { return refuse(exchange, "no listener has the address \"\(LogEscape.text(text))\"") }
+    else { return refuse(running, "no listener has the address \"\(LogEscape.text(text))\"") }
     guard session.passes < Self.limit else {
-      return refuse(exchange, "the connection has passed \(Self.limit) listeners, the next would be \(address)")
+      return refuse(running, "the connection has passed \(Self.limit) listeners, the next would be \(address)")
     }
     let listener = live.listeners[index].settings
     if session.passedClient == nil {
       // The bytes that were looked at are still in the socket.
       let copy = fcntl(session.transport.descriptor, F_DUPFD_CLOEXEC, 0)
-      guard copy >= 0 else { return refuse(exchange, "\(SocketError("fcntl", errno))") }
+      guard copy >= 0 else { return refuse(running, "\(SocketError("fcntl", errno))") }
       let peer = session.facts.peer
-      exchange.endSession(.passed)
+      running.end(.passed)
       _ = worker.accepted(copy, peer, listener: index, passes: session.passes + 1)
       return
     }
     guard !listener.isTLS, !listener.expectsProxyHeader, !tcp.hasPreread else {
-      return refuse(exchange, "the connection has TLS already, and the listener \(address) awaits something else")
+      return refuse(running, "the connection has TLS already, and the listener \(address) awaits something else")
     }
     let (transport, peer, client) = (session.transport, session.facts.peer, session.passedClient)
     tcp.leaveTransport()
-    exchange.endSession(.passed)
+    running.end(.passed)
     worker.takeOver(transport, peer, listener: index, passes: session.passes + 1, client)
   }
 
-  private func refuse(_ exchange: Exchange, _ reason: String) {
-    exchange.log(.error, "\(reason) in \"pass\"")
-    exchange.endSession(.error)
+  private func refuse(_ running: StreamSession, _ reason: String) {
+    running.log(.error, "\(reason) in \"pass\"")
+    running.end(.error)
   }
 }

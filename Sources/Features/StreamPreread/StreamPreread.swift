@@ -28,8 +28,8 @@ enum StreamPreread: Feature {
     _ name: String, isClientsWish: Bool = false,
     _ value: @escaping @Sendable (PrereadFacts, inout ByteBuffer) -> Void
   ) -> FeatureVariable {
-    FeatureVariable(name, saysClient: false, isClientsWish: isClientsWish, of: [.stream]) { exchange, output in
-      if let facts = (exchange.session.tcp)?.preread { value(facts, &output) }
+    FeatureVariable(ofSession: name, saysClient: false, isClientsWish: isClientsWish) { session, output in
+      if let facts = session.session.tcp?.preread { value(facts, &output) }
     }
   }
 

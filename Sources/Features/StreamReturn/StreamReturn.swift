@@ -37,30 +37,29 @@ private final class ReturnedText: LiveContent {
 
   override func handler(for worker: Worker) -> ContentHandler? { ReturnHandler(text) }
 
-  override func explained(_ exchange: Exchange) -> (words: String, result: SessionResult)? {
-    ("returns \"\(LogEscape.text(text.bytes(exchange)))\"", .ok)
+  override func explained(_ session: StreamSession) -> (words: String, result: SessionResult)? {
+    ("returns \"\(LogEscape.text(text.bytes(session)))\"", .ok)
   }
 }
 
 private final class ReturnHandler: ContentHandler {
   private let text: CompiledTemplate
-  private var exchange: Exchange?
+  private var session: StreamSession?
 
   init(_ text: CompiledTemplate) { self.text = text }
 
-  override func start(_ exchange: Exchange) {
-    self.exchange = exchange
-    guard let stream = exchange.tcp else { return exchange.endSession(.error) }
-    let bytes = text.bytes(exchange)
-    if exchange.variables.isBroken { return exchange.endSession(.error) }
-    exchange.setState(.tunnel)
+  override func start(_ session: StreamSession) {
+    self.session = session
+    let bytes = text.bytes(session)
+    guard !session.variables.isBroken, let stream = session.stream else { return session.end(.error) }
+    session.beginPassing()
     bytes.withUnsafeBytes { stream.send(body: $0) }
     stream.flush()
-    if stream.waitingBytes == 0 { return exchange.endSession(.ok) }
-    stream.setDeadline(in: exchange.location.limits.sendTimeout)
+    if stream.waitingBytes == 0 { return session.end(.ok) }
+    stream.setDeadline(in: session.location.limits.sendTimeout)
   }
 
-  override func clientDidDrain() { exchange?.endSession(.ok) }
-  override func deadlineDidPass() { exchange?.endSession(.timeout) }
-  override func recycle() { exchange = nil }
+  override func clientDidDrain() { session?.end(.ok) }
+  override func deadlineDidPass() { session?.end(.timeout) }
+  override func recycle() { session = nil }
 }

@@ -25,7 +25,7 @@ struct StreamSet: LocationFeature {
   }
 
   func compile(_ parts: inout LocationParts, _ makers: LiveMakers) {
-    parts.steps.preaccess += steps.map { SetStep(slot: $0.slot, $0.value.compiled) }
+    for step in steps { parts.steps.add(preaccess: SetStep(slot: step.slot, step.value.compiled)) }
   }
 
   static func compare(_ old: Self?, _ new: Self?, _ names: ComparedNames, _ found: inout TrustChanges) {

@@ -13,7 +13,7 @@ struct RequestTrace {
   /// Makes the trace at the first call. A location that the request enters later has the same trace. nil: no trace is
   /// wanted.
   static func of(_ exchange: Exchange) -> RequestTrace? {
-    if let trace = exchange.account.states.known(TraceState.self)?.trace { return trace }
+    if let trace = exchange.states.known(TraceState.self)?.trace { return trace }
     var former: TraceParent?
     switch exchange.location.object(LiveTrace.self)?.mode {
     case nil: return nil

@@ -55,17 +55,17 @@ package enum Admission {
   }
 }
 
-extension Exchange {
+extension Transaction {
   /// Whether the client may make requests: that of the connection, or the one that a front has sent the request for.
   package var admission: Admission { facts.relayed.map { $0.admission } ?? session.admission }
 }
 
 extension ClientSession {
-  /// Logs and counts a request that was let in although its client would be refused.
-  package func report(_ exchange: Exchange) {
-    guard case .reported(let reason) = exchange.admission else { return }
+  /// Logs and counts a request or a session that was let in although its client would be refused.
+  package func report(_ transaction: Transaction) {
+    guard case .reported(let reason) = transaction.admission else { return }
     worker.counters.reports.count(.certificate)
-    exchange.log(.notice, "report only: \(reason)\(exchange.facts.loggedClient)")
+    transaction.log(.notice, "report only: \(reason)\(transaction.facts.loggedClient)")
   }
 
   /// The server block whose pages and logs a refusal has, for a request to another one: that which has judged the client,

@@ -9,8 +9,8 @@ package class ClientConnection: StreamOwner {
   var isIdle: Bool { true }
   /// Whether no exchange is in progress and no byte of a request has arrived.
   var hasNoRequest: Bool { true }
-  /// The exchanges in progress.
-  package var exchanges: [Exchange] { [] }
+  /// What is in progress.
+  package var transactions: [Transaction] { [] }
   /// The time since which the connection waits for a request.
   var idleSince: UInt64 { 0 }
   /// Ends the connection, on which no exchange is in progress.

@@ -8,11 +8,11 @@ package import Transport
 extension ClientFaultLog {
   /// Logs who was refused a request, and why. Of many refusals, the log gets some lines and then their number.
   @inline(never)
-  func logRefusal(of exchange: Exchange, _ refusal: ClientRefusal, _ level: LogLevel, _ reason: String) {
-    let writes = refusals.note(refusal, of: exchange.clientAddress.host, now: exchange.worker.loop.now)
-    exchange.log(
-      writes ? level : .debug, fields: refusal.journalFields(of: exchange, reason),
-      reason + exchange.facts.loggedClient)
+  func logRefusal(of transaction: Transaction, _ refusal: ClientRefusal, _ level: LogLevel, _ reason: String) {
+    let writes = refusals.note(refusal, of: transaction.clientAddress.host, now: transaction.worker.loop.now)
+    transaction.log(
+      writes ? level : .debug, fields: refusal.journalFields(of: transaction, reason),
+      reason + transaction.facts.loggedClient)
   }
 }
 
@@ -47,10 +47,10 @@ extension Worker {
 
 extension ClientRefusal {
   /// The fields of a line about a client that was refused a request.
-  func journalFields(of exchange: Exchange, _ reason: String) -> [JournalField: String] {
-    var fields = journalFields(reason, exchange.facts.clientVerdict?.certificate)
-    fields[.client] = exchange.clientAddress.host
-    fields[.server] = exchange.session.loggedName(of: exchange.server)
+  func journalFields(of transaction: Transaction, _ reason: String) -> [JournalField: String] {
+    var fields = journalFields(reason, transaction.facts.clientVerdict?.certificate)
+    fields[.client] = transaction.clientAddress.host
+    fields[.server] = transaction.session.loggedName(of: transaction.server)
     return fields
   }
 }

@@ -136,7 +136,7 @@ public final class ClientSession: StreamOwner {
 
   private func endPassed(_ refusal: SessionReview.Refusal) {
     guard !isClosed else { return }
-    for exchange in exchanges { revoke(exchange, refusal, isLate: true) }
+    for transaction in transactions { revoke(transaction, refusal, isLate: true) }
     if isClosed { return }
     log(.info, "the connection was closed: \(refusal.reason)")
     cut()
@@ -166,12 +166,12 @@ public final class ClientSession: StreamOwner {
     tcp.beginOpened()
   }
 
-  /// Goes the way of a session for `sallyport check --explain`. Returns the stream, which knows how it has ended.
-  package func rehearse(hello: () -> PrereadFacts, handshake: () -> SessionResult?) -> TCPStream {
+  /// Goes the way of a session for `sallyport check --explain`. Returns how it has ended; nil if it waits.
+  package func rehearse(hello: () -> PrereadFacts, handshake: () -> SessionResult?) -> SessionResult? {
     let tcp = TCPConnection(self)
     self.tcp = tcp
     tcp.rehearse(hello: hello, handshake: handshake)
-    return tcp.stream
+    return tcp.result
   }
 
   /// The transport is open: settles the server block and the admission.
@@ -386,7 +386,7 @@ public final class ClientSession: StreamOwner {
 
   // MARK: Revocation during a request
 
-  package var exchanges: [Exchange] { connection?.exchanges ?? [] }
+  package var transactions: [Transaction] { connection?.transactions ?? [] }
 
   /// Whether a server block takes the peer's word, by its address, about whom it sends requests for.
   private var isFront: Bool { servers.hasFront(self) }
@@ -395,15 +395,15 @@ public final class ClientSession: StreamOwner {
   /// `isLate`: their grace is over.
   private func review(by fresh: LiveGeneration, on occasion: ReviewOccasion, isLate: Bool = false) {
     self.occasion = occasion
-    for exchange in exchanges { if let handler = exchange.handler { note(end: handler.judgeUpstream(by: fresh)) } }
-    for exchange in exchanges {
-      guard let relayed = exchange.relayed else { continue }
+    for each in transactions { if let handler = each.handler { note(end: handler.judgeUpstream(by: fresh)) } }
+    for each in transactions {
+      guard let relayed = each.relayed else { continue }
       // Its error page, as below.
       if case .refused = relayed.admission { continue }
-      if let refusal = SessionReview.refusal(ofRelayed: exchange, relayed, self, by: fresh) {
-        revoke(exchange, refusal, isLate: isLate)
+      if let refusal = SessionReview.refusal(ofRelayed: each, relayed, self, by: fresh) {
+        revoke(each, refusal, isLate: isLate)
       } else {
-        note(end: exchange.facts.relayedEnd)
+        note(end: each.facts.relayedEnd)
       }
     }
     if isClosed { return }
@@ -416,7 +416,7 @@ public final class ClientSession: StreamOwner {
     case .kept: if let tls { worker.admissionEnds.note(tls.judgementEnd) }
     case .refused(let refusal): apply(refusal, isLate: isLate)
     case .denied(let denied):
-      for (exchange, refusal) in denied { revoke(exchange, refusal, isLate: isLate) }
+      for (transaction, refusal) in denied { revoke(transaction, refusal, isLate: isLate) }
     }
   }
 
@@ -429,9 +429,9 @@ public final class ClientSession: StreamOwner {
   /// by its address.
   private func apply(_ refusal: SessionReview.Refusal, isLate: Bool) {
     guard !isClosed else { return }
-    let all = exchanges
+    let all = transactions
     let own = all.filter { $0.relayed?.source != .frontByAddress }
-    for exchange in own { revoke(exchange, refusal, isLate: isLate) }
+    for transaction in own { revoke(transaction, refusal, isLate: isLate) }
     if isClosed { return }
     if refusal.cause == .certificate {
       // Whatever the requests that have a grace still tell of their client, and the requests that come: the truth.
@@ -444,21 +444,19 @@ public final class ClientSession: StreamOwner {
   }
 
   /// Cuts a request, or gives it the grace of `ssl_revoked_connections drain`. A tunnel has no end to wait for.
-  private func revoke(_ exchange: Exchange, _ refusal: SessionReview.Refusal, isLate: Bool) {
+  private func revoke(_ transaction: Transaction, _ refusal: SessionReview.Refusal, isLate: Bool) {
     // An exchange that hasn't begun is refused when it begins: it would be judged by a generation that was replaced.
-    guard exchange.stream != nil else { return }
-    let isTunnel = exchange.progress.state == .tunnel
-    let isRequest = !exchange.isSession
-    if case .drain(let time) = refusal.mode, !isLate, !isTunnel {
+    guard transaction.isUnderWay else { return }
+    if case .drain(let time) = refusal.mode, !isLate, !transaction.isTunnel {
       if grace == nil { grace = worker.loop.after(time) { [unowned self] in graceDidEnd() } }
       return
     }
     worker.counters.revoked.count(refusal.cause)
     worker.shared.clientFaults.logRefusal(
-      of: exchange, refusal.cause == .rule ? .rule : .certificate, .notice,
-      "the \(!isRequest ? "connection" : isTunnel ? "tunnel" : "request") was cut\(occasion == .reload ? " after a reload" : ""): \(refusal.reason)"
+      of: transaction, refusal.cause == .rule ? .rule : .certificate, .notice,
+      "the \(transaction.thing) was cut\(occasion == .reload ? " after a reload" : ""): \(refusal.reason)"
     )
-    exchange.wasRevoked()
+    transaction.wasRevoked()
   }
 
   private func graceDidEnd() {

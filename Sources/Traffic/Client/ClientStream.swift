@@ -36,16 +36,12 @@ open class ClientStream: EventTarget {
   /// Whose stream it is.
   package enum Role {
     case client
-    /// The whole connection of a client in `stream`: no request and no response.
-    case session
     /// A request that sallyport begins itself (`Subrequest`).
     case subrequest
     /// A question whether a location admits the client (`ReadingProbe`).
     case reading
   }
   package final let role: Role
-  /// Whether `sallyport health` asked, and no client: it leaves no line in an access log.
-  var isHealthQuestion: Bool { false }
   /// Whether the stream is no client's.
   package final var isSubrequest: Bool { role == .subrequest || role == .reading }
 
@@ -66,12 +62,8 @@ open class ClientStream: EventTarget {
   /// The exchange of a subrequest ends. Its values can still be read. Returns whether the access log gets a line.
   open func subrequestWillEnd(_ exchange: Exchange, _ reason: EndReason) -> Bool { true }
 
-  /// The phases have admitted the client: those of a `ReadingProbe`, whose content never begins, or those of a session,
-  /// whose content begins when its connection is open.
+  /// The phases have admitted the client of a `ReadingProbe`, whose content never begins.
   open func didAdmit() {}
-
-  /// How the session of `stream` has ended; nil before, and for requests.
-  final var sessionResult: SessionResult?
 
   /// The number of the stream's request on its connection, from 1: nginx's `$connection_requests`.
   final var requestNumber = 0

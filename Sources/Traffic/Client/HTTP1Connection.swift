@@ -55,7 +55,7 @@ package final class HTTP1Connection: ClientConnection {
   /// Whether no exchange is in progress.
   package override var idleSince: UInt64 { idleStart }
   package override var isIdle: Bool { phase == .idle }
-  package override var exchanges: [Exchange] { stream.exchange.map { [$0] } ?? [] }
+  package override var transactions: [Transaction] { stream.exchange.map { [$0] } ?? [] }
   /// Whether no exchange is in progress and no byte of the next request has arrived.
   package override var hasNoRequest: Bool { phase == .idle && input.isEmpty && reading == nil }
 

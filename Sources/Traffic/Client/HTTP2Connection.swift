@@ -67,7 +67,7 @@ package final class HTTP2Connection: ClientConnection {
 
   package override var isHTTP2: Bool { true }
   package override var isIdle: Bool { active == 0 }
-  package override var exchanges: [Exchange] { open.all.compactMap(\.exchange) }
+  package override var transactions: [Transaction] { open.all.compactMap(\.exchange) }
   package override var hasNoRequest: Bool { open.isEmpty && isIdle }
   package override var idleSince: UInt64 { idleStart }
   var hasClientLeft: Bool { transport.isClosed || transport.hasPeerEnd }

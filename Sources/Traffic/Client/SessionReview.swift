@@ -36,8 +36,8 @@ enum SessionReview {
   case kept
   /// No request of the client may go on.
   case refused(Refusal)
-  /// These exchanges may not go on.
-  case denied([(exchange: Exchange, refusal: Refusal)])
+  /// These may not go on.
+  case denied([(transaction: Transaction, refusal: Refusal)])
 
   /// Judges by the listener that `VirtualServers.judge(of:in:)` finds. `later` gets what a responder of `ssl_ocsp` decides;
   /// nil: it lets the client in.
@@ -52,8 +52,8 @@ enum SessionReview {
     case .refused(let refusal): self = .refused(refusal)
     case .admitted(let context, let verdict):
       let client = ClientRules.Client(verdict)
-      let denied = session.exchanges.filter { !$0.isRelayed }.compactMap { exchange in
-        Self.denial(of: exchange, client, context, servers).map { (exchange, $0) }
+      let denied = session.transactions.filter { !$0.isRelayed }.compactMap { transaction in
+        Self.denial(of: transaction, client, context, servers).map { (transaction, $0) }
       }
       self = denied.isEmpty ? .kept : .denied(denied)
     }
@@ -136,31 +136,31 @@ enum SessionReview {
   /// The refusal of the request of an exchange, by its Host and its path after rewriting; nil if it may go on. What can't
   /// be decided is refused.
   private static func denial(
-    of exchange: Exchange, _ client: ClientRules.Client, _ context: ServerTLSContext, _ servers: VirtualServers
+    of transaction: Transaction, _ client: ClientRules.Client, _ context: ServerTLSContext, _ servers: VirtualServers
   ) -> Refusal? {
     func refusal(_ reason: String) -> Refusal {
       Refusal(cause: .rule, reason: reason, mode: context.settings.revokedConnections)
     }
-    guard let server = server(of: exchange, context, in: servers) else {
+    guard let server = server(of: transaction, context, in: servers) else {
       return refusal("its server block could not be decided")
     }
     guard server.admits(clientOf: context) else {
       return refusal("its server block verifies clients by other settings than the handshake's")
     }
-    return denial(of: exchange, client, at: server, servers, refusal)
+    return denial(of: transaction, client, at: server, servers, refusal)
   }
 
   /// The refusal by the access rules of the location that has the exchange's path.
   private static func denial(
-    of exchange: Exchange, _ client: ClientRules.Client, at server: LiveServer, _ servers: VirtualServers,
+    of transaction: Transaction, _ client: ClientRules.Client, at server: LiveServer, _ servers: VirtualServers,
     _ refusal: (String) -> Refusal
   ) -> Refusal? {
     guard server.settings.clientPolicy?.rejection != .reportOnly else { return nil }
-    let scratch = exchange.worker.patternScratch
+    let scratch = transaction.worker.patternScratch
     var captures = Captures()
     var location = server.root
     if servers.settings.kind == .http {
-      switch server.locations.find(exchange.target.uri.readable, captures: &captures, scratch: scratch) {
+      switch transaction.path.withUnsafeBytes({ server.locations.find($0, captures: &captures, scratch: scratch) }) {
       case .location(let found), .pattern(let found, _, _), .redirect(let found): location = found
       case .none: break
       case .undecided: return refusal("its location could not be decided")
@@ -173,15 +173,14 @@ enum SessionReview {
   }
 
   private static func server(
-    of exchange: Exchange, _ context: ServerTLSContext, in servers: VirtualServers
+    of transaction: Transaction, _ context: ServerTLSContext, in servers: VirtualServers
   ) -> LiveServer? {
     // A session of `stream` belongs to the server block of its handshake.
-    servers.settings.kind == .stream ? servers.server(of: context) : server(of: exchange, in: servers)
+    servers.settings.kind == .stream ? servers.server(of: context) : server(of: transaction, in: servers)
   }
 
-  private static func server(of exchange: Exchange, in servers: VirtualServers) -> LiveServer? {
-    let host = exchange.head.bytes.readable[exchange.head.host].map { ASCII.lower($0) }
-    return switch servers.find(host) {
+  private static func server(of transaction: Transaction, in servers: VirtualServers) -> LiveServer? {
+    switch servers.find(transaction.host) {
     case .found(let found): found.server
     case .default: servers.fallback
     case .undecided: nil
@@ -193,19 +192,19 @@ enum SessionReview {
   /// the front's word counts there at all. Whether the certificate of the front still verifies is a question about its
   /// session.
   static func refusal(
-    ofRelayed exchange: Exchange, _ relayed: RelayedClient, _ session: ClientSession, by fresh: LiveGeneration
+    ofRelayed transaction: Transaction, _ relayed: RelayedClient, _ session: ClientSession, by fresh: LiveGeneration
   ) -> Refusal? {
     func refusal(_ cause: RevokedRequest, _ reason: String, _ server: LiveServer) -> Refusal {
       Refusal(cause: cause, reason: reason, mode: server.settings.clientPolicy?.revokedConnections ?? .close)
     }
     let servers = session.servers.judge(of: session.tls, since: session.live, in: fresh)
-    guard let server = server(of: exchange, in: servers) else {
-      return refusal(.rule, "its server block could not be decided", exchange.server)
+    guard let server = server(of: transaction, in: servers) else {
+      return refusal(.rule, "its server block could not be decided", transaction.server)
     }
     guard let step = server.relayedClientStep, let context = server.context else {
       // Without TLS, and with no more word of fronts, nothing is asked of a client that had no certificate.
       if relayed.source == .stranger { return nil }
-      return refusal(.rule, "its server block takes no front's word any more", exchange.server)
+      return refusal(.rule, "its server block takes no front's word any more", transaction.server)
     }
     guard step.believes(relayed.source, session) else {
       return refusal(.rule, "its server block does not take this front's word any more", server)
@@ -213,11 +212,11 @@ enum SessionReview {
     let judgement = context.judge(relayed.certificates, at: Int64(time(nil)))
     let revoked = revocation(of: judgement.verdict, judgedBy: servers, in: fresh)
     let verdict = revoked ?? judgement.verdict
-    exchange.facts.relayedEnd = revoked == nil ? judgement.validUntil : .max
+    transaction.facts.relayedEnd = revoked == nil ? judgement.validUntil : .max
     if case .refused(_, let reason) = Admission(of: verdict, by: context) {
       return refusal(.certificate, reason, server)
     }
-    return denial(of: exchange, ClientRules.Client(verdict), at: server, servers) { refusal(.rule, $0, server) }
+    return denial(of: transaction, ClientRules.Client(verdict), at: server, servers) { refusal(.rule, $0, server) }
   }
 }
 

@@ -4,7 +4,7 @@ import Observability
 package import TLS
 package import Transport
 
-/// A client's connection in `stream`, from its first byte to its last. Its session is one exchange, without a request.
+/// A client's connection in `stream`, from its first byte to its last, which carries one session.
 ///
 ///     PROXY header ─► rules on the address ─► ssl_preread ─► TLS, and the rules on the client ─► content ─► end
 ///
@@ -21,8 +21,8 @@ package final class TCPConnection: ClientConnection {
   package private(set) lazy var stream = TCPStream(self, session)
   /// An edge has told of bytes that nobody has read.
   private var sawInput = false
-  /// The rules have let the client in, and the connection has not gone on yet.
-  private var hasPassed = false
+  /// nil before the session's end.
+  package private(set) var result: SessionResult?
   package private(set) var preread = PrereadFacts()
   private var negotiation: ClientNegotiation?
   /// The client of PostgreSQL began with TLS at once, so that ALPN must have selected its protocol.
@@ -44,7 +44,7 @@ package final class TCPConnection: ClientConnection {
 
   override var isIdle: Bool { false }
   override var hasNoRequest: Bool { false }
-  package override var exchanges: [Exchange] { stream.exchange.map { [$0] } ?? [] }
+  package override var transactions: [Transaction] { stream.session.map { [$0] } ?? [] }
 
   // MARK: Before the protocol of the client
 
@@ -84,11 +84,11 @@ package final class TCPConnection: ClientConnection {
     }
   }
 
-  /// Takes an exchange for the session, so that its end has a line in the access log.
+  /// From now on the end has a line in the access log.
   private func assumeSession() {
-    let exchange = worker.takeExchange()
-    stream.exchange = exchange
-    exchange.beginSession(stream, session.firstServer)
+    let begun = StreamSession(worker: worker)
+    stream.session = begun
+    begun.begin(stream, session, session.firstServer)
     stream.count.move(to: session.firstServer.sessionMeter)
   }
 
@@ -96,15 +96,11 @@ package final class TCPConnection: ClientConnection {
     stage = .rules
     transport.setDeadline(in: nil)
     assumeSession()
-    stream.withExchange { $0.runRules() }
-    if hasPassed { prepare() }
+    if stream.session?.runRules() == true { rulesDidAdmit() }
   }
 
-  func rulesDidPass() { hasPassed = true }
-
   /// Goes on after the rules.
-  private func prepare() {
-    hasPassed = false
+  func rulesDidAdmit() {
     guard stage == .rules else { return }
     if let kind = settings.negotiation, session.tls != nil {
       let talk = ClientNegotiation(kind, name: Sockets.hostName)
@@ -158,13 +154,13 @@ package final class TCPConnection: ClientConnection {
   /// Passes PostgreSQL's CancelRequest to the upstream, and nothing else in either direction. Its clients send it in clear,
   /// over a connection of its own; the key in it is what the upstream knows its session by.
   private func cancel(_ request: [UInt8]) {
-    guard let exchange = stream.exchange, exchange.location.content.isUpstream else {
+    guard let running = stream.session, running.location.content.isUpstream else {
       return end(.negotiation, "the client sent a CancelRequest, and there is no upstream")
     }
     stage = .handshake
     transport.setDeadline(in: settings.handshakeTimeout)
     stream.onlyRequest = request
-    exchange.startContent()
+    running.startContent()
   }
 
   private func openTransport() {
@@ -204,7 +200,7 @@ package final class TCPConnection: ClientConnection {
     switch session.servers.find(preread.serverName) {
     case .default: return true
     case .undecided:
-      stream.exchange?.log(.error, "a regular expression of \"server_name\" gave up on the client's name")
+      stream.session?.log(.error, "a regular expression of \"server_name\" gave up on the client's name")
       end(.error, nil)
     case .found(let found): move(to: found.server, found)
     }
@@ -215,18 +211,13 @@ package final class TCPConnection: ClientConnection {
   private func move(to server: LiveServer, _ found: VirtualServers.Found?) {
     if let found, !found.slots.isEmpty {
       let name = preread.serverName.isEmpty ? session.tls?.serverName ?? [] : preread.serverName
-      stream.withExchange { $0.take(found.captures, of: name, slots: found.slots) }
+      stream.session?.take(found.captures, of: name, slots: found.slots)
     }
-    guard stream.exchange?.server !== server else { return }
+    guard let running = stream.session, running.server !== server else { return }
     session.choose(server)
     stream.count.move(to: server.sessionMeter)
-    hasPassed = false
-    stream.withExchange { exchange in
-      exchange.assume(server)
-      exchange.runRules()
-    }
-    if !hasPassed, stage != .closed { end(.refusedAddress, nil) }
-    hasPassed = false
+    running.assume(server)
+    if !running.runRules(), stage != .closed { end(.refusedAddress, nil) }
   }
 
   // MARK: TLS
@@ -243,16 +234,15 @@ package final class TCPConnection: ClientConnection {
       session.noteCertificate(of: tls)
       guard mayGoOn(tls) else { return }
     }
-    guard stage == .handshake, let exchange = stream.exchange, !exchange.denies(exchange.location), stage == .handshake
-    else { return }
+    guard stage == .handshake, let running = stream.session, !running.isRefused() else { return }
     stage = .open
     session.didOpen(self)
     // A reload may have come during the handshake.
     if session.isOutdated { session.reviewNow() }
     guard stage == .open else { return }
-    let time = exchange.server.settings.stream?.lifetime ?? 0
+    let time = running.server.settings.stream?.lifetime ?? 0
     if time > 0 { lifetime = worker.loop.after(time) { [unowned self] in lifetimeDidEnd() } }
-    exchange.startContent()
+    running.startContent()
   }
 
   /// Whether the client may go on after its handshake.
@@ -265,17 +255,19 @@ package final class TCPConnection: ClientConnection {
     }
     if case .refused(_, let reason) = session.admission {
       worker.counters.refusals.count(.certificate)
-      stream.withExchange { worker.shared.clientFaults.logRefusal(of: $0, .certificate, .notice, reason) }
+      if let running = stream.session {
+        worker.shared.clientFaults.logRefusal(of: running, .certificate, .notice, reason)
+      }
       end(.refusedCertificate, nil)
       return false
     }
     guard case .granted = session.admission else {
       if case .reported = session.admission {
-        stream.withExchange { session.report($0) }
+        if let running = stream.session { session.report(running) }
         move(to: session.firstServer, found(tls))
         return stage == .handshake
       }
-      stream.exchange?.log(.error, "the client's handshake chose no server")
+      stream.session?.log(.error, "the client's handshake chose no server")
       end(.error, nil)
       return false
     }
@@ -327,29 +319,26 @@ package final class TCPConnection: ClientConnection {
 
   private func lifetimeDidEnd() {
     lifetime = nil
-    stream.withExchange { exchange in
-      exchange.log(.info, "the connection has lasted as long as it may (connection_max_time)")
-      exchange.endSession(.lifetime)
-    }
+    end(.lifetime, "the connection has lasted as long as it may (connection_max_time)")
   }
 
-  /// Ends the session before its content. `reason`: for the error log. `status`: nil: that of the result.
+  /// Ends the session. `reason`: for the error log. `status`: nil: that of the result.
   private func end(_ result: SessionResult, _ reason: String?, status: Int? = nil) {
-    guard let exchange = stream.exchange else { return session.close() }
-    if let reason { exchange.log(.info, reason) }
-    exchange.endSession(result, status: status)
+    guard let running = stream.session else { return session.close() }
+    if let reason { running.log(.info, reason) }
+    running.end(result, status: status)
   }
 
-  /// The exchange is over.
-  package func finish(_ closing: ByteStream.Closing) {
+  /// The session is over.
+  func finish(_ result: SessionResult) {
     guard stage != .closed else { return }
     stage = .closed
+    self.result = result
     lifetime?.cancel()
     lifetime = nil
     stream.setDeadline(in: nil)
     stream.loop.forgetDeadline(of: stream)
-    stream.exchange = nil
-    if leavesTransport { session.leaveTransport() } else { session.close(closing) }
+    if leavesTransport { session.leaveTransport() } else { session.close(result.closing) }
   }
 
   /// The transport goes to another listener's session (`pass`).
@@ -362,7 +351,7 @@ package final class TCPConnection: ClientConnection {
   func beginOpened() {
     tellConnected()
     beginSession()
-    // `prepare` has waited for nothing, because the transport is open.
+    // The rules were followed by no wait, because the transport is open.
   }
 
   /// A session lasts until one of its sides ends it, or `worker_shutdown_timeout` has passed.
@@ -373,9 +362,8 @@ package final class TCPConnection: ClientConnection {
   package override func end() { cut() }
 
   package override func cut() {
-    guard let exchange = stream.exchange else { return session.close() }
     // Another client got the place of one whose session hasn't begun.
-    exchange.endSession(isOpening && !session.isLeaving ? .limited : .stopped)
+    end(isOpening && !session.isLeaving ? .limited : .stopped, nil)
   }
 
   // MARK: Rehearsal
@@ -385,9 +373,7 @@ package final class TCPConnection: ClientConnection {
   package func rehearse(hello: () -> PrereadFacts, handshake: () -> SessionResult?) {
     stage = .rules
     assumeSession()
-    stream.withExchange { $0.runRules() }
-    guard hasPassed, stage == .rules else { return }
-    hasPassed = false
+    guard stream.session?.runRules() == true, stage == .rules else { return }
     if settings.preread.isOn, session.tls == nil {
       stage = .preread
       preread = hello()
@@ -400,6 +386,10 @@ package final class TCPConnection: ClientConnection {
 }
 
 extension SessionResult {
+  /// How the client's connection ends. After a side has broken off, what the other one has got may not be all that there
+  /// was to say.
+  var closing: ByteStream.Closing { self == .clientBroke || self == .upstreamBroke ? .abrupt : .orderly }
+
   /// `cause`: nil: there is no TLS.
   package init(handshake cause: HandshakeCause?) {
     switch cause {

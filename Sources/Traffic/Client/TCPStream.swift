@@ -1,12 +1,15 @@
 import Bytes
 import TLS
-import Transport
+package import Transport
 
 /// The bytes of a client's connection in `stream`: what the client sends goes to the handler as it comes, and what the
 /// handler sends to the client.
-package final class TCPStream: ClientStream {
+package final class TCPStream: EventTarget {
   private unowned let connection: TCPConnection
-  private let transport: ByteStream
+  package let transport: ByteStream
+  private let tls: TLSStream?
+  /// Kept to the end of the stream, because calls may be within it when it ends.
+  private var begun: StreamSession?
   private var isPaused = true
   /// The client's side has ended, so that nothing more is read.
   package private(set) var hasEnded = false
@@ -28,16 +31,23 @@ package final class TCPStream: ClientStream {
   package init(_ connection: TCPConnection, _ session: ClientSession) {
     self.connection = connection
     transport = session.transport
+    tls = session.tls
     lastActivity = session.transport.loop.now
-    super.init(session, role: .session)
+    super.init(loop: session.transport.loop)
   }
 
-  /// Whoever knows the mark and sends something has used the session.
-  override var isHealthQuestion: Bool { receivedBytes == 0 && session.tls?.isHealthCheck == true }
-  package override var hasClientLeft: Bool { hasEnded || transport.isClosed }
+  /// The session that the stream belongs to; nil before its begin and after its end.
+  package var session: StreamSession? {
+    get { if let begun, begun.isUnderWay { begun } else { nil } }
+    set { begun = newValue }
+  }
 
-  /// The rules of the server let the client in, as far as its address tells.
-  package override func didAdmit() { connection.rulesDidPass() }
+  /// Whether `sallyport health` asked, and no client: it leaves no line in an access log. Whoever knows the mark and sends
+  /// something has used the session.
+  var isHealthQuestion: Bool { receivedBytes == 0 && tls?.isHealthCheck == true }
+
+  /// The rules of the server block let the client in, after one that has waited.
+  func rulesDidAdmit() { connection.rulesDidAdmit() }
 
   package func noteActivity() { lastActivity = loop.now }
   package func keepBuffers() { transport.keepBuffers() }
@@ -45,29 +55,28 @@ package final class TCPStream: ClientStream {
 
   // MARK: The client's bytes
 
-  package override func resumeBody() {
+  /// Reads the client's bytes from now on, perhaps before this returns.
+  package func resumeReading() {
     guard isPaused else { return }
     isPaused = false
     pump()
   }
 
-  package override func pauseBody() { isPaused = true }
+  package func pauseReading() { isPaused = true }
 
   package func pump() {
     var taken = 0
     while !isPaused, !hasEnded, transport.isOpen, transport.mayHaveInput {
       guard taken < Self.pumpLimit else { return transport.loop.again(transport) }
       let room = min(allowance, loop.readBuffer.count)
-      guard room > 0 else { return withExchange { $0.withHandler { $0.clientAllowanceDidEnd() } } ?? () }
+      guard room > 0 else { return begun?.withHandler { $0.clientAllowanceDidEnd() } ?? () }
       switch transport.read(into: UnsafeMutableRawBufferPointer(rebasing: loop.readBuffer[..<room])) {
       case .bytes(let count):
         taken += count
         receivedBytes &+= UInt64(count)
         if allowance != Int.max { allowance -= count }
         lastActivity = loop.now
-        withExchange { exchange in
-          exchange.withHandler { $0.tunnelBytes(UnsafeRawBufferPointer(rebasing: loop.readBuffer[..<count])) }
-        }
+        begun?.withHandler { $0.tunnelBytes(UnsafeRawBufferPointer(rebasing: loop.readBuffer[..<count])) }
       case .wouldBlock: return
       case .end: return inputDidEnd(inGoodOrder: true)
       case .failed: return inputDidEnd(inGoodOrder: false)
@@ -79,17 +88,15 @@ package final class TCPStream: ClientStream {
   package func inputDidEnd(inGoodOrder: Bool) {
     guard !hasEnded else { return }
     hasEnded = true
-    withExchange { exchange in
-      exchange.withHandler { inGoodOrder ? $0.tunnelClientDidEnd() : $0.tunnelClientDidBreak() }
-    }
+    begun?.withHandler { inGoodOrder ? $0.tunnelClientDidEnd() : $0.tunnelClientDidBreak() }
   }
 
   // MARK: Bytes for the client
 
-  package override var waitingBytes: Int { transport.pendingCount }
-  package override var sentBytes: UInt64 { sent }
+  package var waitingBytes: Int { transport.pendingCount }
+  package var sentBytes: UInt64 { sent }
 
-  package override func send(body bytes: UnsafeRawBufferPointer) {
+  package func send(body bytes: UnsafeRawBufferPointer) {
     // A client that has sent no more than a CancelRequest gets nothing.
     guard transport.isOpen else { return }
     sent &+= UInt64(bytes.count)
@@ -116,26 +123,24 @@ package final class TCPStream: ClientStream {
       endsWhenDrained = false
       transport.endOutput()
     }
-    withExchange { $0.withHandler { $0.clientDidDrain() } }
+    begun?.withHandler { $0.clientDidDrain() }
   }
 
-  package override func deadlinePassed() { withExchange { $0.withHandler { $0.deadlineDidPass() } } }
+  package override func deadlinePassed() { begun?.withHandler { $0.deadlineDidPass() } }
 
   // MARK: Ends
 
-  package override func release() { connection.finish(.orderly) }
-
-  package override func cut(_ reason: EndReason) {
-    switch reason {
-    case .complete, .silent, .clientTimedOut, .workerStops, .failed: connection.finish(.orderly)
-    // What the client has got may not be all that the upstream had to say.
-    case .upstreamBroke: connection.finish(.abrupt)
-    case .clientLeft: connection.finish(.abrupt)
-    }
-  }
+  /// The session is over.
+  func finish(_ result: SessionResult) { connection.finish(result) }
 }
 
 extension TCPStream {
+  /// Counts the end of the session. `time`: how long it has lasted, in milliseconds.
+  func countEnd(_ result: SessionResult, after time: UInt64) {
+    countBytes()
+    count.end(result, after: time)
+  }
+
   /// Counts the bytes that have passed since the last call.
   func countBytes() { count.take(received: receivedBytes, sent: sentBytes) }
 }

@@ -1,11 +1,12 @@
 public import Bytes
 public import HTTP
 
-/// The content of a location, compiled at load. It makes a handler for each request that passes the earlier phases.
+/// The content of a location, compiled at load. It makes a handler for each request or session that passes the earlier
+/// phases.
 open class LiveContent {
   /// The filters of the content's own responses. They come before those of the location.
   open var filters: [ResponseFilter] { [] }
-  /// Returns a handler for one exchange; nil if the location has no content, so that the response is 404.
+  /// Returns a handler for one of them; nil if the location has no content, so that the response is 404.
   open func handler(for worker: Worker) -> ContentHandler? { nil }
   /// Whether the digest of a request's body is needed.
   open var digestsBodies: Bool { false }
@@ -13,9 +14,11 @@ open class LiveContent {
   open func storage(for exchange: Exchange) -> RequestBody? { nil }
   /// Whether `count` more bytes may be collected in `storage`; false if the exchange has responded.
   open func admits(_ count: Int, in kept: RequestBody, _ exchange: Exchange) -> Bool { true }
-  /// What the content would do, for `sallyport check --explain`, which then asks nobody and opens nothing. A session of
-  /// `stream` ends with `result`. nil: the content may run as it is.
-  open func explained(_ exchange: Exchange) -> (words: String, result: SessionResult)? { nil }
+  /// What the content would do, for `sallyport check --explain`, which then asks nobody and opens nothing. nil: the content
+  /// may run as it is.
+  open func explained(_ exchange: Exchange) -> String? { nil }
+  /// The same of a session, and how it would end.
+  open func explained(_ session: StreamSession) -> (words: String, result: SessionResult)? { nil }
   /// Whether the content of a session is a connection to an upstream.
   open var isUpstream: Bool { false }
   /// A handler that tells what the content would do where `explained` can't say it before; nil: there is no such handler.
@@ -24,14 +27,15 @@ open class LiveContent {
   open func takes(_ body: RequestBody) -> Bool { true }
 }
 
-/// Produces the response of one exchange. A handler owns its state, and drives the exchange by its methods: `answer`,
-/// `sendHead`, `sendBody`, `end`, `fail`.
+/// Produces the response of one exchange, or passes the bytes of a session. A handler owns its state, and drives the
+/// exchange by its methods: `answer`, `sendHead`, `sendBody`, `end`, `fail`.
 ///
 /// The exchange calls `start` once, and delivers events of the body only after `ClientStream.resumeBody`. It calls
 /// `cancel` at any time, perhaps more than once; after that, the handler makes no calls. Variables can read the handler
 /// until `recycle`.
 open class ContentHandler {
   open func start(_ exchange: Exchange) {}
+  open func start(_ session: StreamSession) { session.end(.error) }
   /// Takes bytes of a streamed body, valid during the call. For a collected body, the exchange calls `admits` instead.
   open func requestBody(_ bytes: UnsafeRawBufferPointer) {}
   /// Whether `count` more bytes of the body may be collected; false if the handler has responded.
@@ -50,7 +54,7 @@ open class ContentHandler {
   /// Bytes of the client after `becomeTunnel`, and their end.
   open func tunnelBytes(_ bytes: UnsafeRawBufferPointer) {}
   open func tunnelClientDidEnd() {}
-  /// `stream` only: the client broke off, the rate lets no more of its bytes be read, and a deadline of the stream.
+  /// Of a session: the client broke off, the rate lets no more of its bytes be read, and a deadline of the stream.
   open func tunnelClientDidBreak() { tunnelClientDidEnd() }
   open func clientAllowanceDidEnd() {}
   open func deadlineDidPass() {}

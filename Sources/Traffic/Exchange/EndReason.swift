@@ -10,8 +10,6 @@ public enum EndReason {
   case upstreamBroke
   /// `return 444`: the client gets no response.
   case silent
-  /// A session of `stream` ended before its content, with the status that says why.
-  case failed
   /// The worker stops.
   case workerStops
 }

@@ -26,9 +26,10 @@ extension Exchange {
   }
 }
 
-/// Settles, at the entry to a server block, what address the client of an exchange has. Before any phase.
+/// Settles, at the entry to a server block, what address the client has. Before any phase.
 open class ClientAddressStep {
   open func run(_ exchange: Exchange) {}
+  open func run(_ session: StreamSession) {}
 }
 
 /// Settles, at the entry to a server block, by whose certificate a request is judged. Before the block admits it.

@@ -1,8 +1,8 @@
-import Bytes
+package import Bytes
 package import HTTP
 import Observability
-package import Patterns
-package import Transport
+import Patterns
+import Transport
 
 /// One request and its final response: a driver that runs the phases of nginx over `PhaseCursor`, starts the content
 /// handler of the location, and ends the exchange.
@@ -13,63 +13,35 @@ package import Transport
 ///
 /// An object serves one request after another; `reset` empties it. A late callback compares `serial` to see whether the
 /// exchange still waits for it. `end` is called once for every exchange, and runs the log steps.
-public final class Exchange {
-  // Uncounted: the worker holds its sessions and its spare exchanges, and outlives them.
-  package unowned(unsafe) let worker: Worker
+public final class Exchange: Transaction {
   @exclusivity(unchecked) package let head = RequestHead()
   /// The response as it goes to the client.
   @exclusivity(unchecked) package let response = OutgoingResponseHead()
   // Counted by hand, from `start` to `end`: every call to the client comes by here.
   @exclusivity(unchecked) private var streamRef: Unmanaged<ClientStream>?
-  @exclusivity(unchecked) package private(set) var server: LiveServer
-  @exclusivity(unchecked) package private(set) var location: LiveLocation
   @exclusivity(unchecked) package private(set) var target = ExchangeTarget()
   @exclusivity(unchecked) private var cursor = PhaseCursor()
   @exclusivity(unchecked) package private(set) var body = ExchangeBody()
   @exclusivity(unchecked) package private(set) var progress = ResponseProgress()
-  @exclusivity(unchecked) package private(set) var account = ExchangeAccount()
-  @exclusivity(unchecked) package private(set) var variables = VariableStorage()
-  // Counted by hand, from `startContent` to `recycleHandler`.
-  @exclusivity(unchecked) private var handlerRef: Unmanaged<ContentHandler>?
+  /// Subrequests, and what an upstream's X-Accel-Redirect left.
+  package let internalRequests = InternalRequests()
+  /// What the exchange waits for by the clock.
+  @exclusivity(unchecked) private var delay: OneShotTimer?
   /// Work beside the loop that the exchange waits for; withdrawn when the exchange ends.
   @exclusivity(unchecked) private(set) var pending: BlockingPool.Ticket?
-  /// The number of the request that this object serves.
-  @exclusivity(unchecked) package private(set) var serial: UInt64 = 0
-  /// The facts of this request alone, if its client is not that of the connection.
-  @exclusivity(unchecked) private var relayedFacts: ConnectionFacts?
 
-  package init(worker: Worker) {
-    self.worker = worker
-    // `begin` sets both before any code reads them.
-    guard let live = worker.live, let first = live.servers.first else {
-      preconditionFailure("an exchange is made by a worker that serves")
-    }
-    self.server = first
-    self.location = first.root
-  }
+  package override init(worker: Worker) { super.init(worker: worker) }
 
   /// nil between two requests.
   package var stream: ClientStream? { streamRef?.takeUnretainedValue() }
-  /// nil before the content phase, and for responses that no handler makes.
-  package var handler: ContentHandler? { handlerRef?.takeUnretainedValue() }
-  package var session: ClientSession {
-    guard let session = withStream({ $0.session }) else { preconditionFailure("it has a stream from begin to end") }
-    return session
-  }
-  package var facts: ConnectionFacts { relayedFacts ?? session.facts }
-  /// Whether the request's client is another one than the connection's.
-  @inline(__always) var isRelayed: Bool { relayedFacts != nil }
-  /// That client.
-  package var relayed: RelayedClient? { relayedFacts?.relayed }
   /// What the response asks of its connection.
   package var policy: ResponsePolicy { location.policy }
 
-  // Both call without counting.
+  // Calls without counting.
   @inline(__always)
   package func withStream<Value>(_ body: (ClientStream) -> Value) -> Value? {
     streamRef?._withUnsafeGuaranteedRef { body($0) }
   }
-  func withHandler(_ body: (ContentHandler) -> Void) { handlerRef?._withUnsafeGuaranteedRef { body($0) } }
   package var redirection: Redirection { target.redirection }
 
   package func reset() {
@@ -80,25 +52,48 @@ public final class Exchange {
     cursor = PhaseCursor()
     body = ExchangeBody()
     progress.reset()
-    account.reset()
-    variables.reset()
-    if relayedFacts != nil { relayedFacts = nil }
-    recycleHandler()
+    if delay != nil { delay.take()?.cancel() }
+    internalRequests.reset()
+    resetShared()
+  }
+
+  // MARK: What an exchange has where a session of `stream` has something else, or nothing
+
+  package override var live: LiveGeneration { withStream { $0.live } ?? session.live }
+  package override var statusSoFar: Int { progress.statusSoFar }
+  package override var path: [UInt8] { Array(target.uri.readable) }
+  override var host: [UInt8] { head.bytes.readable[head.host].map { ASCII.lower($0) } }
+  package override var forwardedFor: [[UInt8]] {
+    head.fields.reversed().filter { $0.id == .xForwardedFor }.map { Array(head.bytes.readable[$0.value]) }
+  }
+  override var isTunnel: Bool { progress.state == .tunnel }
+  override var thing: String { isTunnel ? "tunnel" : "request" }
+  package override func refuse(_ refusal: RefusalCause) { fail(ErrorResponse(refusal.status)) }
+  package override func resume(after outcome: RuleOutcome) { resume(StepOutcome(outcome, of: self)) }
+  override func wasRevoked() { streamWasCut() }
+  package override func noticeLostClient() { if stream?.hasClientLeft == true { clientDidLeave() } }
+  override func appendParticulars(to text: inout ByteBuffer) { appendRequest(to: &text) }
+  package override func append(own variable: SimpleVariable, to output: inout ByteBuffer) {
+    append(ofRequest: variable, to: &output)
+  }
+  package override func append(_ reader: TransactionReader, to output: inout ByteBuffer) {
+    switch reader {
+    case .ofRequest(let append): append(self, &output)
+    case .ofBoth(let append): append(self, &output)
+    case .ofSession: break
+    }
+  }
+  package override func append(_ variable: Variable, to output: inout ByteBuffer) {
+    append(parameterized: variable, to: &output)
   }
 
   // MARK: Begin
 
   package func start(_ stream: ClientStream) {
     streamRef = Unmanaged.passRetained(stream)
-    if stream.role != .session { worker.traffic.didBeginExchange() }
-    account.startedAt = worker.loop.now
-    account.sentBytesAtStart = stream.sentBytes
-  }
-
-  /// Sets the server block, and its own settings until a location is found.
-  package func assume(_ server: LiveServer) {
-    self.server = server
-    location = server.root
+    worker.traffic.didBeginExchange()
+    start(stream.session)
+    progress.sentBytesAtStart = stream.sentBytes
   }
 
   /// Begins an exchange whose head is complete, and runs its phases until a step or the handler waits. The stream
@@ -186,7 +181,7 @@ public final class Exchange {
   private var counts: PhaseCounts {
     let counts = PhaseCounts(server.rewrite, location.steps)
     return switch withStream({ $0.role }) {
-    case .client?, .session?, nil: counts
+    case .client?, nil: counts
     case .subrequest?: counts.ofSubrequest
     case .reading?: counts.ofReading
     }
@@ -208,7 +203,6 @@ public final class Exchange {
       case .startContent:
         switch withStream({ $0.role }) {
         case .client?, .subrequest?, nil: return startContent()
-        case .session?: return withStream { $0.didAdmit() } ?? ()
         case .reading?: return endReading()
         }
       case .fail(let failure):
@@ -223,12 +217,6 @@ public final class Exchange {
   package func resume(_ outcome: StepOutcome) {
     perform(cursor.take(outcome, counts, location.steps.satisfy))
     noticeClientEnd()
-  }
-
-  /// Runs the steps of a session in `stream` at its server block, from the first one.
-  func runRules() {
-    cursor = PhaseCursor()
-    perform(cursor.enterLocation(counts, location.steps.satisfy))
   }
 
   private func findLocation() -> PhaseAction {
@@ -287,31 +275,10 @@ public final class Exchange {
   }
 
   /// Starts the location's content handler.
-  func startContent() {
-    let made = borrowing(location) { location in
-      borrowing(worker) { location.content.handler(for: $0).map { Unmanaged.passRetained($0) } }
-    }
-    guard let made else { return failWithoutContent() }
-    recycleHandler()
-    handlerRef = made
-    // Counted: a handler may end within the call.
-    made.takeUnretainedValue().start(self)
-  }
-
-  private func failWithoutContent() {
-    if isSession {
-      log(.error, "no handler for server")
-      return endSession(.error)
-    }
+  private func startContent() {
     // As in nginx: an `if` passed the request on, and a later one without content took it over.
-    fail(ErrorResponse(target.hasPassed ? 500 : 404))
-  }
-
-  private func recycleHandler() {
-    guard let handlerRef else { return }
-    self.handlerRef = nil
-    handlerRef._withUnsafeGuaranteedRef { $0.recycle() }
-    handlerRef.release()
+    guard let handler = makeHandler() else { return fail(ErrorResponse(target.hasPassed ? 500 : 404)) }
+    handler.start(self)
   }
 
   // MARK: Internal redirects of error_page
@@ -355,14 +322,6 @@ public final class Exchange {
   /// The locations of the path's other readings have admitted the client.
   package func noteAdmittedReadings() { target.hasAdmittedReadings = true }
   func noteRefusedPath() { target.note(refused: head, mergeSlashes: server.settings.head.mergesSlashes) }
-  package func set(_ slot: Int, _ value: [UInt8]) { variables.set(slot, value) }
-  /// Whether a report of `ssl_verify_report_only` is the exchange's first.
-  func beginsReport() -> Bool {
-    defer { account.isReported = true }
-    return !account.isReported
-  }
-  func dropCaptures() { variables.dropCaptures() }
-  package func setBroken(_ isBroken: Bool) { variables.isBroken = isBroken }
   package func setArguments(_ text: [UInt8]) { target.setArguments(text) }
   package func setPath(_ path: [UInt8]) { target.setPath(path) }
   package func keepLocation() { target.keepLocation() }
@@ -377,30 +336,23 @@ public final class Exchange {
     if block.hasOwnContent { target.hasPassed = true }
     return !denies(block)
   }
-  package func setClient(_ address: SocketAddress) { variables.client = address }
   /// The request's client is not that of the connection.
   package func setClient(_ relayed: RelayedClient) {
     relayedFacts = ConnectionFacts(of: session.facts, for: relayed)
     session.note(end: relayed.judgementEnd)
   }
 
-  /// Keeps what a regular expression captured of `subject`.
-  package func take(_ captures: Captures, of subject: [UInt8], slots: [NamedCapture]) {
-    variables.take(captures, of: subject, slots: slots)
-  }
   package func keep(_ id: RequestID) { variables.requestID = id }
 
   package func setState(_ state: ResponseProgress.State) { progress.state = state }
-  func didSendBody(_ count: Int) { account.bodyBytesSent &+= UInt64(count) }
+  func didSendBody(_ count: Int) { progress.bodyBytesSent &+= UInt64(count) }
   /// Adds a filter of the response's body, next to the client.
-  package func append(_ filter: BodyFilter) { account.filters.append(filter) }
-  /// The state of a feature for this request, for a change.
-  package func use<State: FeatureState>(_ kind: State.Type) -> State { account.states.use(kind) }
+  package func append(_ filter: BodyFilter) { progress.filters.append(filter) }
   /// A subrequest begins with what features know of the main request.
-  package func inheritStates(of main: Exchange) { account.states.inherit(main.account.states) }
+  package func inheritStates(of main: Exchange) { states.inherit(main.states) }
   /// Has a filter that the location may not have begin with the response.
-  package func ask(for filter: ResponseFilter) { account.askedFilter = filter }
-  package func didSendTrailers(_ trailers: Trailers?) { account.sentTrailers = trailers }
+  package func ask(for filter: ResponseFilter) { progress.askedFilter = filter }
+  package func didSendTrailers(_ trailers: Trailers?) { progress.sentTrailers = trailers }
   package func setBody(_ state: ExchangeBody.State) {
     if case .collecting(let kept) = state { kept.begunAt = worker.loop.now }
     body.state = state
@@ -415,8 +367,8 @@ public final class Exchange {
   /// exchange: clients that leave must not pile up what waits for them.
   package func wait(milliseconds: Int, then end: @escaping (Exchange) -> Void) {
     let begun = serial
-    account.delay = worker.loop.after(milliseconds) { [unowned self] in
-      account.delay = nil
+    delay = worker.loop.after(milliseconds) { [unowned self] in
+      delay = nil
       if serial == begun { end(self) }
     }
   }
@@ -501,25 +453,22 @@ public final class Exchange {
     switch reason {
     case .complete: progress.state = .whole
     case .silent: progress.status = 444
-    case .clientLeft, .clientTimedOut, .upstreamBroke, .workerStops, .failed: break
+    case .clientLeft, .clientTimedOut, .upstreamBroke, .workerStops: break
     }
-    let isLogged = streamRef._withUnsafeGuaranteedRef { stream in
-      // As in nginx, a connection that has passed to another listener has only the lines of that one.
-      stream.isSubrequest
-        ? stream.subrequestWillEnd(self, reason) : stream.sessionResult != .passed && !stream.isHealthQuestion
-    }
+    let isLogged = streamRef._withUnsafeGuaranteedRef { !$0.isSubrequest || $0.subrequestWillEnd(self, reason) }
     countEnd(streamRef)
     if isLogged, location.hasLogSteps { log() }
     // From here this call holds the stream, because the exchange may begin its next request before the call returns.
     self.streamRef = nil
-    streamRef._withUnsafeGuaranteedRef { account.states.end($0) }
+    leaveClient()
+    streamRef._withUnsafeGuaranteedRef { states.end($0) }
     borrowing(worker) { $0.giveBack(self) }
     streamRef._withUnsafeGuaranteedRef { if case .complete = reason { $0.release() } else { $0.cut(reason) } }
     streamRef.release()
   }
 
   private func log() {
-    account.isOver = true
+    beginEnd()
     // The location holds its steps, and the exchange its location: no template changes that.
     borrowing(location) { location in
       for index in location.logSteps.indices { borrowing(location.logSteps[index]) { $0.run(self) } }

@@ -6,7 +6,6 @@ extension Exchange {
   /// Counts the end of the exchange. Subrequests are no requests of a client.
   @inline(__always)
   func countEnd(_ stream: Unmanaged<ClientStream>) {
-    guard stream._withUnsafeGuaranteedRef({ $0.role }) != .session else { return countSessionEnd(stream) }
     worker.traffic.didEndExchange()
     guard let meter = server.meter else { return }
     stream._withUnsafeGuaranteedRef { stream in
@@ -14,17 +13,8 @@ extension Exchange {
       let status = progress.status
       let isTunnel = status == 101 || head.isExtendedConnect
       meter.count(
-        status: status, time: isTunnel ? nil : worker.loop.now &- account.startedAt,
-        received: UInt64(head.byteCount) &+ body.received, sent: stream.sentBytes &- account.sentBytesAtStart)
-    }
-  }
-
-  @inline(never)
-  private func countSessionEnd(_ stream: Unmanaged<ClientStream>) {
-    stream._withUnsafeGuaranteedRef { stream in
-      guard let session = stream.session.tcp?.stream else { return }
-      session.countBytes()
-      session.count.end(stream.sessionResult ?? .stopped, after: worker.loop.now &- account.startedAt)
+        status: status, time: isTunnel ? nil : worker.loop.now &- startedAt,
+        received: UInt64(head.byteCount) &+ body.received, sent: stream.sentBytes &- progress.sentBytesAtStart)
     }
   }
 }

@@ -1,6 +1,6 @@
 import Bytes
 package import HTTP
-package import Observability
+import Observability
 package import Patterns
 import Transport
 
@@ -11,13 +11,13 @@ extension Exchange {
 
   /// Bytes that the client has not taken yet.
   package var waitingBytes: Int {
-    (withStream { $0.waitingBytes } ?? 0) + account.filters.keptBytes
+    (withStream { $0.waitingBytes } ?? 0) + progress.filters.keptBytes
   }
 
   /// Sends the head that was built in `response`.
   package func sendHead() {
     setStatus(Int(response.status))
-    if !location.filters.isEmpty || account.askedFilter != nil { beginFilters() }
+    if !location.filters.isEmpty || progress.askedFilter != nil { beginFilters() }
     if case .none = response.body { setState(.streaming(hasBody: false)) } else { setState(.streaming(hasBody: true)) }
     withStream { $0.send(head: response) }
   }
@@ -25,13 +25,13 @@ extension Exchange {
   @inline(never)
   private func beginFilters() {
     for filter in location.filters { filter.begin(self) }
-    account.askedFilter?.begin(self)
+    progress.askedFilter?.begin(self)
   }
 
   /// Sends bytes of the response's body, where it has one.
   package func sendBody(_ bytes: UnsafeRawBufferPointer) {
     guard case .streaming(hasBody: true) = progress.state else { return }
-    if let filter = account.filters.first { return filter.send(bytes) }
+    if let filter = progress.filters.first { return filter.send(bytes) }
     passBody(bytes)
   }
 
@@ -51,7 +51,7 @@ extension Exchange {
   package func breakOff() { endBody(.broken) }
 
   private func endBody(_ end: BodyEnd) {
-    if let filter = account.filters.first { filter.end(end) } else { bodyDidEnd(end) }
+    if let filter = progress.filters.first { filter.end(end) } else { bodyDidEnd(end) }
   }
 
   /// The body's end has passed all filters.
@@ -76,7 +76,7 @@ extension Exchange {
   /// when the client has taken them. A stream of HTTP/2 tells only if it is asked to.
   package func askForMore() {
     if waitingBytes > 0 { return stream?.watchSending(location.limits.sendTimeout) ?? () }
-    if !account.filters.holdsSource { handler?.clientDidDrain() }
+    if !progress.filters.holdsSource { handler?.clientDidDrain() }
   }
 
   /// The 101 was sent: bytes go both ways as they are.
@@ -121,17 +121,14 @@ extension Exchange {
   }
 
   /// Responds with an error: the page that `error_page` names, or the standard one. If the head of a response has gone
-  /// out already, the exchange ends as `upstreamBroke` instead. A session ends with the result that the status stands for.
+  /// out already, the exchange ends as `upstreamBroke` instead.
   package func fail(_ failure: ErrorResponse) {
     guard case .waiting = progress.state else { return end(.upstreamBroke) }
     if failure.endsConnection { stream?.closeAfterResponse() }
     dropWaits()
-    account.internalRequests.cancel()
+    internalRequests.cancel()
     if case .collecting(let kept) = body.state { _ = kept.takeWaiter() }
     handler?.cancel()
-    if isSession {
-      return endSession(SessionResult(failure: failure.code), status: failure.code)
-    }
     if !respondsByPage(to: failure) { answerPage(status: failure.code) }
   }
 
@@ -172,7 +169,7 @@ extension Exchange {
   package func redirect(status code: Int, to target: [UInt8]) {
     let address = AbsoluteLocation.address(target, self)
     guard address.withUnsafeBytes(FieldValue.isValid) else { return refuseRedirect() }
-    if case .page? = errorAnswer(to: code) { account.internalRequests.carry(location: address) }
+    if case .page? = errorAnswer(to: code) { internalRequests.carry(location: address) }
     if respondsByPage(to: ErrorResponse(code)) { return }
     var page = ByteBuffer()
     StandardPage.writePage(ErrorResponse(code), tokens: location.settings.redirects.serverTokens, to: &page)
@@ -224,7 +221,7 @@ extension Exchange {
     outgoing.status = UInt16(truncatingIfNeeded: status)
     worker.ownFields.add(tokens: location.settings.redirects.serverTokens, to: outgoing)
     if status >= 200 && status != 204 && status != 304 {
-      if account.internalRequests.keepsType(over: type) {
+      if internalRequests.keepsType(over: type) {
       } else if typeByPath {
         location.types.add(to: outgoing, for: self)
       } else {
@@ -235,9 +232,9 @@ extension Exchange {
     if let target { _ = target.withUnsafeBytes { outgoing.add("Location", $0) } }
     if let ownFields = progress.ownFields { outgoing.add(ownFields) }
     var present = FieldNameSet()
-    if !account.internalRequests.keepsType(over: type) { present.insert(.contentType) }
+    if !internalRequests.keepsType(over: type) { present.insert(.contentType) }
     if target != nil { present.insert(.location) }
-    account.internalRequests.addCarried(to: outgoing, except: present)
+    internalRequests.addCarried(to: outgoing, except: present)
     changeHead()
     sendHead()
     // An empty chunk would be the last one.
@@ -253,7 +250,7 @@ extension Exchange {
 
   // MARK: Events of the client
 
-  func streamDidDrain() { if !account.filters.drain() { handler?.clientDidDrain() } }
+  func streamDidDrain() { if !progress.filters.drain() { handler?.clientDidDrain() } }
   package func tunnelBytes(_ bytes: UnsafeRawBufferPointer) { handler?.tunnelBytes(bytes) }
   package func tunnelDidEnd() { handler?.tunnelClientDidEnd() }
   /// The worker stops.
@@ -296,22 +293,7 @@ extension Exchange {
 
   @inline(never)
   func answersDenied(_ location: LiveLocation) -> Bool {
-    guard let reason = location.denial(of: facts, scratch: worker.patternScratch) else {
-      return false
-    }
-    if facts.reportsOnly {
-      // A certificate that didn't verify has been reported, and matches no rule.
-      guard case .granted = admission, beginsReport() else { return false }
-      worker.counters.reports.count(.rule)
-      log(.notice, "report only: \(reason)\(facts.loggedClient)")
-      return false
-    }
-    worker.counters.refusals.count(.rule)
-    worker.shared.clientFaults.logRefusal(of: self, .rule, .error, reason)
-    if isSession {
-      endSession(.refusedRule)
-      return true
-    }
+    guard isDenied(by: location) else { return false }
     // `error_page 403 =200 …` can lead here too, but a denial must not have the status 200.
     overrideStatus(nil)
     fail(ErrorResponse(403))
@@ -357,28 +339,8 @@ extension Exchange {
 
   // MARK: The error log
 
-  /// Writes a line, with the client, server and request that nginx adds: also after a message with a long text of a peer,
-  /// which could otherwise push them beyond the line's end and name others itself.
-  package func log(
-    _ level: LogLevel, fields: @autoclosure () -> [JournalField: String] = [:], _ message: @autoclosure () -> String
-  ) {
-    guard location.errorLog.takes(level) else { return }
-    location.errorLog.log(
-      level, fields: fields(), "*\(stream?.session.facts.number ?? 0) \(message().cut(to: 6144))\(particulars)")
-  }
-
-  /// Logs a fault that every request meets until an operator repairs it: once, and then in summary.
-  package func tellOfRepeated(_ level: LogLevel, _ text: String) {
-    let decision = worker.shared.faults.note(
-      text, about: "requests", .none, level, location.errorLog, now: worker.loop.now)
-    log(decision.writes ? level : .debug, text)
-  }
-
-  /// `, client: 127.0.0.1, server: a.test, request: "GET / HTTP/1.1", upstream: "https://127.0.0.1:443", host: "a.test"`
-  private var particulars: String {
-    guard stream != nil else { return "" }
-    var text = ByteBuffer()
-    text.append(string: ", client: \(clientAddress.host), server: \(session.loggedName(of: server))")
+  /// `, request: "GET / HTTP/1.1", upstream: "https://127.0.0.1:443", host: "a.test"`
+  func appendRequest(to text: inout ByteBuffer) {
     var line = ByteBuffer()
     append(.simple(.request), to: &line)
     if !line.isEmpty {
@@ -397,6 +359,5 @@ extension Exchange {
       LogEscape.default(head.bytes.readable[head.host], &text)
       text.append("\"")
     }
-    return text.readable.text
   }
 }

@@ -24,48 +24,24 @@ package struct ResponseProgress {
   package var statusSoFar: Int { status > 0 ? status : statusOverride ?? 0 }
   /// Extra fields of sallyport's own response: a challenge, `Retry-After`.
   package var ownFields: FieldBlock?
-
-  package mutating func reset() {
-    state = .waiting
-    status = 0
-    statusOverride = nil
-    if ownFields != nil { ownFields = nil }
-  }
-}
-
-/// Times and byte counts for the access log and variables.
-package struct ExchangeAccount {
-  /// Milliseconds of the loop's clock.
-  package var startedAt: UInt64 = 0
   /// Bytes of the response's body, without its framing.
   var bodyBytesSent: UInt64 = 0
   /// `ClientStream.sentBytes` when the request began.
   var sentBytesAtStart: UInt64 = 0
   /// The trailers that went to the client.
   var sentTrailers: Trailers?
-  /// What features keep of the request.
-  package var states = FeatureStates()
-  /// What the exchange waits for by the clock.
-  package var delay: OneShotTimer?
-  /// Subrequests, and what an upstream's X-Accel-Redirect left.
-  package let internalRequests = InternalRequests()
   /// The filters of the response's body.
   package var filters = BodyFilterChain()
   /// A filter that the response itself asks for, besides those of its location.
   var askedFilter: ResponseFilter?
-  /// Whether the exchange ends: the access record is being written.
-  package var isOver = false
-  /// Whether a refusal by a rule was reported (`ssl_verify_report_only`): rules are checked more than once.
-  var isReported = false
 
   package mutating func reset() {
-    isOver = false
-    isReported = false
+    state = .waiting
+    status = 0
+    statusOverride = nil
+    if ownFields != nil { ownFields = nil }
     bodyBytesSent = 0
     if sentTrailers != nil { sentTrailers = nil }
-    states.reset()
-    if delay != nil { delay.take()?.cancel() }
-    internalRequests.reset()
     filters.reset()
     if askedFilter != nil { askedFilter = nil }
   }

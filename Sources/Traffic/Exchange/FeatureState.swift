@@ -1,8 +1,9 @@
-/// What a feature keeps of one request. The objects stay with their exchange, which serves one request after another.
+/// What a feature keeps of one request or session. The objects stay with their exchange, which serves one request after
+/// another.
 open class FeatureState {
   public required init() {}
 
-  /// The exchange ends: the client's stream may need something longer than the exchange does.
+  /// A request ends: the client's stream may need something longer than the exchange does.
   open func end(_ stream: ClientStream) {}
 
   /// A subrequest begins. `main`: what the feature keeps of the request that it belongs to.

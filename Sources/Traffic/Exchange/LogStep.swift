@@ -1,7 +1,8 @@
-/// What a location writes of an exchange that ends: a line, a span (nginx: the log phase). One object serves all exchanges
-/// of its location.
+/// What a location writes of an exchange or a session that ends: a line, a span (nginx: the log phase). One object serves
+/// all of its location.
 ///
-/// The exchange still has all that it had: its handler, its variables and the states of features. It gets no new bytes.
+/// Both still have all that they had: handler, variables and the states of features. They get no new bytes.
 open class LogStep {
   open func run(_ exchange: Exchange) {}
+  open func run(_ session: StreamSession) {}
 }

@@ -30,6 +30,17 @@ public enum StepOutcome: Equatable {
   case skip(Int)
 }
 
+/// The result of a step that requests and sessions of `stream` share.
+public enum RuleOutcome: Equatable, Sendable {
+  /// The step has no objection; the next step runs.
+  case next
+  /// The step admits the client. With `satisfy any`, one such step is enough for a request.
+  case granted
+  case refused(RefusalCause)
+  /// The step waits, and later calls `Transaction.resume` with its outcome.
+  case wait
+}
+
 /// nginx's `satisfy`: whether every step of the access phase must admit the client, or one is enough.
 package enum Satisfy: Sendable, Equatable {
   case all, any
@@ -219,6 +230,39 @@ open class PhaseStep {
   open func rehearse(_ exchange: Exchange, _ trace: ExplainTrace) -> StepOutcome { run(exchange) }
 }
 
+/// A step of requests and of sessions of `stream` alike.
+open class SharedStep: PhaseStep {
+  open func judge(_ transaction: Transaction) -> RuleOutcome { .refused(.fault) }
+  /// Does so for an explanation, as `PhaseStep.rehearse`.
+  open func rehearse(judging transaction: Transaction, _ trace: ExplainTrace) -> RuleOutcome { judge(transaction) }
+
+  public final override func run(_ exchange: Exchange) -> StepOutcome { StepOutcome(judge(exchange), of: exchange) }
+  public final override func rehearse(_ exchange: Exchange, _ trace: ExplainTrace) -> StepOutcome {
+    StepOutcome(rehearse(judging: exchange, trace), of: exchange)
+  }
+}
+
+extension StepOutcome {
+  /// What a request makes of it. Another step can still admit a client whom its address denies (`satisfy any`).
+  package init(_ outcome: RuleOutcome, of exchange: Exchange) {
+    switch outcome {
+    case .next: self = .next
+    case .granted: self = .granted
+    case .wait: self = .wait
+    case .refused(.address): self = .denied(ErrorResponse(RefusalCause.address.status))
+    case .refused(.limit(status: 444)):
+      exchange.end(.silent)
+      self = .responded
+    case .refused(let refusal): self = .fail(ErrorResponse(refusal.status))
+    }
+  }
+}
+
+/// What stands for a step that isn't there: nobody gets in by it.
+private final class MissingStep: PhaseStep {
+  override func run(_ exchange: Exchange) -> StepOutcome { .fail(ErrorResponse(500)) }
+}
+
 /// The steps of a server block or a location, by phase, in the order of the configuration or of nginx's modules.
 package struct PhaseSteps {
   package var rewrite: [PhaseStep] = []
@@ -228,6 +272,22 @@ package struct PhaseSteps {
   package var postAccess: [PhaseStep] = []
   package var precontent: [PhaseStep] = []
   package var satisfy = Satisfy.all
+  // Those of the two phases that sessions of `stream` run too.
+  private var sharedPreaccess: [SharedStep] = []
+  private var sharedAccess: [SharedStep] = []
+
+  package mutating func add(preaccess step: SharedStep) {
+    preaccess.append(step)
+    sharedPreaccess.append(step)
+  }
+
+  package mutating func add(access step: SharedStep) {
+    access.append(step)
+    sharedAccess.append(step)
+  }
+
+  /// What a session runs, in nginx's order.
+  var ofSessions: [SharedStep] { sharedPreaccess + sharedAccess }
 
   /// The step of a location's phase. An index is the cursor's, below the count that it was given.
   package func step(_ phase: Phase, _ index: Int) -> PhaseStep {
@@ -240,7 +300,7 @@ package struct PhaseSteps {
       case .precontent: precontent
       case .serverRewrite, .findLocation, .postRewrite, .content: [PhaseStep]()
       }
-    return steps.indices.contains(index) ? steps[index] : PhaseStep()
+    return steps.indices.contains(index) ? steps[index] : MissingStep()
   }
 
   package var isEmpty: Bool {

@@ -1,5 +1,5 @@
 /// How a session of `stream` ended, as metrics and the page of status name it. Every session ends with one of these, by
-/// `Exchange.endSession`.
+/// `StreamSession.end`.
 public enum SessionResult: String, CaseIterable, Sendable {
   /// Both sides ended in good order, or the client has got its text (`return`).
   case ok
@@ -38,14 +38,13 @@ public enum SessionResult: String, CaseIterable, Sendable {
   /// A fault of the configuration, or of sallyport itself: the error log has the reason.
   case error
 
-  /// The result of a session whose rules or content responded with an error of this status.
-  package init(failure status: Int) {
-    switch status {
-    case 400: self = .negotiation
-    case 403: self = .refusedAddress
-    case 502, 504: self = .upstream
-    case 503: self = .limited
-    default: self = .error
+  /// The result of a session whose rules or content refuse the client.
+  package init(_ refusal: RefusalCause) {
+    switch refusal {
+    case .address: self = .refusedAddress
+    case .limit: self = .limited
+    case .upstream: self = .upstream
+    case .fault: self = .error
     }
   }
 
@@ -59,19 +58,6 @@ public enum SessionResult: String, CaseIterable, Sendable {
     case .handshake, .refusedCertificate, .error: 500
     case .upstream: 502
     case .limited: 503
-    }
-  }
-
-  package var reason: EndReason {
-    switch self {
-    case .ok, .passed: .complete
-    case .clientBroke: .clientLeft
-    case .upstreamBroke: .upstreamBroke
-    case .timeout: .clientTimedOut
-    case .lifetime, .revoked, .stopped: .workerStops
-    case .refusedAddress, .refusedCertificate, .refusedRule, .limited, .upstream, .proxyHeader, .negotiation, .preread,
-      .handshake, .error:
-      .failed
     }
   }
 

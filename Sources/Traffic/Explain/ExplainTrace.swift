@@ -46,16 +46,16 @@ public final class ExplainTrace: Sendable {
     }
   }
 
-  /// Tells of the exchange's location, if it is another one than before.
-  package func enter(_ exchange: Exchange) {
-    let location = exchange.location
-    guard location !== exchange.server.root else { return }
+  /// Tells of the location, if it is another one than before.
+  package func enter(_ transaction: Transaction) {
+    let location = transaction.location
+    guard location !== transaction.server.root else { return }
     let isNew = state.withLock { state in
       defer { state.location = ObjectIdentifier(location) }
       return state.location != ObjectIdentifier(location)
     }
     guard isNew else { return }
-    LocationWords(exchange, location.settings).tell(self)
+    LocationWords(transaction, location.settings).tell(self)
   }
 
   // MARK: Made at load
@@ -76,6 +76,25 @@ public final class ExplainTrace: Sendable {
     return traced
   }
 
+  func tracing(_ rules: [SharedStep]) -> [SharedStep] { rules.map { TracedRule($0, self) } }
+
+  private final class TracedRule: SharedStep {
+    private let rule: SharedStep
+    private let trace: ExplainTrace
+
+    init(_ rule: SharedStep, _ trace: ExplainTrace) {
+      self.rule = rule
+      self.trace = trace
+    }
+
+    override func judge(_ transaction: Transaction) -> RuleOutcome {
+      let line = trace.begin("step", rule.words)
+      let outcome = rule.rehearse(judging: transaction, trace)
+      trace.complete(line, ": \(outcome.words)")
+      return outcome
+    }
+  }
+
   private final class TracedStep: PhaseStep {
     private let step: PhaseStep
     private let text: String
@@ -94,6 +113,18 @@ public final class ExplainTrace: Sendable {
       let holds = outcome == .next && step.isCondition
       trace.complete(line, ": \(holds ? "holds" : outcome.inWords(exchange))")
       return outcome
+    }
+  }
+}
+
+extension RuleOutcome {
+  fileprivate var words: String {
+    switch self {
+    case .next: "goes on"
+    case .granted: "admits the client"
+    case .refused(.address): "denies the client (\(RefusalCause.address.status))"
+    case .refused(let refusal): "responds with \(refusal.status)"
+    case .wait: "waits; the explanation ends here"
     }
   }
 }

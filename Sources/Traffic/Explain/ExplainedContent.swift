@@ -24,8 +24,7 @@ private final class ExplainedHandler: ContentHandler {
 
   override func start(_ exchange: Exchange) {
     trace.enter(exchange)
-    if exchange.server.settings.stream != nil { return tellSession(exchange) }
-    if let words = explained.content.explained(exchange)?.words {
+    if let words = explained.content.explained(exchange) {
       trace.add("content", words)
       return exchange.answer(status: 200, type: "text/plain", body: UnsafeRawBufferPointer(start: nil, count: 0))
     }
@@ -36,11 +35,10 @@ private final class ExplainedHandler: ContentHandler {
     handler.start(exchange)
   }
 
-  private func tellSession(_ exchange: Exchange) {
-    LocationWords(exchange, exchange.location.settings).tellRules(trace)
-    let told = explained.content.explained(exchange)
+  override func start(_ session: StreamSession) {
+    LocationWords(session, session.location.settings).tellRules(trace)
+    let told = explained.content.explained(session)
     trace.add("content", told?.words ?? "of this server itself")
-    if exchange.variables.isBroken { return exchange.fail(ErrorResponse(500)) }
-    exchange.endSession(told?.result ?? .ok)
+    session.end(session.variables.isBroken ? .error : told?.result ?? .ok)
   }
 }

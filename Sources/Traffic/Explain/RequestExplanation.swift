@@ -200,14 +200,14 @@ package struct RequestExplanation {
       worker: worker, live: live, servers: servers, transport: transport, tls: tls, peer: request.client, number: 1)
     session.facts.rehearsedLocal = rehearsedLocal(servers)
     tellServer(servers.fallback, servers.hasOnlyOne ? "the listener's only one" : "the listener's default")
-    let stream = session.rehearse {
+    let result = session.rehearse {
       trace.add("ssl_preread", "the ClientHello asks for \(clientName.isEmpty ? "no name" : request.host)")
       if case .found(let found) = servers.find(clientName) { tellChoice(found.server, servers) }
       return PrereadFacts(serverName: clientName)
     } handshake: {
       tls.flatMap { rehearseTLS($0, servers) }
     }
-    if let result = stream.sessionResult {
+    if let result {
       trace.add("result", "\(result.rawValue): \(result.words)")
     } else {
       trace.add("note", "the connection waits here for what the explanation does not do")

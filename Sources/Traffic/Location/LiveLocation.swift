@@ -9,6 +9,8 @@ public final class LiveLocation {
   /// What a server block does before a location is found; empty but for its root.
   let serverEntry: ServerEntry
   let hasNoSteps: Bool
+  /// What sessions of `stream` run before their content.
+  let rulesOfSessions: [SharedStep]
   package let content: LiveContent
   package let inner: LocationTree
   package let hasInner: Bool
@@ -54,6 +56,8 @@ public final class LiveLocation {
     let steps = makers.trace.map { $0.tracing(parts.steps) } ?? parts.steps
     self.steps = steps
     self.hasNoSteps = steps.isEmpty
+    let rules = parts.steps.ofSessions
+    self.rulesOfSessions = makers.trace.map { $0.tracing(rules) } ?? rules
     let isEmpty = settings.content == nil
     let named = isEmpty ? Self.fallback(parts.fallback, outer: outer?.content) : parts.content
     let own = named ?? LiveContent()

@@ -7,18 +7,18 @@ import TLS
 ///
 /// The location is the one that the exchange found. These words only say what can be read of the settings about it.
 package struct LocationWords {
-  private let exchange: Exchange
+  private let transaction: Transaction
   private let settings: LocationSettings
   private let path: [UInt8]
 
-  package init(_ exchange: Exchange, _ settings: LocationSettings) {
-    self.exchange = exchange
+  package init(_ transaction: Transaction, _ settings: LocationSettings) {
+    self.transaction = transaction
     self.settings = settings
-    path = Array(exchange.target.uri.readable)
+    path = transaction.path
   }
 
   func tell(_ trace: ExplainTrace) {
-    let candidates = Self.candidates(in: exchange.server.settings.root, path)
+    let candidates = Self.candidates(in: transaction.server.settings.root, path)
     let isCandidate = candidates.contains { $0 === settings }
     trace.add("location", "\(settings.match.asWritten)  \(settings.location)  \(reason(isCandidate))")
     for candidate in candidates where candidate !== settings && isCandidate {
@@ -61,9 +61,9 @@ package struct LocationWords {
   // MARK: Rules on the client
 
   package func tellRules(_ trace: ExplainTrace) {
-    guard let rules = exchange.location.clientRules else { return }
-    let scratch = exchange.worker.patternScratch
-    guard let verdict = exchange.facts.clientVerdict, case .known(let identity) = ClientRules.Client(verdict) else {
+    guard let rules = transaction.location.clientRules else { return }
+    let scratch = transaction.worker.patternScratch
+    guard let verdict = transaction.facts.clientVerdict, case .known(let identity) = ClientRules.Client(verdict) else {
       return trace.add("rule", "ssl_client_allow or ssl_client_deny, for a client without a verified certificate")
     }
     switch rules.judge(.known(identity), scratch: scratch) {

@@ -20,8 +20,8 @@ package enum ServerNames: DirectiveFeature {
   ]
 
   /// `$server_name`
-  package static let variable = FeatureVariable("server_name", of: [.http, .stream]) { exchange, output in
-    borrowing(exchange.server) { output.append($0.name) }
+  package static let variable = FeatureVariable(ofBoth: "server_name") { transaction, output in
+    borrowing(transaction.server) { output.append($0.name) }
   }
   package static let variables = [variable]
 

@@ -1,6 +1,6 @@
 package import Bytes
 
-/// A template as requests evaluate it: a program over one run of text, made once where it is evaluated. Its steps hold no
+/// A template as requests and sessions evaluate it: a program over one run of text, made once where it is evaluated. Its steps hold no
 /// reference, so that going through them touches no count; variables that stay the same for a connection know their place in
 /// its cache.
 package struct CompiledTemplate: Sendable {
@@ -24,13 +24,13 @@ package struct CompiledTemplate: Sendable {
   /// None if the value is constant: a `map` can have 100,000 of those, and each worker has its own.
   package let steps: [Step]
   private let text: [UInt8]
-  private let features: [ExchangeReader]
+  private let features: [TransactionReader]
   private let others: [Variable]
 
   package init(_ template: Template) {
     constant = template.constant
     var text = constant ?? []
-    var features: [ExchangeReader] = []
+    var features: [TransactionReader] = []
     var others: [Variable] = []
     steps =
       constant == nil
@@ -41,7 +41,7 @@ package struct CompiledTemplate: Sendable {
   }
 
   package static func step(
-    _ part: Template.Part, text: inout [UInt8], features: inout [ExchangeReader], others: inout [Variable]
+    _ part: Template.Part, text: inout [UInt8], features: inout [TransactionReader], others: inout [Variable]
   ) -> Step {
     switch part {
     case .literal(let bytes):
@@ -56,7 +56,7 @@ package struct CompiledTemplate: Sendable {
       default: return .connection(variable, place: place)
       }
     case .variable(.feature(let variable)):
-      features.append(variable.exchangeReader)
+      features.append(variable.transactionReader)
       return .feature(features.count - 1)
     case .variable(let variable):
       others.append(variable)
@@ -67,25 +67,31 @@ package struct CompiledTemplate: Sendable {
   /// Appends the value for an exchange.
   package func append(_ exchange: Exchange, to output: inout ByteBuffer) {
     if let constant { return output.append(constant) }
-    for step in steps { append(step, exchange, to: &output) }
+    for step in steps { value(of: step, exchange, to: &output) }
+  }
+
+  /// Appends the value for whichever of the two it is.
+  package func append(_ transaction: Transaction, to output: inout ByteBuffer) {
+    if let constant { return output.append(constant) }
+    for step in steps { value(of: step, transaction, to: &output) }
   }
 
   /// Appends text of a literal step.
   @inline(__always)
   package func append(_ literal: ByteRange, to output: inout ByteBuffer) { output.append(text, literal) }
 
-  /// Appends the value of one step.
+  /// Appends the value of one step. What each of the two has of its own is called directly where its type is known.
   @inline(__always)
-  package func append(_ step: Step, _ exchange: Exchange, to output: inout ByteBuffer) {
+  func value<Subject: Transaction>(of step: Step, _ subject: Subject, to output: inout ByteBuffer) {
     switch step {
     case .literal(let range): output.append(text, range)
     case .connection(let variable, let place):
-      // The exchange's stream holds the session, and the session its facts.
-      borrowing(exchange.facts) { _ = $0.append(variable, place: place, to: &output) }
-    case .client(let variable, let place): exchange.appendClient(variable, place: place, to: &output)
-    case .simple(let variable), .plain(let variable): exchange.append(ofRequest: variable, to: &output)
-    case .feature(let index): features[index].append(exchange, &output)
-    case .other(let index): exchange.append(others[index], to: &output)
+      // The stream holds the session, and the session its facts.
+      borrowing(subject.facts) { _ = $0.append(variable, place: place, to: &output) }
+    case .client(let variable, let place): subject.appendClient(variable, place: place, to: &output)
+    case .simple(let variable), .plain(let variable): subject.append(own: variable, to: &output)
+    case .feature(let index): subject.append(features[index], to: &output)
+    case .other(let index): subject.append(others[index], to: &output)
     }
   }
 
@@ -95,16 +101,16 @@ package struct CompiledTemplate: Sendable {
   }
 
   /// For what is not hot.
-  package func bytes(_ exchange: Exchange) -> [UInt8] {
+  package func bytes(_ transaction: Transaction) -> [UInt8] {
     if let constant { return constant }
     var output = ByteBuffer()
-    append(exchange, to: &output)
+    append(transaction, to: &output)
     return Array(output.readable)
   }
 }
 
 extension Template {
-  /// What requests run. It is made at each call, so who is asked for each request keeps it.
+  /// What requests and sessions run. It is made at each call, so who is asked for each request keeps it.
   package var compiled: CompiledTemplate { CompiledTemplate(self) }
 }
 

@@ -1,58 +1,25 @@
-package import Bytes
+import Bytes
 package import Enrolment
 import Glibc
 package import HTTP
 import Observability
-package import Patterns
-package import Transport
+import Transport
 
 /// The values of variables for an exchange. A variable without a value appends nothing, as in nginx.
 extension Exchange {
-  package func append(_ variable: Variable, to output: inout ByteBuffer) {
+  func append(parameterized variable: Variable, to output: inout ByteBuffer) {
     switch variable {
-    case .simple(let simple): append(simple, to: &output)
-    case .feature(let variable): variable.exchangeReader.append(self, &output)
     case .requestField(let name): name.withUnsafeBytes { appendRequestField($0, to: &output) }
     case .argument(let name): if !name.isEmpty { appendArgument(name, to: &output) }
     case .cookie(let name): if !name.isEmpty { appendCookie(name, to: &output) }
     case .sentField(let name): appendSentField(name, to: &output)
     case .upstreamField(let name): appendUpstreamField(name, to: &output)
     case .upstreamCookie(let name): appendUpstreamCookie(name, to: &output)
-    case .sentTrailer(let name): account.sentTrailers?.append(variableName: name, to: &output)
+    case .sentTrailer(let name): progress.sentTrailers?.append(variableName: name, to: &output)
     case .upstreamTrailer(let name): handler?.upstreamTrailers?.append(variableName: name, to: &output)
-    case .proxyTLV(let kind): if let value = facts.proxyHeader?.value(of: kind) { output.append(value) }
-    case .capture(let group):
-      if variables.captures.indices.contains(group) { output.append(variables.captures[group]) }
     case .escapedCapture(let group): appendEscapedCapture(group, to: &output)
-    case .slot(let slot): append(slot: slot, to: &output)
-    case .belowFolder(let folder, let slot): append(below: folder, slot: slot, to: &output)
-    case .settable(let slot, let variable):
-      if let value = variables.value(slot) { output.append(value) } else { append(variable, to: &output) }
+    case .simple, .feature, .proxyTLV, .capture, .slot, .belowFolder, .settable: appendShared(variable, to: &output)
     }
-  }
-
-  /// Appends the value of a slot: as it is set, or computed by `map`, `geo` or `split_clients`.
-  private func append(slot: Int, to output: inout ByteBuffer) {
-    if let value = variables.value(slot) { return output.append(value) }
-    guard let live = withStream({ $0.live }) else { return }
-    if let variable = live.variables.indices.contains(slot) ? live.variables[slot] : nil {
-      guard let value = variable.value(for: self) else {
-        log(.error, "a regular expression of \"map\" gave up on this text")
-        return setBroken(true)
-      }
-      if !variable.isVolatile { set(slot, value) }
-      return output.append(value)
-    }
-    guard location.warnsOfUnset, let name = live.generation.http.setNames[slot] else { return }
-    set(slot, [])
-    log(.warn, "using uninitialized \"\(name)\" variable")
-  }
-
-  private func append(below folder: [UInt8], slot: Int, to output: inout ByteBuffer) {
-    var value = ByteBuffer()
-    append(slot: slot, to: &value)
-    let isBelow = value.readable.starts(with: folder)
-    output.append(isBelow ? Array(value.readable.dropFirst(folder.count)) : [0])
   }
 
   /// Appends a capture in a query or in an address: escaped, if the request's path was.
@@ -63,21 +30,6 @@ extension Exchange {
     variables.captures[group].withUnsafeBytes { TargetPath.escapeArgument($0, into: &output) }
   }
 
-  /// Searches a subject. A match's captures replace those of the last match; a miss drops them, as in nginx, unless
-  /// `keepsOnMiss`.
-  package func match(
-    _ pattern: RegularExpression, _ subject: [UInt8], _ named: [NamedCapture], keepsOnMiss: Bool = false
-  ) -> MatchOutcome {
-    var captures = Captures()
-    let outcome = subject.withUnsafeBytes { pattern.match($0, scratch: worker.patternScratch, into: &captures) }
-    switch outcome {
-    case .match: take(captures, of: subject, slots: named)
-    case .noMatch: if !keepsOnMiss { dropCaptures() }
-    case .limit: break
-    }
-    return outcome
-  }
-
   /// nginx's `$args`.
   package var arguments: [UInt8] {
     var output = ByteBuffer()
@@ -85,23 +37,8 @@ extension Exchange {
     return Array(output.readable)
   }
 
-  package func append(_ variable: SimpleVariable, to output: inout ByteBuffer) {
-    if let place = ConnectionFacts.place(of: variable) {
-      appendOfConnection(variable, place: place, to: &output)
-    } else {
-      append(ofRequest: variable, to: &output)
-    }
-  }
-
-  private func appendOfConnection(_ variable: SimpleVariable, place: Int, to output: inout ByteBuffer) {
-    switch variable {
-    case .remote_addr, .remote_port, .binary_remote_addr: appendClient(variable, place: place, to: &output)
-    default: _ = facts.append(variable, place: place, to: &output)
-    }
-  }
-
   /// Appends the value of a variable that has no place in `ConnectionFacts`.
-  package func append(ofRequest variable: SimpleVariable, to output: inout ByteBuffer) {
+  func append(ofRequest variable: SimpleVariable, to output: inout ByteBuffer) {
     let bytes = head.bytes.readable
     switch variable {
     case .args, .query_string: appendArguments(to: &output)
@@ -112,7 +49,7 @@ extension Exchange {
     case .request_method:
       if target.isShownAsGet { output.append("GET") } else { output.append(bytes[head.shownMethodRange]) }
     case .request_length: output.append(decimal: UInt64(head.byteCount) &+ body.received)
-    case .request_time: Self.append(milliseconds: worker.loop.now &- account.startedAt, to: &output)
+    case .request_time: Self.append(milliseconds: worker.loop.now &- startedAt, to: &output)
     case .request_id: RequestID.of(self).append(to: &output)
     case .request_completion: if case .whole = progress.state { output.append("OK") }
     case .host: appendHost(to: &output)
@@ -123,11 +60,9 @@ extension Exchange {
     case .content_length: if let field = head.first(.contentLength) { output.append(bytes[field.value]) }
     case .content_type: Self.contentType.withUTF8Buffer { appendRequestField(UnsafeRawBufferPointer($0), to: &output) }
     case .remote_user: appendRemoteUser(to: &output)
-    case .status:
-      let status = progress.statusSoFar
-      if status > 0 { output.append(decimal: UInt64(status)) } else { output.append("000") }
-    case .body_bytes_sent: output.append(decimal: account.bodyBytesSent)
-    case .bytes_sent: output.append(decimal: (withStream { $0.sentBytes } ?? 0) &- account.sentBytesAtStart)
+    case .status: Self.append(status: progress.statusSoFar, to: &output)
+    case .body_bytes_sent: output.append(decimal: progress.bodyBytesSent)
+    case .bytes_sent: output.append(decimal: (withStream { $0.sentBytes } ?? 0) &- progress.sentBytesAtStart)
     case .pipe: output.append(withStream { $0.isPipelined } == true ? 0x70 : 0x2E)
     case .connection_requests: output.append(decimal: UInt64(withStream { $0.requestNumber } ?? 0))
     case .connection_time: Self.append(milliseconds: worker.loop.now &- borrowing(facts) { $0.openedAt }, to: &output)
@@ -249,23 +184,6 @@ extension Exchange {
     }
     output.append(string: clientAddress.host)
   }
-
-  private func appendTime(_ variable: SimpleVariable, to output: inout ByteBuffer) {
-    borrowing(worker.clock) { clock in
-      clock.update()
-      switch variable {
-      case .msec: clock.appendSeconds(to: &output)
-      case .time_local: output.append(clock.timeLocal)
-      default: output.append(clock.timeISO8601)
-      }
-    }
-  }
-
-  /// Seconds with milliseconds: `0.005`.
-  package static func append(milliseconds: UInt64, to output: inout ByteBuffer) {
-    output.append(decimal: milliseconds / 1000)
-    output.append(fraction: milliseconds)
-  }
 }
 
 extension Exchange {
@@ -274,30 +192,6 @@ extension Exchange {
   var bodyTimeout: Int { location.limits.bodyTimeout }
   /// Whether the exchange is that of a subrequest.
   package var isSubrequest: Bool { withStream { $0.isSubrequest } ?? false }
-}
-
-/// Whom the request comes from: the connection's peer, or who `set_real_ip_from` says it is.
-extension Exchange {
-  package var clientAddress: SocketAddress { variables.client ?? facts.peer }
-
-  /// $remote_addr, $remote_port and $binary_remote_addr.
-  @inline(__always)
-  package func appendClient(_ variable: SimpleVariable, place: Int, to output: inout ByteBuffer) {
-    if let client = variables.client {
-      Self.append(variable, of: client, to: &output)
-    } else {
-      borrowing(facts) { _ = $0.append(variable, place: place, to: &output) }
-    }
-  }
-
-  @inline(never)
-  private static func append(_ variable: SimpleVariable, of client: SocketAddress, to output: inout ByteBuffer) {
-    switch variable {
-    case .binary_remote_addr: output.append(client.binary)
-    case .remote_port: if let port = client.port, port > 0 { output.append(decimal: UInt64(port)) }
-    default: output.append(string: client.host)
-    }
-  }
 }
 
 extension Trailers {

@@ -11,8 +11,8 @@ open class LiveVariable {
 
   package init(isVolatile: Bool) { self.isVolatile = isVolatile }
 
-  /// The value for an exchange; nil if it can't be told, because a regular expression reached its limit.
-  open func value(for exchange: Exchange) -> [UInt8]? { [] }
+  /// The value; nil if it can't be told, because a regular expression reached its limit.
+  open func value(for transaction: Transaction) -> [UInt8]? { [] }
 }
 
 extension ComputedVariable {

@@ -67,8 +67,38 @@ package final class LogLine {
 
   var runCount: Int { runs.count }
 
+  /// Appends the line of an exchange.
+  package func append(_ exchange: Exchange, to output: inout ByteBuffer) { line(of: exchange, to: &output) }
+  package func append(_ session: StreamSession, to output: inout ByteBuffer) { line(of: session, to: &output) }
+
+  @inline(__always)
+  private func line<Subject: Transaction>(of subject: Subject, to output: inout ByteBuffer) {
+    for step in steps {
+      format.append(step.text, to: &output)
+      let start = output.count
+      switch step.value {
+      case .nothing: break
+      case .run(let run): borrowing(subject.facts) { $0.append(run: run, of: self, to: &output) }
+      case .plain(let variable):
+        subject.append(own: variable, to: &output)
+        if variable == .status, subject.statusSoFar == 0, case .json = escaping { mendNumber(start, in: &output) }
+        finish(start, in: &output, isPlain: true)
+      case .other(let step):
+        format.value(of: step, subject, to: &output)
+        finish(start, in: &output, isPlain: false)
+      }
+    }
+  }
+
+  /// Writes the status 000 as 0 where no quotation mark stands before it, because JSON has no leading zeros.
+  private func mendNumber(_ start: Int, in line: inout ByteBuffer) {
+    guard start > 0, line.readable[start - 1] != 0x22 else { return }
+    line.truncate(to: start)
+    line.append(0x30)
+  }
+
   /// Appends a run as it stands in a line.
-  package func append(run: Int, of facts: ConnectionFacts, to line: inout ByteBuffer) {
+  func append(run: Int, of facts: ConnectionFacts, to line: inout ByteBuffer) {
     for step in runs[run] {
       switch step {
       case .connection(let variable, let place):
@@ -83,7 +113,7 @@ package final class LogLine {
   /// Escapes the value of a variable, which stands in `line` from `start` on. An empty value becomes `-` by nginx's
   /// default escaping. A value is copied and written again only if one of its bytes must be escaped.
   @inline(__always)
-  package func finish(_ start: Int, in line: inout ByteBuffer, isPlain: Bool) {
+  private func finish(_ start: Int, in line: inout ByteBuffer, isPlain: Bool) {
     if line.count == start {
       if case .default = escaping { line.append(0x2D) }
     } else if !isPlain {

@@ -25,7 +25,7 @@ package enum SizeText {
   }
 }
 
-extension Exchange {
+extension Transaction {
   /// The size that a text says, which variables may have made. nil for an empty text, which is no limit as in nginx, and after
   /// a line in the log for a text that is no size.
   package func size(of text: [UInt8]) -> Int? {

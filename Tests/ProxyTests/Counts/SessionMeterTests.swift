@@ -1,6 +1,7 @@
 @testable import Proxy
 import Observability
 import Testing
+import Transport
 import Upstream
 
 @Suite struct `Counts of sessions of stream` {
@@ -56,9 +57,10 @@ import Upstream
 
   @Test func `the status is one of nginx's, and failures of steps have their results`() {
     #expect(Set(SessionResult.allCases.map(\.status)) == [200, 400, 403, 500, 502, 503])
-    #expect(SessionResult(failure: 403) == .refusedAddress && SessionResult(failure: 503) == .limited)
-    #expect(SessionResult(failure: 502) == .upstream && SessionResult(failure: 500) == .error)
-    for result in SessionResult.allCases where result.reason == .complete { #expect(result.status == 200) }
+    for cause in [RefusalCause.address, .limit(status: 503), .upstream, .fault] {
+      #expect(SessionResult(cause).status == cause.status)
+    }
+    #expect(SessionResult.allCases.filter { $0.closing == .abrupt } == [.clientBroke, .upstreamBroke])
     #expect(Set(SessionResult.allCases.map(\.rawValue)).count == SessionResult.allCases.count)
   }
 

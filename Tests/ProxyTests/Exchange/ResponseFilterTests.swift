@@ -31,7 +31,7 @@ import Transport
 
   @Test func `are none where nothing asks for one`() throws {
     let client = try ask(try rig(""), "")
-    #expect(try #require(client.location).filters.isEmpty && client.exchange?.account.filters.first == nil)
+    #expect(try #require(client.location).filters.isEmpty && client.exchange?.progress.filters.first == nil)
   }
 
   // The client of an HTTP/2 stream may open its window long after the rate lets more be read. Then nothing but the stream
@@ -39,7 +39,7 @@ import Transport
   @Test func `proxy_limit_rate goes on when a slow client has taken what waited`() throws {
     let rig = try rig("proxy_limit_rate 10;")
     let client = try ask(rig, String(repeating: "a", count: 20))
-    let pacer = try #require(client.exchange?.account.filters.first as? UpstreamPacer)
+    let pacer = try #require(client.exchange?.progress.filters.first as? UpstreamPacer)
     #expect(client.body.utf8.count == 20 && pacer.holdsSource)
     try rig.upstream.answer(String(repeating: "b", count: 10))
     #expect(client.body.utf8.count == 20, "the upstream is read although the rate holds it")
@@ -55,7 +55,7 @@ import Transport
   @Test func `a drained client asks for nothing that a rate holds`() throws {
     let rig = try rig("proxy_limit_rate 10;")
     let client = try ask(rig, String(repeating: "a", count: 20))
-    let pacer = try #require(client.exchange?.account.filters.first as? UpstreamPacer)
+    let pacer = try #require(client.exchange?.progress.filters.first as? UpstreamPacer)
     try rig.upstream.answer(String(repeating: "b", count: 10))
     client.exchange?.streamDidDrain()
     #expect(client.body.utf8.count == 20)
@@ -66,7 +66,7 @@ import Transport
   @Test func `a break waits for the bytes that a rate keeps`() throws {
     let rig = try rig("limit_rate 10;")
     let client = try ask(rig, String(repeating: "a", count: 20))
-    let pacer = try #require(client.exchange?.account.filters.first as? ResponsePacer)
+    let pacer = try #require(client.exchange?.progress.filters.first as? ResponsePacer)
     #expect(client.body.utf8.count == 10 && pacer.kept.count == 10)
     try rig.upstream.answer("", ends: true)
     #expect(client.cutReason == nil && client.exchange != nil)

@@ -22,7 +22,7 @@ final class TCPClient {
 
   deinit { close(descriptor) }
 
-  var exchange: Exchange? { session.tcp?.stream.exchange }
+  var running: StreamSession? { session.tcp?.stream.session }
 
   func say(_ bytes: [UInt8]) {
     _ = send(descriptor, bytes, bytes.count, Int32(MSG_NOSIGNAL))

@@ -31,12 +31,6 @@ public struct LimitResponseSettings: Sendable, Hashable {
   /// The level of a refusal's line (`limit_req_log_level`, `limit_conn_log_level`).
   public var level = LogLevel.error
   public init() {}
-
-  func refusal(of exchange: Exchange) -> StepOutcome {
-    guard status == 444 else { return .fail(ErrorResponse(status)) }
-    exchange.end(.silent)
-    return .responded
-  }
 }
 
 /// The bounds of nginx on a limit's key.
@@ -45,9 +39,9 @@ enum LimitKey {
   static let connectionBytes = 255
 
   /// Whether the limit applies: an empty key isn't limited, and a key that is too long is logged and isn't, either.
-  static func counts(_ key: [UInt8], upTo bound: Int, _ spelling: String, _ exchange: Exchange) -> Bool {
+  static func counts(_ key: [UInt8], upTo bound: Int, _ spelling: String, _ transaction: Transaction) -> Bool {
     if key.count <= bound { return !key.isEmpty }
-    exchange.log(
+    transaction.log(
       .error,
       "the value of the \"\(spelling)\" key is more than \(bound) bytes: \"\(LogEscape.text(Array(key.prefix(256))))…\""
     )

@@ -27,7 +27,7 @@ import Testing
     let second = try rig.ask("GET /?k=a HTTP/1.1", "Host: h")
     #expect(rig.upstreams.count == 1)
     #expect(
-      second.exchange == nil || second.exchange?.account.states.known(ConnectionLimitState.self)?.verdict == .rejected)
+      second.exchange == nil || second.exchange?.states.known(ConnectionLimitState.self)?.verdict == .rejected)
     first.exchange?.clientDidLeave()
     _ = try rig.ask("GET /?k=a HTTP/1.1", "Host: h")
     #expect(rig.upstreams.count == 2)

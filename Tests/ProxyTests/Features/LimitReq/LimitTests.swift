@@ -177,9 +177,9 @@ import Testing
     // The error page was asked at the upstream: the redirect isn't judged again.
     #expect(rig.upstreams.count == 2)
     let exchange = try #require(second.exchange)
-    #expect(exchange.account.states.known(RequestLimitState.self)?.verdict == .rejected)
+    #expect(exchange.states.known(RequestLimitState.self)?.verdict == .rejected)
     first.exchange?.clientDidLeave()
-    #expect(exchange.account.states.known(ConnectionLimitState.self)?.verdict == nil)
+    #expect(exchange.states.known(ConnectionLimitState.self)?.verdict == nil)
   }
 
   @Test func `an empty key is not limited, and neither is one above nginx's bounds`() throws {
@@ -188,6 +188,6 @@ import Testing
     var streams: [MemoryStream] = []
     for _ in 0..<3 { streams.append(try rig.ask("GET / HTTP/1.1", "Host: h")) }
     #expect(rig.upstreams.count == 3)
-    #expect(streams.allSatisfy { $0.exchange?.account.states.known(RequestLimitState.self)?.verdict == nil })
+    #expect(streams.allSatisfy { $0.exchange?.states.known(RequestLimitState.self)?.verdict == nil })
   }
 }
