@@ -13,11 +13,6 @@ package struct StatusAnswer: Sendable, Hashable {
   package let status: Status
   /// Seconds since 1970 when the answer expires: an hour after it was made if the responder sets no expiry.
   package let validUntil: Int64
-
-  package init(status: Status, validUntil: Int64) {
-    self.status = status
-    self.validUntil = validUntil
-  }
 }
 
 /// Why there is no valid answer.

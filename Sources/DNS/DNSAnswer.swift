@@ -32,12 +32,6 @@ public struct DNSRecords: Sendable, Hashable {
   public var services: [ServiceRecord] = []
   /// Seconds: the least of all records that led here.
   public var ttl: UInt32 = 0
-
-  package init(addresses: [SocketAddress] = [], services: [ServiceRecord] = [], ttl: UInt32 = 0) {
-    self.addresses = addresses
-    self.services = services
-    self.ttl = ttl
-  }
 }
 
 /// Why a name has no records, with nginx's numbers and words.

@@ -6,10 +6,4 @@ public struct ClientHelloFacts: Sendable, Equatable {
   public var protocols: [[UInt8]]
   /// The highest version of TLS that the client offers, as on the wire: 0x0304 is TLS 1.3.
   public var version: UInt16
-
-  public init(serverName: [UInt8], protocols: [[UInt8]], version: UInt16) {
-    self.serverName = serverName
-    self.protocols = protocols
-    self.version = version
-  }
 }

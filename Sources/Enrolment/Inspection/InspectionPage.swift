@@ -29,11 +29,6 @@ package struct InspectionPage: Sendable {
   /// Sentences about what is wrong.
   package private(set) var warnings: [String] = []
 
-  init(kind: String, title: String) {
-    self.kind = kind
-    self.title = title
-  }
-
   mutating func say(_ label: String?, _ key: String, _ value: Value, note: String? = nil) {
     facts.append(Fact(label: label, key: key, value: value, note: note))
   }

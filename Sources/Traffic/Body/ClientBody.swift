@@ -101,9 +101,4 @@ public struct BodyFileSettings: Sendable, Hashable {
 public struct BodyFolderSettings: Sendable, Hashable {
   public let path: String
   @NotCompared public private(set) var location: SourceLocation
-
-  package init(path: String, location: SourceLocation) {
-    self.path = path
-    self.location = location
-  }
 }

@@ -10,11 +10,6 @@ package struct ServerSeries: Hashable, Comparable {
   package let listen: String
 
   package static func < (one: Self, other: Self) -> Bool { (one.server, one.listen) < (other.server, other.listen) }
-
-  package init(server: String, listen: String) {
-    self.server = server
-    self.listen = listen
-  }
 }
 
 /// A server of a group as the metrics name it.

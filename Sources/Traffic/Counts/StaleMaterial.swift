@@ -29,20 +29,6 @@ public struct StaleMaterial: Sendable, Hashable {
   public let reason: String
   public let hint: String?
 
-  package init(
-    kind: String, files: [String], paths: [String], use: Use, state: State, place: SourceLocation?, reason: String,
-    hint: String?
-  ) {
-    self.kind = kind
-    self.files = files
-    self.paths = paths
-    self.use = use
-    self.state = state
-    self.place = place
-    self.reason = reason
-    self.hint = hint
-  }
-
   package func isOf(_ kind: String, _ files: [String]) -> Bool { self.kind == kind && self.files == files }
 
   /// For the log, `health` and the status page.

@@ -26,10 +26,6 @@ extension LocationMatch {
 public struct NamedCapture: Sendable, Hashable {
   public var group: Int
   public var slot: Int
-  public init(group: Int, slot: Int) {
-    self.group = group
-    self.slot = slot
-  }
 }
 
 /// Everything that may differ from location to location; a server block has one for what stands outside locations.

@@ -48,10 +48,4 @@ public struct Settings: Sendable {
   public var http: HTTPSettings
   /// The folder of the main file; relative names resolve against it.
   public var folder: String
-
-  public init(main: MainSettings, http: HTTPSettings, folder: String) {
-    self.main = main
-    self.http = http
-    self.folder = folder
-  }
 }

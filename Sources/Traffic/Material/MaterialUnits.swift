@@ -55,10 +55,6 @@ package enum TLSUnit {
     package typealias Content = [Certificate]
     package var file: MaterialReference
     package var passwords: MaterialReference?
-    package init(file: MaterialReference, passwords: MaterialReference?) {
-      self.file = file
-      self.passwords = passwords
-    }
   }
   package struct Parameters: MaterialUnit {
     package typealias Content = DHParameters
@@ -75,11 +71,6 @@ package enum TLSUnit {
     package var source: PinSource
     package var mode: PinningMode
     package var passwords: MaterialReference?
-    package init(source: PinSource, mode: PinningMode, passwords: MaterialReference?) {
-      self.source = source
-      self.mode = mode
-      self.passwords = passwords
-    }
   }
   /// The files of a folder of pins. Each file is a unit of its own.
   package struct PinFolder: MaterialUnit {
