@@ -13,9 +13,13 @@ open class GroupBalance {
 }
 
 /// A feature that says how a group's server is chosen.
-package protocol BalanceFeature: Feature {
+package protocol BalanceFeature: ForwardFeature {
   /// What the choice of servers asks of requests, by the index of the group.
   static func balances(_ makers: LiveMakers) -> [Int: GroupBalance]
+}
+
+extension BalanceFeature {
+  package static var asBalance: (any BalanceFeature.Type)? { self }
 }
 
 /// What features ask of requests to choose servers, for all groups of a generation in one worker.

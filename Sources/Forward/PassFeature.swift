@@ -3,8 +3,22 @@ package import Language
 import Observability
 import Upstream
 
+/// A feature that has to do with upstreams, in one of three ways or several. Each is the feature itself or nil, and the kinds of
+/// features below say it for their own (`DirectiveFeature.atLocations`).
+package protocol ForwardFeature: Feature {
+  static var asUpstream: (any UpstreamFeature.Type)? { get }
+  static var asPass: (any PassFeature.Type)? { get }
+  static var asBalance: (any BalanceFeature.Type)? { get }
+}
+
+extension ForwardFeature {
+  package static var asUpstream: (any UpstreamFeature.Type)? { nil }
+  package static var asPass: (any PassFeature.Type)? { nil }
+  package static var asBalance: (any BalanceFeature.Type)? { nil }
+}
+
 /// A feature whose line names an upstream for the requests of a location, or for the sessions of a server of `stream`.
-package protocol UpstreamFeature: Feature {
+package protocol UpstreamFeature: ForwardFeature {
   static var dialect: PassDialect { get }
   /// The line of the level itself that names an upstream, whose row is the feature's first; nil: there is none.
   static func line(in scope: Scope) -> Directive?
@@ -17,13 +31,14 @@ package protocol UpstreamFeature: Feature {
 }
 
 extension UpstreamFeature {
+  package static var asUpstream: (any UpstreamFeature.Type)? { self }
   package static func line(in scope: Scope) -> Directive? { directives.first?.ownLine(in: scope) }
   package static func view(_ scope: Scope) -> Scope { scope }
   package static func usesTLS(_ scope: Scope) -> Bool { false }
 }
 
 /// A feature that says something of what goes to an upstream, or comes back.
-package protocol PassFeature: Feature {
+package protocol PassFeature: ForwardFeature {
   /// Reads what a level says of the way to its upstream.
   static func readPass(_ draft: inout PassDraft, _ builder: inout SettingsBuilder)
   /// Makes what hangs on the pass, once the way to the upstream is known; nil: nothing does.
@@ -37,6 +52,7 @@ package protocol PassFeature: Feature {
 }
 
 extension PassFeature {
+  package static var asPass: (any PassFeature.Type)? { self }
   package static func readPass(_ draft: inout PassDraft, _ builder: inout SettingsBuilder) {}
   package static func part(of draft: PassDraft, _ builder: inout SettingsBuilder) -> (any PassPart)? { nil }
   package static func openingLine(_ scope: Scope) -> Directive? { nil }

@@ -11,14 +11,15 @@ struct PassFeatureList: ListPart {
   let balancing: [any BalanceFeature.Type]
 
   init(_ all: [any DirectiveFeature.Type]) {
-    let upstreams = all.compactMap { $0 as? any UpstreamFeature.Type }
-    let passes = all.compactMap { $0 as? any PassFeature.Type }
+    let forward = all.compactMap { $0 as? any ForwardFeature.Type }
+    let upstreams = forward.compactMap { $0.asUpstream }
+    let passes = forward.compactMap { $0.asPass }
     ofHTTPUpstream = upstreams.filter { $0.kinds.contains(.http) }
     ofStreamUpstream = upstreams.filter { $0.kinds.contains(.stream) }
     ofHTTPPass = passes.filter { $0.kinds.contains(.http) }
     ofStreamPass = passes.filter { $0.kinds.contains(.stream) }
     instructions = ofHTTPPass.compactMap { $0.instruction }
-    balancing = all.compactMap { $0 as? any BalanceFeature.Type }
+    balancing = forward.compactMap { $0.asBalance }
   }
 }
 

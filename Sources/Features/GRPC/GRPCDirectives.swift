@@ -43,7 +43,7 @@ enum GRPC: UpstreamFeature, ErrorWording {
         "Forwards requests to a gRPC upstream, over HTTP/2. A client's `grpc-timeout` limits the request, and sallyport's own errors are answered as `grpc-status`. A variable's value can have a scheme; without one it is not over TLS.",
         example: "grpc_pass grpc://127.0.0.1:50051;", trust: .told)
     ]
-    + Features.each.compactMap { $0 as? any PassFeature.Type }.filter { $0.kinds.contains(.http) }
+    + Features.each.compactMap { ($0 as? any ForwardFeature.Type)?.asPass }.filter { $0.kinds.contains(.http) }
     .flatMap { $0.directives }.compactMap { row($0) } + [
       .value(
         "grpc_proxy_protocol", .everyHTTP, .words(1...2, "on | off | v2 [certificate]"), "off",

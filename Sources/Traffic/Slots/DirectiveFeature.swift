@@ -45,6 +45,12 @@ package protocol DirectiveFeature: SendableMetatype {
   ) -> OwnCertificate?
   /// What the feature makes of each server block of `http`.
   static var serverParts: [any ServerPart.Type] { get }
+  /// The feature itself, if its lines say something at locations, which nobody says anew; nil: they don't. A cast would say
+  /// the same, but for each answer the runtime searches all conformances of the program: at each start these searches took
+  /// longer than to read the configuration.
+  static var atLocations: (any LocationDirectives.Type)? { get }
+  /// The same for a feature that responds to requests.
+  static var asContent: (any ContentDirectives.Type)? { get }
 }
 
 extension DirectiveFeature {
@@ -67,6 +73,8 @@ extension DirectiveFeature {
     _ line: Directive, _ key: Directive?, _ server: Scope, _ builder: inout SettingsBuilder
   ) -> OwnCertificate? { nil }
   package static var serverParts: [any ServerPart.Type] { [] }
+  package static var atLocations: (any LocationDirectives.Type)? { nil }
+  package static var asContent: (any ContentDirectives.Type)? { nil }
 }
 
 /// What the lines of a feature say at a location: an immutable value, which all workers share.
@@ -175,7 +183,12 @@ package protocol ContentDirectives: LocationDirectives {
   func words(_ http: HTTPSettings) -> String
 }
 
+extension LocationDirectives {
+  package static var atLocations: (any LocationDirectives.Type)? { self }
+}
+
 extension ContentDirectives {
+  package static var asContent: (any ContentDirectives.Type)? { self }
   package static func line(in scope: Scope) -> Directive? { directives.first?.ownLine(in: scope) }
   package static func line(in scope: Scope, of features: FeatureDirectives) -> Directive? { line(in: scope) }
 }

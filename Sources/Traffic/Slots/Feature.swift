@@ -30,6 +30,10 @@ package protocol Feature: DirectiveFeature {
   static var workerParts: [WorkerPart.Type] { get }
   /// The same in a worker's generation.
   static var liveParts: [LivePart.Type] { get }
+  /// The feature itself, if locations have it (`DirectiveFeature.atLocations`).
+  static var asLocationFeature: (any LocationFeature.Type)? { get }
+  /// The feature itself, if it words errors.
+  static var asErrorWording: (any ErrorWording.Type)? { get }
 }
 
 extension Feature {
@@ -47,6 +51,8 @@ extension Feature {
   package static var sharedParts: [any SharedPart.Type] { [] }
   package static var workerParts: [WorkerPart.Type] { [] }
   package static var liveParts: [LivePart.Type] { [] }
+  package static var asLocationFeature: (any LocationFeature.Type)? { nil }
+  package static var asErrorWording: (any ErrorWording.Type)? { nil }
 }
 
 /// A feature of locations, as one location has it.
@@ -56,6 +62,7 @@ package protocol LocationFeature: Feature, LocationDirectives {
 }
 
 extension LocationFeature {
+  package static var asLocationFeature: (any LocationFeature.Type)? { self }
   package func compile(_ parts: inout LocationParts, _ makers: LiveMakers) {}
 
   /// Adds what the requests of a location run of the feature, if it has the feature.
@@ -71,4 +78,8 @@ package protocol ContentFeature: LocationFeature, ContentDirectives {}
 package protocol ErrorWording: Feature {
   /// Responds with the error. Returns false if the client reads pages.
   static func answer(_ failure: ErrorResponse, _ exchange: Exchange) -> Bool
+}
+
+extension ErrorWording {
+  package static var asErrorWording: (any ErrorWording.Type)? { self }
 }

@@ -23,13 +23,13 @@ package final class FeatureDirectives: Sendable {
 
   package init(_ all: [any DirectiveFeature.Type]) {
     self.all = all
-    ofLocation = all.compactMap { $0 as? any LocationDirectives.Type }
+    ofLocation = all.compactMap { $0.atLocations }
     ofHTTPLocation = ofLocation.filter { $0.kinds.contains(.http) }
     ofStreamServer = ofLocation.filter { $0.kinds.contains(.stream) }
     ofHTTP = all.filter { $0.kinds.contains(.http) }
     ofStream = all.filter { $0.kinds.contains(.stream) }
-    contentsOfHTTP = ofHTTP.compactMap { $0 as? any ContentDirectives.Type }
-    contentsOfStream = ofStream.compactMap { $0 as? any ContentDirectives.Type }
+    contentsOfHTTP = ofHTTP.compactMap { $0.asContent }
+    contentsOfStream = ofStream.compactMap { $0.asContent }
     serverParts = all.flatMap { $0.serverParts }
     definitions = all.reduce(into: [:]) { all, feature in all.merge(feature.definitions) { first, _ in first } }
     variables = VariableNames(all)

@@ -15,9 +15,9 @@ package final class FeatureList: Sendable {
   package init(_ list: [any DirectiveFeature.Type]) {
     directives = FeatureDirectives(list)
     all = list.compactMap { $0 as? any Feature.Type }
-    ofLocation = list.compactMap { $0 as? any LocationFeature.Type }
+    ofLocation = all.compactMap { $0.asLocationFeature }
     entryParts = all.flatMap { $0.entryParts }
-    errorWordings = all.compactMap { $0 as? any ErrorWording.Type }
+    errorWordings = all.compactMap { $0.asErrorWording }
   }
 
   /// Loads what the features' files have.
