@@ -44,11 +44,11 @@ enum GRPC: UpstreamFeature, ErrorWording {
         example: "grpc_pass grpc://127.0.0.1:50051;", trust: .told)
     ]
     + Features.each.compactMap { ($0 as? any ForwardFeature.Type)?.asPass }.filter { $0.kinds.contains(.http) }
-    .flatMap { $0.directives }.compactMap { row($0) } + [
-      .value(
-        "grpc_proxy_protocol", .everyHTTP, .words(1...2, "on | off | v2 [certificate]"), "off",
-        "The same as `proxy_protocol`, for gRPC upstreams.", example: "grpc_proxy_protocol v2;")
-    ]
+    .flatMap { $0.directives }.compactMap { row($0) } + [header]
+
+  private static let header = DirectiveEntry.value(
+    "grpc_proxy_protocol", .everyHTTP, .words(1...2, "on | off | v2 [certificate]"), "off",
+    "The same as `proxy_protocol`, for gRPC upstreams.", example: "grpc_proxy_protocol v2;")
 
   static func answer(_ failure: ErrorResponse, _ exchange: Exchange) -> Bool {
     guard let call = GRPCCall(exchange) else { return false }
@@ -69,7 +69,7 @@ enum GRPC: UpstreamFeature, ErrorWording {
   /// Each directive `grpc_…` under the name `proxy_…`, and none of the proxy module.
   static func view(_ scope: Scope) -> Scope {
     scope.renamed { name in
-      if name == "grpc_proxy_protocol" { return "proxy_protocol" }
+      if name == header.name { return String(name.dropFirst(prefix.count)) }
       if name.hasPrefix(other) { return nil }
       return name.hasPrefix(prefix) ? other + name.dropFirst(prefix.count) : name
     }
@@ -78,7 +78,7 @@ enum GRPC: UpstreamFeature, ErrorWording {
   /// The directive that says for a `grpc_pass` what this one says for a `proxy_pass`. It need not exist.
   private static func directive(for name: String) -> String {
     // `proxy_protocol` has no `proxy_` of its own to replace.
-    name == "proxy_protocol" ? "grpc_proxy_protocol" : name.replacing(other, with: prefix)
+    prefix + name == header.name ? header.name : name.replacing(other, with: prefix)
   }
 
   /// Builds a `grpc_pass` like a `proxy_pass` of HTTP/2. Messages about its directives have their names.
