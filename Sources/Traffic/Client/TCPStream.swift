@@ -7,7 +7,8 @@ package import Transport
 package final class TCPStream: EventTarget {
   private unowned let connection: TCPConnection
   package let transport: ByteStream
-  private let tls: TLSStream?
+  /// Kept as long as the stream, because the connection, which owns the stream, asks it even in calls that end it.
+  private let client: ClientSession
   /// Kept to the end of the stream, because calls may be within it when it ends.
   private var begun: StreamSession?
   private var isPaused = true
@@ -28,12 +29,12 @@ package final class TCPStream: EventTarget {
   /// Bytes that one turn of the loop reads.
   private static let pumpLimit = 1 << 20
 
-  package init(_ connection: TCPConnection, _ session: ClientSession) {
+  package init(_ connection: TCPConnection, _ client: ClientSession) {
     self.connection = connection
-    transport = session.transport
-    tls = session.tls
-    lastActivity = session.transport.loop.now
-    super.init(loop: session.transport.loop)
+    self.client = client
+    transport = client.transport
+    lastActivity = client.transport.loop.now
+    super.init(loop: client.transport.loop)
   }
 
   /// The session that the stream belongs to; nil before its begin and after its end.
@@ -44,7 +45,7 @@ package final class TCPStream: EventTarget {
 
   /// Whether `sallyport health` asked, and no client: it leaves no line in an access log. Whoever knows the mark and sends
   /// something has used the session.
-  var isHealthQuestion: Bool { receivedBytes == 0 && tls?.isHealthCheck == true }
+  var isHealthQuestion: Bool { receivedBytes == 0 && client.tls?.isHealthCheck == true }
 
   /// The rules of the server block let the client in, after one that has waited.
   func rulesDidAdmit() { connection.rulesDidAdmit() }
