@@ -19,7 +19,7 @@ import Testing
     "master_process": "an option of nginx's command line", "etag": "a field of responses",
     "expires": "a field of responses, and a parameter of signatures", "gzip": "a content coding",
     "hash": "a parameter of a key", "header": "a word of JSON and of conditions", "http": "a scheme, and a context",
-    "events": "a context", "if": "a context",
+    "events": "a context",
     "location": "a context, and a field of responses", "server": "a context, and a label",
     "upstream": "a context, and a label",
     "expect": "a field of requests", "send": "a system call", "ssl_preread": "a label", "starttls": "a label",
