@@ -42,7 +42,7 @@ import Testing
       let session = try #require(client.running), connection = try #require(client.session.tcp)
       session.refuse(cause)
       #expect(connection.result == result && !session.isUnderWay && client.running == nil)
-      #expect(client.heard().isEmpty && client.hasEnd)
+      #expect(client.heard().isEmpty && client.session.isClosed)
     }
   }
 
