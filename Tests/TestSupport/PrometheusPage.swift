@@ -112,8 +112,17 @@ package struct PrometheusPage {
     return Sample(name: name, labels: labels, value: value)
   }
 
-  private static func isName(_ text: String) -> Bool { text.wholeMatch(of: /[a-zA-Z_:][a-zA-Z0-9_:]*/) != nil }
-  private static func isLabel(_ text: String) -> Bool { text.wholeMatch(of: /[a-zA-Z_][a-zA-Z0-9_]*/) != nil }
+  private static func isName(_ text: String) -> Bool { isWord(text, with: UInt8(ascii: ":")) }
+  private static func isLabel(_ text: String) -> Bool { isWord(text, with: UInt8(ascii: "_")) }
+
+  /// Whether these are letters, digits, `_` and this one, and no digit comes first. The text of a regular expression would be
+  /// parsed again for each of thousands of names.
+  private static func isWord(_ text: String, with other: UInt8) -> Bool {
+    guard let first = text.utf8.first, !(48...57).contains(first) else { return false }
+    return text.utf8.allSatisfy { byte in
+      (48...57).contains(byte) || (97...122).contains(byte | 0x20) && byte < 0x80 || byte == 0x5F || byte == other
+    }
+  }
 
   /// The sum of the samples of a name that have these labels, among others; nil without one.
   package func value(_ name: String, _ labels: [String: String] = [:]) -> Double? {
