@@ -87,32 +87,43 @@ extension Scene {
   static func ofTest() throws -> Scene { try #require(running, "the suite has no .staged trait") }
 }
 
-/// The places for tests that run at the same time, handed out in order.
+/// The places for tests that run at the same time, handed out in order. A test that takes them all comes last: to wait for those
+/// that run, while no other begins, would leave the processors idle before each such test.
 private actor Places {
   /// More than processors: many tests wait for a deadline or an interval, and take no processor meanwhile. Under a
   /// sanitizer each test has enough to do.
   static let count = Sanitizer.isUsed ? 4 : 6
   static let shared = Places(count)
   static let ofMinutes = Places(2)
+  private let whole: Int
   private var free: Int
-  private var waiting: [(weight: Int, continuation: CheckedContinuation<Void, Never>)] = []
+  private var waiting: [CheckedContinuation<Void, Never>] = []
+  private var waitingForAll: [CheckedContinuation<Void, Never>] = []
 
-  private init(_ count: Int) { free = count }
+  private init(_ count: Int) {
+    whole = count
+    free = count
+  }
 
+  /// `weight`: 1, or all of them.
   func take(_ weight: Int) async {
     if waiting.isEmpty && free >= weight {
       free -= weight
       return
     }
-    await withCheckedContinuation { waiting.append((weight, $0)) }
+    await withCheckedContinuation { continuation in
+      if weight == 1 { waiting.append(continuation) } else { waitingForAll.append(continuation) }
+    }
   }
 
   func giveBack(_ weight: Int) {
     free += weight
-    while let next = waiting.first, next.weight <= free {
-      free -= next.weight
-      waiting.removeFirst()
-      next.continuation.resume()
+    while free > 0, !waiting.isEmpty {
+      free -= 1
+      waiting.removeFirst().resume()
     }
+    guard free == whole, !waitingForAll.isEmpty else { return }
+    free = 0
+    waitingForAll.removeFirst().resume()
   }
 }
