@@ -78,8 +78,6 @@ package final class ChildProcess: Sendable {
 
   private static func locate(_ command: String) throws -> String {
     if command.contains("/") { return command }
-    // Debian's, for which the packages are that scripts of tests import: one before it in PATH may be a slow wrapper.
-    if command == "python3", access("/usr/bin/python3", X_OK) == 0 { return "/usr/bin/python3" }
     let folders = (ProcessInfo.processInfo.environment["PATH"] ?? "/usr/bin:/bin").split(separator: ":").map(
       String.init)
     for folder in folders + ["/usr/sbin", "/sbin", "/usr/local/sbin"] where access("\(folder)/\(command)", X_OK) == 0 {
