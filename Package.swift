@@ -68,13 +68,27 @@ let rows: [ModuleRow] = [
     "the outgoing half: groups, balance, pools"
   ),
   (
-    "Proxy",
+    "Traffic",
+    [
+      "Bytes", "Observability", "Patterns", "Transport", "Crypto", "TLS", "HTTP", "Language", "DNS", "Negotiation",
+      "JSON",
+      "Identity", "Enrolment", "Upstream",
+    ], [deque], "the way of a connection and a request, and the slots on which features hang"
+  ),
+  (
+    "Forward",
+    [
+      "Bytes", "Observability", "Patterns", "Transport", "Crypto", "TLS", "HTTP", "Language", "DNS", "Negotiation",
+      "Identity", "Upstream", "Traffic",
+    ], [], "how a request or a session gets to an upstream, and the hooks on that way"
+  ),
+  (
+    "Features",
     [
       "Bytes", "Observability", "Patterns", "Transport", "Files", "Compression", "Crypto", "TLS", "HTTP", "Language",
-      "DNS", "Negotiation", "SPIFFE", "Redis", "JSON",
-      "Identity",
-      "Envelope", "Signature", "UpstreamAuth", "Enrolment", "ACME", "Upstream",
-    ], [deque], "the incoming half: connections and exchanges"
+      "DNS", "Negotiation", "SPIFFE", "Redis", "JSON", "Identity", "Envelope", "Signature", "UpstreamAuth", "Enrolment",
+      "ACME", "Upstream", "Traffic", "Forward",
+    ], [deque], "a folder for each feature: its directives and what they do"
   ),
   // 5 Assembly
   (
@@ -83,7 +97,7 @@ let rows: [ModuleRow] = [
       "Bytes", "Observability", "Patterns", "Transport", "Crypto", "TLS", "HTTP", "Language", "DNS", "Negotiation",
       "Identity", "Envelope",
       "Signature",
-      "UpstreamAuth", "Enrolment", "ACME", "Upstream", "Proxy",
+      "UpstreamAuth", "Enrolment", "ACME", "Upstream", "Traffic", "Forward", "Features",
     ], [],
     "nginx's language, parsed into immutable settings"
   ),
@@ -92,7 +106,8 @@ let rows: [ModuleRow] = [
     [
       "CLinux", "Bytes", "Observability", "Patterns", "Transport", "Compression", "Sandbox", "Crypto", "TLS", "HTTP",
       "Language", "DNS", "Negotiation", "SPIFFE", "Systemd", "JSON",
-      "Identity", "Envelope", "Signature", "UpstreamAuth", "Enrolment", "ACME", "Upstream", "Proxy", "Configuration",
+      "Identity", "Envelope", "Signature", "UpstreamAuth", "Enrolment", "ACME", "Upstream", "Traffic", "Forward",
+      "Features", "Configuration",
     ], [log], "one configuration brought to life, reloaded, drained and ended"
   ),
 ]
@@ -139,11 +154,7 @@ var targets: [Target] = [
 ]
 for row in rows {
   targets.append(
-    row.module == "Proxy"
-      ? .target(
-        name: row.module, dependencies: named(row.uses) + row.libraries, path: "Sources",
-        sources: ["Traffic", "Forward", "Features"], swiftSettings: settings)
-      : .target(name: row.module, dependencies: named(row.uses) + row.libraries, swiftSettings: settings))
+    .target(name: row.module, dependencies: named(row.uses) + row.libraries, swiftSettings: settings))
 }
 targets.append(
   .executableTarget(
@@ -167,7 +178,8 @@ if Context.packageDirectoryHolds("Tests/CertificateFacts") {
     .target(
       name: "CertificateFacts",
       dependencies: named([
-        "Bytes", "Observability", "Patterns", "Transport", "Crypto", "TLS", "Identity", "Proxy", "Daemon",
+        "Bytes", "Observability", "Patterns", "Transport", "Crypto", "TLS", "Identity", "Traffic", "Forward",
+        "Features", "Daemon",
       ]),
       path: "Tests/CertificateFacts", swiftSettings: settings))
 }
@@ -176,12 +188,15 @@ if Context.packageDirectoryHolds("Tests/ConfigurationSupport") {
   targets.append(
     .target(
       name: "ConfigurationSupport",
-      dependencies: named(["Observability", "Language", "Proxy", "Configuration", "TestSupport"]),
+      dependencies: named([
+        "Observability", "Language", "Traffic", "Forward", "Features", "Configuration", "TestSupport",
+      ]),
       path: "Tests/ConfigurationSupport", swiftSettings: settings))
 }
 let supported: [String: [String]] = [
   "Daemon": ["CertificateFacts", "ConfigurationSupport"], "Language": ["ConfigurationSupport"],
-  "Proxy": ["ConfigurationSupport"], "Configuration": ["ConfigurationSupport"],
+  "Traffic": ["ConfigurationSupport"], "Forward": ["ConfigurationSupport"], "Features": ["ConfigurationSupport"],
+  "Configuration": ["ConfigurationSupport"],
 ]
 // A program that does one thing inside the sandbox: SandboxTests runs it.
 if Context.packageDirectoryHolds("Tests/SandboxTrial") {
@@ -216,14 +231,14 @@ if Context.environment["SALLYPORT_FUZZ"] != nil {
     ("FuzzServerName", ["TLS"]), ("FuzzProbeHTTP2", ["TLS"]),
     ("FuzzEnvelope", ["Envelope", "Crypto", "Bytes"]),
     ("FuzzChallenge", ["UpstreamAuth", "Crypto", "Bytes"]), ("FuzzNTLM", ["UpstreamAuth", "Bytes"]),
-    ("FuzzEnrolment", ["Enrolment", "Bytes"]), ("FuzzGRPCHealth", ["Proxy"]),
+    ("FuzzEnrolment", ["Enrolment", "Bytes"]), ("FuzzGRPCHealth", ["Features"]),
     ("FuzzInspection", ["Enrolment", "Crypto", "Bytes"]),
     ("FuzzProxyProtocol", ["Transport"]), ("FuzzDNSMessage", ["DNS", "Transport"]),
     ("FuzzFileRequest", ["HTTP", "Files"]),
     ("FuzzSignature", ["Signature", "HTTP", "Crypto", "Bytes"]),
     ("FuzzNegotiation", ["Negotiation"]), ("FuzzCertificateField", ["Identity", "Crypto", "Bytes"]),
     ("FuzzACME", ["ACME", "Crypto", "JSON"]), ("FuzzWorkload", ["SPIFFE"]),
-    ("FuzzRedis", ["Redis", "Proxy"]), ("FuzzAPI", ["Proxy", "Transport", "Upstream"]),
+    ("FuzzRedis", ["Redis", "Features"]), ("FuzzAPI", ["Features", "Transport", "Upstream"]),
   ] where Context.packageDirectoryHolds("Tests/Fuzz/\(name)") {
     targets.append(
       .executableTarget(

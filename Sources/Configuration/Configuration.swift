@@ -1,7 +1,8 @@
-public import Observability
-public import Proxy
-import Synchronization
+import Features
 package import Language
+public import Observability
+import Synchronization
+public import Traffic
 package import Transport
 
 /// Reads a configuration in nginx's language: the result is settings, or a list of all errors.

@@ -1,6 +1,8 @@
+import Features
+import Forward
 import Language
 import Observability
-import Proxy
+import Traffic
 
 /// Reads the servers that `state` of an `upstream` keeps, and puts them beside it, as an `include` would.
 ///

@@ -1,9 +1,10 @@
 import ACME
 import Configuration
 import Crypto
+import Features
 import Glibc
 package import Observability
-import Proxy
+import Traffic
 
 /// What the folders of `acme_issuer` tell of certificates, and the request for new ones: for `sallyport acme`.
 ///

@@ -1,8 +1,9 @@
 import Configuration
 import Crypto
+import Forward
 import Glibc
 import Observability
-import Proxy
+import Traffic
 import UpstreamAuth
 
 /// The directories of `proxy_auth_state`: mode 0700, owned by the serving user.

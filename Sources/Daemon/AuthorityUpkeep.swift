@@ -1,8 +1,9 @@
 import Dispatch
 import Enrolment
+import Forward
 import Observability
-import Proxy
 import Synchronization
+import Traffic
 import Transport
 
 /// Renews the CRLs of the authorities that `enrolment` signs with, outside the event loops. If nobody renews a CRL, it

@@ -1,5 +1,6 @@
+import Forward
 import Glibc
-import Proxy
+import Traffic
 import Transport
 
 /// Whom the socket of a `listen` takes connections for. A socket of IPv6 takes those of IPv4, too, with `ipv6only=off`.

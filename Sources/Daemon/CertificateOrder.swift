@@ -1,10 +1,12 @@
 import ACME
 import Crypto
+import Features
+import Forward
 import Glibc
 import Observability
-import Proxy
 import Synchronization
 import TLS
+import Traffic
 
 /// One look at a certificate of ACME, and the order of its successor if that is due. Runs on the pool, and blocks.
 struct CertificateOrder: Sendable {

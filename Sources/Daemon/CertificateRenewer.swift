@@ -1,8 +1,9 @@
 import ACME
 import Dispatch
+import Features
 import Glibc
 import Observability
-import Proxy
+import Traffic
 import Transport
 
 /// Gets and renews the certificates of `acme_certificate`, beside the event loops.

@@ -1,10 +1,12 @@
 import ACME
 import CLinux
 import Configuration
+import Features
+import Forward
 import Glibc
-import Proxy
 import Sandbox
 import Synchronization
+import Traffic
 
 /// A second process that runs the programs of `challenge dns-01`, because the sandbox lets this one start none.
 ///

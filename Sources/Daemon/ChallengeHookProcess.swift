@@ -1,8 +1,10 @@
 import CLinux
+import Features
+import Forward
 import Glibc
 import Observability
-import Proxy
 import Sandbox
+import Traffic
 
 /// What the process of `ChallengeHook` does. It has one thread, and no key.
 enum ChallengeHookProcess {

@@ -1,12 +1,14 @@
-package import Proxy
 import ACME
 import CLinux
 import Configuration
 import Crypto
+import Features
+import Forward
 import Glibc
+package import Language
 package import Observability
 import Sandbox
-package import Language
+package import Traffic
 
 /// The sandbox of this process: the files that Landlock leaves it, and the system calls that seccomp leaves it.
 ///

@@ -1,7 +1,8 @@
-import Proxy
 import Configuration
+import Forward
 import Glibc
 import Observability
+import Traffic
 
 /// Applies `worker_rlimit_core`. A core dump holds private keys and upstream passwords. Unless the configuration sets a
 /// size, the process writes no core, whatever limit it was started with.

@@ -1,12 +1,14 @@
 import CLinux
 import Configuration
 import Dispatch
+import Features
+import Forward
 import Glibc
-package import Observability
-import Proxy
-import Systemd
-import Transport
 package import Language
+package import Observability
+import Systemd
+import Traffic
+import Transport
 
 /// Runs the daemon, for `sallyport run` and `sallyport demo`.
 package enum Daemon {

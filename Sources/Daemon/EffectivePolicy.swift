@@ -1,11 +1,13 @@
-import Negotiation
 import Crypto
 import Enrolment
+import Features
+import Forward
 import Identity
+import Negotiation
 import Observability
-import Proxy
 import SPIFFE
 import TLS
+import Traffic
 import Upstream
 
 /// Describes a configuration's policy in words: which clients have access, who certifies them, and which upstreams the

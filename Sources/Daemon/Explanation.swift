@@ -1,11 +1,13 @@
 import Bytes
 import Configuration
 import Crypto
+import Features
+import Forward
 import Logging
 package import Observability
-import Proxy
 import Synchronization
 import TLS
+import Traffic
 import Transport
 
 /// `sallyport check --explain`: what the daemon would do with one request, in lines.

@@ -1,13 +1,15 @@
-import Configuration
 import ACME
+import Configuration
 package import Crypto
+import Enrolment
+import Features
+import Forward
 import Glibc
 import Language
-import Enrolment
 import Observability
-package import Proxy
 package import Sandbox
 import TLS
+package import Traffic
 import Transport
 import Upstream
 import UpstreamAuth

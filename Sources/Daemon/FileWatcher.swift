@@ -1,7 +1,7 @@
-import Proxy
 import Dispatch
 import Glibc
 import Observability
+import Traffic
 
 /// Reports when a watched file differs from its state at load time (`ssl_reload`).
 ///

@@ -1,5 +1,5 @@
 import Observability
-import Proxy
+import Traffic
 import Transport
 
 /// The host names of locations, such as those of `set_real_ip_from`, resolved once a generation, as nginx does at start.

@@ -1,6 +1,7 @@
+import Forward
 import Glibc
-import Proxy
 import Systemd
+import Traffic
 import Transport
 
 /// Listening sockets that this process got from its predecessor: by systemd's store after a restart, or from the process

@@ -1,10 +1,12 @@
 import Bytes
 package import Crypto
+import Features
+import Forward
 import Glibc
 package import Observability
-package import Proxy
 import SPIFFE
 package import TLS
+package import Traffic
 
 /// Loads and checks every certificate, key, CA, password and pin file that a configuration names.
 ///

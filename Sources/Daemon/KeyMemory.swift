@@ -1,7 +1,9 @@
 import Configuration
 import Crypto
+import Features
+import Forward
 import Observability
-import Proxy
+import Traffic
 
 /// The memory for private keys.
 enum KeyMemory {

@@ -1,5 +1,5 @@
 import Configuration
-import Proxy
+import Traffic
 import Transport
 
 /// The addresses that a configuration names and the process that runs it doesn't have, and the other way round, for

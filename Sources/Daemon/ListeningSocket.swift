@@ -1,7 +1,9 @@
+import Features
+import Forward
 import Glibc
-import Proxy
 import Synchronization
 import Systemd
+import Traffic
 import Transport
 
 /// The descriptors of one listen address, which close with the last reference.

@@ -1,7 +1,9 @@
+import Features
+import Forward
 import Glibc
 import Observability
-package import Proxy
 import Systemd
+package import Traffic
 import Transport
 
 /// Every socket of a generation, bound and listening: the second phase of a start or reload.

@@ -1,5 +1,6 @@
+import Forward
 import Observability
-import Proxy
+import Traffic
 import Transport
 import Upstream
 

@@ -1,8 +1,9 @@
 import Configuration
+import Forward
 import Glibc
 import Observability
-import Proxy
 import Systemd
+import Traffic
 import Transport
 import Upstream
 

@@ -1,8 +1,10 @@
 import Crypto
+import Features
+import Forward
 import Glibc
 import Observability
-import Proxy
 import TLS
+import Traffic
 
 extension MaterialLoader {
   /// Makes the store from which handshakes get certificates; nil if the block has none with variables. Warns of folders

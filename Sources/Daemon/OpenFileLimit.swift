@@ -1,8 +1,9 @@
-import Proxy
 import Configuration
 import Crypto
+import Forward
 import Glibc
 import Observability
+import Traffic
 import Transport
 
 /// The process's limit of open files: `worker_rlimit_nofile`, or else what the connections need.

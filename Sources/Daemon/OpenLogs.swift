@@ -1,6 +1,8 @@
 import Configuration
+import Features
+import Forward
 package import Observability
-package import Proxy
+package import Traffic
 
 /// The opened logs of a configuration. Opening creates missing files, so it happens before privileges are dropped.
 package struct OpenLogs {

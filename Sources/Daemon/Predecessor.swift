@@ -1,8 +1,9 @@
 import CLinux
+import Forward
 import Glibc
 import Observability
-import Proxy
 import Systemd
+import Traffic
 
 /// The process whose place this one takes (USR2).
 struct Predecessor: Sendable {

@@ -1,8 +1,10 @@
 import Configuration
 import Crypto
-package import Observability
-package import Proxy
+import Features
+import Forward
 package import Language
+package import Observability
+package import Traffic
 import Upstream
 
 /// Why a start or a reload was refused: everything that was found, in the order of the configuration.

@@ -1,8 +1,10 @@
-import Proxy
 import CLinux
 import Configuration
+import Features
+import Forward
 import Glibc
 import Observability
+import Traffic
 
 /// Applies `user`: drops root's privileges once sockets, logs and the pid file are open.
 enum Privileges {

@@ -1,7 +1,9 @@
 import Configuration
+import Features
+import Forward
 import Observability
-import Proxy
 package import TLS
+import Traffic
 import Upstream
 
 /// The TLS upstreams of a whole configuration, for `sallyport probe --config FILE`: each server once for each policy

@@ -1,9 +1,11 @@
-package import Crypto
-package import Observability
 import Configuration
+package import Crypto
+import Features
+import Forward
 import Negotiation
-import Proxy
+package import Observability
 package import TLS
+import Traffic
 package import Transport
 import Upstream
 

@@ -1,6 +1,7 @@
 import CLinux
+import Forward
 import Glibc
-import Proxy
+import Traffic
 
 extension ProcessFigures {
   /// Asks the kernel. Reads /proc, so never on an event loop.

@@ -1,5 +1,5 @@
-import Proxy
 import Crypto
+import Traffic
 
 /// What the ages of the revocation lists were when somebody last looked.
 ///

@@ -1,7 +1,9 @@
 import Crypto
+import Features
+import Forward
 import Glibc
 import Observability
-import Proxy
+import Traffic
 
 extension MaterialLoader {
   /// Loads all CRLs of all files. Neither an expired CRL nor one with a smaller number replaces the one that was in use. A CRL that the CA of

@@ -1,7 +1,9 @@
-import Proxy
 import Crypto
+import Features
+import Forward
 import Glibc
 import Observability
+import Traffic
 
 /// What to report about a CRL's age, to `sallyport check` and in the log.
 struct RevocationNotice {

@@ -1,7 +1,7 @@
 import Dispatch
 import Glibc
-import Proxy
 import Systemd
+import Traffic
 
 /// The line that `systemctl status` shows: what the process does, and live counts, every five seconds if they changed.
 ///

@@ -1,11 +1,13 @@
 import Configuration
 import Crypto
 import Enrolment
+import Features
+import Forward
 import Glibc
-import Observability
-import Proxy
 import Language
+import Observability
 import TLS
+import Traffic
 
 /// Finds the files that the serving user can't read, although root could when it started the process.
 ///

@@ -1,9 +1,11 @@
 import ACME
 import Configuration
 import Crypto
+import Features
+import Forward
 import Glibc
 import Observability
-import Proxy
+import Traffic
 
 /// The folders that a start makes for the user that serves, as nginx makes those of its `…_temp_path`.
 enum ServingFolders {

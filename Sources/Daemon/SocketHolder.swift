@@ -1,7 +1,9 @@
+import Features
+import Forward
 import Glibc
 import Observability
-import Proxy
 import Systemd
+import Traffic
 package import Transport
 
 /// Who listens on an address that this process can't bind, as far as the kernel tells this process's user.

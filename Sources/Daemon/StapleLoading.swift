@@ -1,9 +1,10 @@
 import Bytes
 import Crypto
+import Forward
 import Glibc
 import Observability
-import Proxy
 import TLS
+import Traffic
 
 extension MaterialLoader {
   /// Makes a staple for each certificate whose issuer is known; nil when a file has a fault.

@@ -2,8 +2,8 @@ import Crypto
 import Dispatch
 import Glibc
 import Observability
-import Proxy
 import TLS
+import Traffic
 import Transport
 
 /// Requests OCSP responses for the server's own certificates, outside the event loops, and again before they expire.

@@ -1,10 +1,12 @@
 import Configuration
 import Crypto
+import Features
+import Forward
 import Glibc
-import Observability
-import Proxy
-import Systemd
 import Language
+import Observability
+import Systemd
+import Traffic
 
 /// Does everything that comes before the first worker. The order matters: what needs root or the file system comes
 /// before privileges are dropped, and nothing of another process is changed until this process holds every socket.

@@ -1,14 +1,16 @@
 import CLinux
 import Configuration
 import Dispatch
+import Features
+import Forward
 import Glibc
+import Language
 import Observability
-import Proxy
 import SPIFFE
 import Systemd
+import Traffic
 import Transport
 import UpstreamAuth
-import Language
 
 /// Starts the workers, handles signals, and decides when a generation changes or the process ends.
 ///

@@ -1,8 +1,10 @@
 import Crypto
 import Enrolment
+import Features
+import Forward
 package import Observability
-package import Proxy
 import TLS
+package import Traffic
 
 /// Finds servers that accept certificates of an authority of this configuration but do not check its CRL.
 ///

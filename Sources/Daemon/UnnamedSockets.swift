@@ -1,6 +1,7 @@
+import Forward
 import Observability
-import Proxy
 import Systemd
+import Traffic
 
 /// Sockets of socket units that no `listen` names. They stay open, so that a later configuration can name them; meanwhile
 /// the kernel takes connections there that nobody serves.

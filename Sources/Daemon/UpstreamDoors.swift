@@ -1,6 +1,8 @@
+import Features
+import Forward
 import Identity
-import Proxy
 import TLS
+import Traffic
 import Upstream
 
 /// By which listeners clients reach each upstream without a certificate, for `check`.

@@ -1,5 +1,6 @@
-import Proxy
+import Forward
 import TLS
+import Traffic
 import UpstreamAuth
 
 extension LocationSettings {

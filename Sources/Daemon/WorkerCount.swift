@@ -1,6 +1,7 @@
-import Proxy
 import Configuration
+import Forward
 import Glibc
+import Traffic
 
 extension WorkerCount {
   /// `auto`: the number of CPUs that are online, or the cgroup's CPU quota if that is lower.

@@ -1,5 +1,5 @@
 import Dispatch
-import Proxy
+import Traffic
 import Transport
 
 /// The workers, each on its loop, and the main queue's way to reach them all.

@@ -1,4 +1,6 @@
 import Enrolment
+import Forward
+package import Traffic
 
 package enum Features {
   /// Every feature, in the order in which nginx's modules act: steps of one phase run in it, and responses pass filters in it.

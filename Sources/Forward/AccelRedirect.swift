@@ -1,6 +1,7 @@
 import Bytes
 import HTTP
 import Observability
+import Traffic
 import Upstream
 
 /// X-Accel-Redirect: an upstream names the path, or the `@location`, of this server block that answers in its place

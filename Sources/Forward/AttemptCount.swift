@@ -1,4 +1,5 @@
 import Observability
+import Traffic
 import Upstream
 
 /// Counts the attempts that end without a response, or without the rest of it. An attempt whose head came was counted

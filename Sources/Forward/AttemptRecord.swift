@@ -1,4 +1,5 @@
 package import TLS
+import Traffic
 
 /// One attempt, for variables and the access record. Times are in milliseconds. It holds no reference, so making and
 /// dropping one is cheap.

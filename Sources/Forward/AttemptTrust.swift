@@ -1,4 +1,5 @@
 import TLS
+package import Traffic
 import Transport
 import Upstream
 

@@ -1,5 +1,6 @@
 import Bytes
 package import Observability
+import Traffic
 import Transport
 package import Upstream
 

@@ -1,4 +1,5 @@
 package import Bytes
+import Traffic
 
 /// The body of an upstream's response, held until the filter can seal it. The worker's gauge counts its bytes but never
 /// refuses them, because the upstream has already done its work. The gauge refuses new requests instead.

@@ -3,6 +3,7 @@ package import HTTP
 package import Negotiation
 import Observability
 package import TLS
+public import Traffic
 import Transport
 package import Upstream
 

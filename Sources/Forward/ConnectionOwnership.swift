@@ -1,5 +1,6 @@
 import Bytes
 import HTTP
+import Traffic
 
 /// Whether a connection to an upstream must serve nobody else after a request. NTLM, and Negotiate, which can contain it,
 /// authenticate the connection and not the request: whoever came next would be the first client.

@@ -1,6 +1,7 @@
 import Bytes
 package import DNS
 import Observability
+package import Traffic
 package import Transport
 package import Upstream
 

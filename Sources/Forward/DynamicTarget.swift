@@ -2,6 +2,7 @@ import Bytes
 import DNS
 import Observability
 import TLS
+import Traffic
 import Upstream
 
 /// The target of a `proxy_pass` that each request finds anew: it has variables, or DNS says the servers of its group.

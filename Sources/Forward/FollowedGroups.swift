@@ -1,5 +1,6 @@
 import DNS
 import Observability
+package import Traffic
 package import Transport
 package import Upstream
 

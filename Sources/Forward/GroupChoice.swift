@@ -1,9 +1,12 @@
 import HTTP
+public import Traffic
 import Transport
 public import Upstream
 
 /// What a feature asks of requests to choose a group's server, and tells of the choice. One for each group of a worker.
 open class GroupBalance {
+  public init() {}
+
   /// Fills in what the request or the session brings.
   open func fill(_ selection: inout Selection, for transaction: Transaction) {}
   /// The response of this server begins: its head is not sent yet.

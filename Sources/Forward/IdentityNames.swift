@@ -1,4 +1,5 @@
 package import Identity
+package import Traffic
 package import Upstream
 
 /// The names of the fields by which server blocks tell upstreams who their client is: those of `client_identity`, and each

@@ -1,3 +1,5 @@
+import Traffic
+
 /// The fields of an upstream's response that sallyport doesn't act on (`proxy_ignore_headers`).
 ///
 /// nginx names nine of them. sallyport has no cache, so it acts on none of Expires, Cache-Control, Set-Cookie, Vary and

@@ -1,5 +1,6 @@
 import Language
 import Observability
+import Traffic
 import Upstream
 
 /// Warns of a group with `keepalive` whose connections the location's directives close after each request.

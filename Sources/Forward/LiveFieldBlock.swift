@@ -1,5 +1,6 @@
 import Bytes
 package import HTTP
+package import Traffic
 
 /// All fields that `proxy_set_header` sets, as one program: constant ones that follow each other are one run of text.
 package struct LiveFieldBlock {

@@ -1,3 +1,4 @@
+package import Traffic
 package import Upstream
 
 /// The groups of upstream servers of a generation in one worker, and what connections to them need.

@@ -1,6 +1,7 @@
 package import Crypto
 import Observability
 package import TLS
+package import Traffic
 import Upstream
 
 /// `proxy_ssl_certificate` with variables in one worker.

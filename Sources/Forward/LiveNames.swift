@@ -1,4 +1,5 @@
 package import DNS
+package import Traffic
 package import Transport
 package import Upstream
 

@@ -2,6 +2,7 @@ import Bytes
 import Crypto
 import Observability
 import TLS
+package import Traffic
 package import Transport
 
 /// How the connections of a `proxy_pass` begin, in one worker.

@@ -1,3 +1,4 @@
+public import Traffic
 public import Transport
 
 /// `proxy_protocol`: the header by which connections to upstreams tell who the client is.

@@ -1,3 +1,4 @@
+package import Traffic
 package import Upstream
 
 /// What differs between the protocols in which sallyport speaks to upstreams.

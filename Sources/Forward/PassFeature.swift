@@ -1,6 +1,7 @@
 import HTTP
 package import Language
 import Observability
+package import Traffic
 import Upstream
 
 /// A feature that has to do with upstreams, in one of three ways or several. Each is the feature itself or nil, and the kinds of

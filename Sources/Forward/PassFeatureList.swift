@@ -1,4 +1,5 @@
 package import Language
+package import Traffic
 
 /// The features of the list that have to do with upstreams.
 struct PassFeatureList: ListPart {

@@ -1,5 +1,6 @@
 import Bytes
 public import HTTP
+public import Traffic
 public import Upstream
 
 /// What the features of a pass add to it, in one worker.
@@ -39,10 +40,16 @@ package struct PassParts {
 package struct OwnResponseBodies {
   /// Their Content-Type.
   package let type: StaticString
+
+  package init(type: StaticString) {
+    self.type = type
+  }
 }
 
 /// What a feature does with each request of a pass, in one worker. Most passes have none.
 open class RequestHook {
+  public init() {}
+
   /// What the feature keeps of one exchange; nil: nothing. Throws the response that the client gets in place of the
   /// upstream's.
   open func begin(_ exchange: Exchange, _ handler: ProxyHandler) throws(ErrorResponse) -> ExchangeHook? { nil }
@@ -72,6 +79,8 @@ open class RequestHook {
 
 /// What a feature does with one exchange of a pass. The handler has it from the exchange's begin to its end.
 open class ExchangeHook {
+  public init() {}
+
   /// What to send over an open session.
   public enum Sending {
     /// The request, with what was added to it.
@@ -141,6 +150,8 @@ open class ExchangeHook {
 
 /// What a feature makes of fields of a pass's responses, in one worker.
 open class ResponseHook {
+  public init() {}
+
   /// The fields that it may change.
   open var fields: FieldNameSet { FieldNameSet() }
   /// The value in place of the upstream's; nil: the value stays.
@@ -153,4 +164,10 @@ package struct UpstreamInstruction: Sendable {
   /// The word of `proxy_ignore_headers` that silences it.
   package let ignored: IgnoredResponseFields
   package let obey: @Sendable (ResponseHead, Exchange) -> Void
+
+  package init(field: FieldName, ignored: IgnoredResponseFields, obey: @escaping @Sendable (ResponseHead, Exchange) -> Void) {
+    self.field = field
+    self.ignored = ignored
+    self.obey = obey
+  }
 }

@@ -1,5 +1,6 @@
 package import Language
 import Observability
+package import Traffic
 import Upstream
 
 /// The parts of a `proxy_pass` argument.
@@ -10,6 +11,13 @@ package struct PassedURL {
   package var uri: [UInt8]?
   /// The URL as written, with its scheme and without its URI part.
   package var base: String
+
+  package init(authority: Authority? = nil, target: UpstreamTarget, uri: [UInt8]? = nil, base: String) {
+    self.authority = authority
+    self.target = target
+    self.uri = uri
+    self.base = base
+  }
 
   /// nil: each value of the target says it.
   package var scheme: UpstreamScheme? { target.scheme }

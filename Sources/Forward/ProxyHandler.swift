@@ -2,6 +2,7 @@ import Bytes
 public import HTTP
 import Observability
 import TLS
+public import Traffic
 import Transport
 public import Upstream
 

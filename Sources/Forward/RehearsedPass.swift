@@ -1,5 +1,6 @@
 import Bytes
 import HTTP
+import Traffic
 import Transport
 import Upstream
 

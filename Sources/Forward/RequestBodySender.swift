@@ -2,6 +2,7 @@ import Bytes
 import HTTP
 import Observability
 import Signature
+package import Traffic
 import Transport
 package import Upstream
 

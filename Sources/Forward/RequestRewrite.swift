@@ -1,5 +1,6 @@
 import Bytes
 import HTTP
+import Traffic
 import Upstream
 
 /// Builds the request for the upstream from the parsed head.

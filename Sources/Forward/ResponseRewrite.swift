@@ -1,6 +1,7 @@
 import Bytes
 import HTTP
 import Observability
+import Traffic
 import Transport
 import Upstream
 

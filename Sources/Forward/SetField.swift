@@ -1,5 +1,6 @@
 import Bytes
 public import Observability
+public import Traffic
 
 /// One `proxy_set_header`; an empty value leaves the field out, whatever the client sent.
 public struct SetField: Sendable, Hashable {
@@ -39,4 +40,9 @@ public struct SetField: Sendable, Hashable {
 public struct DroppedField: Sendable, Hashable {
   public let name: [UInt8]
   public let location: SourceLocation
+
+  package init(name: [UInt8], location: SourceLocation) {
+    self.name = name
+    self.location = location
+  }
 }

@@ -1,3 +1,5 @@
+package import Traffic
+
 /// The handlers of one worker that serve no exchange now: a request allocates none.
 package final class SpareHandlers: WorkerPart {
   private var ofRequests: [ProxyHandler] = []

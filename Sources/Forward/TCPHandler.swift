@@ -1,8 +1,9 @@
-import TLS
 package import Bytes
 import Glibc
 import HTTP
 import Observability
+import TLS
+package import Traffic
 import Transport
 package import Upstream
 

@@ -1,4 +1,5 @@
 public import Negotiation
+public import Traffic
 import Transport
 import Upstream
 

@@ -1,5 +1,6 @@
 import Bytes
 import HTTP
+import Traffic
 
 /// Which protocol an upstream may switch to by a 101.
 enum UpgradeChoice {

@@ -2,6 +2,7 @@ package import Bytes
 package import HTTP
 import Observability
 import TLS
+package import Traffic
 import Transport
 package import Upstream
 

@@ -1,5 +1,6 @@
 import Observability
 import TLS
+import Traffic
 import Transport
 import Upstream
 

@@ -3,6 +3,7 @@ import Glibc
 import HTTP
 import Observability
 import TLS
+public import Traffic
 import Transport
 package import Upstream
 

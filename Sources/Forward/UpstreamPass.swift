@@ -1,6 +1,7 @@
 import Language
 public import Observability
 public import TLS
+public import Traffic
 public import Upstream
 
 /// `proxy_ssl_certificate` and `_key` with variables: what they name is loaded when a request needs it.

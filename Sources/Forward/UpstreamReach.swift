@@ -1,4 +1,5 @@
 import Bytes
+package import Traffic
 import Transport
 package import Upstream
 

@@ -1,11 +1,12 @@
 import Bytes
 import Crypto
 import Daemon
+import Forward
 import Identity
 import Observability
 import Patterns
-import Proxy
 import TLS
+import Traffic
 import Transport
 
 /// What holds of every certificate that anybody may show, however broken: it goes through each `$ssl_client_…` variable,

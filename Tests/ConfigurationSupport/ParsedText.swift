@@ -1,8 +1,9 @@
 import Configuration
+import Forward
 package import Language
 package import Observability
-package import Proxy
 import TestSupport
+package import Traffic
 
 /// Files of a test, kept in memory.
 package func memory(_ files: [String: String]) -> SourceFiles {

@@ -1,9 +1,11 @@
 import ConfigurationSupport
+@testable import Features
+@testable import Forward
 import Foundation
 import TestSupport
 import Testing
+@testable import Traffic
 
-@testable import Proxy
 
 /// The configurations that the documents show are ones: each block is taken somewhere. `…` stands for what a reader knows
 /// from elsewhere: the certificates of a server, or the end of a pin.

@@ -1,8 +1,10 @@
+import Traffic
+import Forward
+import Features
 import TestSupport
 import ConfigurationSupport
 import Crypto
 import Observability
-import Proxy
 import TLS
 import Testing
 

@@ -1,7 +1,9 @@
+import Traffic
+import Forward
+import Features
 import ACME
 import Glibc
 import Observability
-import Proxy
 import TestSupport
 import Testing
 

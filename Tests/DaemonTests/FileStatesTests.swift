@@ -1,4 +1,5 @@
-import Proxy
+import Traffic
+import Forward
 import Glibc
 import TestSupport
 import Testing

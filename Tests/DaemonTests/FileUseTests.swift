@@ -1,7 +1,9 @@
+import Traffic
+import Forward
+import Features
 import Configuration
 import Crypto
 import Observability
-import Proxy
 import Sandbox
 import TestSupport
 import Testing

@@ -1,4 +1,6 @@
-@testable import Proxy
+@testable import Traffic
+@testable import Forward
+@testable import Features
 import Configuration
 import Crypto
 import Observability

@@ -1,8 +1,10 @@
+import Traffic
+import Forward
+import Features
 import Crypto
 import Dispatch
 import Glibc
 import Observability
-import Proxy
 import TLS
 import TestSupport
 import Testing

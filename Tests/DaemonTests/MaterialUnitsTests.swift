@@ -1,3 +1,6 @@
+@testable import Traffic
+@testable import Forward
+@testable import Features
 import Bytes
 import Configuration
 import Crypto
@@ -7,7 +10,6 @@ import TestSupport
 import Testing
 
 @testable import Daemon
-@testable import Proxy
 @testable import Envelope
 @testable import TLS
 

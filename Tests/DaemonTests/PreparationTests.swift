@@ -1,8 +1,10 @@
+import Traffic
+import Forward
+import Features
 import Configuration
 import Crypto
 import Foundation
 import Observability
-import Proxy
 import TestSupport
 import Testing
 import Transport

@@ -1,7 +1,8 @@
+import Traffic
+import Forward
 import Transport
 import Crypto
 import Observability
-import Proxy
 import TLS
 import TestSupport
 import Testing

@@ -1,6 +1,7 @@
+import Traffic
+import Forward
 import ConfigurationSupport
 import Observability
-import Proxy
 import Testing
 
 @testable import Daemon

@@ -1,9 +1,11 @@
+@testable import Features
+@testable import Forward
 import Foundation
 import Language
 import TestSupport
 import Testing
+@testable import Traffic
 
-@testable import Proxy
 
 /// Who changes a directive opens one folder (docs/decisions/0030-features.md).
 @Suite struct `Folders of features` {

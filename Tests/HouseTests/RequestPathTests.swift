@@ -1,7 +1,9 @@
+@testable import Features
+@testable import Forward
 import Language
 import Testing
+@testable import Traffic
 
-@testable import Proxy
 
 /// What keeps the request path in the shape of docs/ARCHITECTURE.md.
 @Suite struct `The request path` {

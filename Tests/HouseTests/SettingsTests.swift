@@ -1,6 +1,8 @@
+@testable import Features
+@testable import Forward
 import Testing
+@testable import Traffic
 
-@testable import Proxy
 
 /// What a configuration stores is for somebody to read: a setting that nobody reads is a directive without effect.
 @Suite struct `Settings` {

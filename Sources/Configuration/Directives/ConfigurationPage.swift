@@ -1,5 +1,7 @@
-import Proxy
+import Features
+import Forward
 import Language
+import Traffic
 
 /// The manual page sallyport.conf(5), in roff. It comes from the table of directives, as docs/DIRECTIVES.md does, so the
 /// page describes the binary that prints it.

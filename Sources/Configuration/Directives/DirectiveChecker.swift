@@ -1,6 +1,8 @@
-import Proxy
-package import Observability
+import Features
+import Forward
 package import Language
+package import Observability
+import Traffic
 
 /// Checks a tree of directives against the table: names, contexts, words and their values, and duplicates.
 ///

@@ -1,5 +1,7 @@
-import Proxy
+import Features
+import Forward
 import Language
+import Traffic
 
 /// Generates docs/DIRECTIVES.md from the table. A test compares the file with the output.
 package enum DirectiveManual {

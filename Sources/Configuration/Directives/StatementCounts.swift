@@ -1,5 +1,7 @@
-import Proxy
+import Features
+import Forward
 import Language
+import Traffic
 
 /// How often each statement stands in a configuration with its included files, whatever its order, place and spelling.
 /// `check --diff` finds by it what has changed and has no sentence of its own.

@@ -1,4 +1,6 @@
-package import Proxy
+import Features
+import Forward
+package import Traffic
 import Transport
 
 /// The addresses that one value of `--listen` or `--health-listen` stands for.

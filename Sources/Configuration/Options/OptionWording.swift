@@ -1,6 +1,8 @@
-import Proxy
-package import Observability
+import Features
+import Forward
 import Language
+package import Observability
+import Traffic
 
 /// Rewrites diagnostics about the text that `sallyport proxy` made: they name the option or the variable, and never a
 /// directive or a line of the text.

@@ -1,4 +1,7 @@
-import Proxy
+import Traffic
+import Forward
+import Features
+
 /// The options of `sallyport proxy` that make a configuration. Each has a variable of the environment.
 package enum ProxyOption: String, Sendable, Hashable, CaseIterable {
   case listen

@@ -1,5 +1,6 @@
+import Forward
 import Language
-import Proxy
+import Traffic
 /// The options of `sallyport proxy` together with the variables of the environment.
 ///
 /// An option wins over its variable. A variable with the prefix `SALLYPORT_` that no option has is a fault, because a

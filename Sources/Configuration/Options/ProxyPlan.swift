@@ -1,6 +1,8 @@
+import Features
+import Forward
 import Negotiation
 import Observability
-import Proxy
+import Traffic
 import Transport
 
 /// The options of `sallyport proxy`, judged together: what must stand there stands there, and nothing contradicts.

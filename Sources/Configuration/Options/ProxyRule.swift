@@ -1,4 +1,6 @@
-import Proxy
+import Traffic
+import Forward
+
 /// The words of one value of `--allow` or `--deny`: `dns=*.example.com ou=Payments`.
 enum ProxyRule {
   /// Splits the value where a blank and `KEY=` follow. Other blanks belong to a value: `o=My Company cn=x`. A mistyped

@@ -1,4 +1,6 @@
-import Proxy
+import Traffic
+import Forward
+
 /// One value of `--to`: whether TLS is spoken to an upstream server, and its authority.
 struct ProxyTarget: Hashable {
   let isTLS: Bool

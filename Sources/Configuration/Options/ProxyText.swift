@@ -1,7 +1,9 @@
+import Features
+import Forward
+import Language
 import Negotiation
 import Observability
-import Proxy
-import Language
+import Traffic
 
 /// The configuration that the options of `sallyport proxy` stand for, and the option behind each of its lines.
 package struct ProxyText: Sendable {

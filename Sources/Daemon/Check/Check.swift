@@ -1,9 +1,11 @@
 import Configuration
+import Features
+import Forward
 import Glibc
-package import Observability
-import Proxy
-import Sandbox
 import Language
+package import Observability
+import Sandbox
+import Traffic
 import Transport
 import Upstream
 

@@ -1,7 +1,9 @@
+import Features
+import Forward
 import Glibc
 import Observability
-import Proxy
 import Systemd
+import Traffic
 import Transport
 
 /// What a start needs of the machine besides the configuration's files: addresses, logs, the pid file, and folders of

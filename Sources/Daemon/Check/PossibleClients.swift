@@ -1,8 +1,10 @@
-import Glibc
-import Proxy
 import Crypto
+import Features
+import Forward
+import Glibc
 import Observability
 import TLS
+import Traffic
 
 /// Finds server blocks that no client can get into, because the files that they name let no certificate verify.
 ///

@@ -1,6 +1,7 @@
-import Identity
 import Enrolment
-import Proxy
+import Forward
+import Identity
+import Traffic
 import Upstream
 
 /// A location of a compared server, or the part of the server outside its locations.

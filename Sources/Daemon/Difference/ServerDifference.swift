@@ -1,8 +1,10 @@
-import Negotiation
 import Bytes
 import Crypto
-import Proxy
+import Features
+import Forward
+import Negotiation
 import TLS
+import Traffic
 
 /// What changes at one server block that both configurations have.
 struct ServerDifference {

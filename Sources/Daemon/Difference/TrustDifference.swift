@@ -1,8 +1,9 @@
 import Configuration
+import Features
 package import Observability
 import Patterns
-package import Proxy
 import TLS
+package import Traffic
 
 /// `sallyport check --diff`: what a change of configuration does to trust and access. It compares settings and the
 /// files that they name, not text: order, spelling and comments make no difference.

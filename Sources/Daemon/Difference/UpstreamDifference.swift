@@ -1,9 +1,11 @@
-import Negotiation
 import Crypto
+import Features
+import Forward
 import Identity
-import Proxy
+import Negotiation
 import SPIFFE
 import TLS
+import Traffic
 import Transport
 import Upstream
 

@@ -1,10 +1,11 @@
 import Bytes
 import Configuration
 import Crypto
+import Forward
 import Glibc
-package import Proxy
-import Transport
 import Language
+package import Traffic
+import Transport
 
 /// A name of the abstract socket on which a process answers `sallyport health`.
 ///

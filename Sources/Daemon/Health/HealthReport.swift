@@ -1,7 +1,9 @@
 import Crypto
+import Features
+import Forward
 import Glibc
 import Observability
-import Proxy
+import Traffic
 
 /// One thing that `sallyport health` found, for a line of its own.
 package struct HealthFact: Sendable, Hashable {

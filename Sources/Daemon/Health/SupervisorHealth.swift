@@ -1,11 +1,13 @@
-import Language
 import Configuration
 import Crypto
+import Features
+import Forward
 import Glibc
+import Language
 import Observability
-import Proxy
 import SPIFFE
 import TLS
+import Traffic
 import Transport
 
 extension Supervisor {

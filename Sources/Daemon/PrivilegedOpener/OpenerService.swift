@@ -2,11 +2,13 @@ import CLinux
 import Configuration
 import Crypto
 import Enrolment
+import Features
+import Forward
 import Glibc
 import Language
 import Observability
-import Proxy
 import Synchronization
+import Traffic
 import Transport
 
 /// What the opener opens: what the configuration that root wrote names, and nothing else.

@@ -1,12 +1,14 @@
 import CLinux
 import Configuration
 import Crypto
+import Features
+import Forward
 import Glibc
 import Language
 import Observability
-import Proxy
 import Sandbox
 import Synchronization
+import Traffic
 
 /// A second process that stays root where `user` takes root's rights from this one. It opens again what nginx's master
 /// would: keys, certificates, logs, files of the configuration, and ports.

@@ -1,8 +1,10 @@
 import Crypto
+import Features
+import Forward
 import Glibc
 import Observability
-import Proxy
 import TLS
+import Traffic
 
 extension MaterialLoader {
   /// Returns the fetched lists that apply to clients of these CAs.

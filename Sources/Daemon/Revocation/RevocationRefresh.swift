@@ -1,10 +1,12 @@
 import Bytes
 import Crypto
 import Dispatch
+import Features
+import Forward
 import Glibc
 import Observability
-import Proxy
 import TLS
+import Traffic
 import Transport
 
 /// Fetches revocation lists outside the event loops, and again before they end (`ssl_crl http://…`, `ssl_crl_fetch`).

@@ -1,9 +1,10 @@
 import Crypto
+import Forward
 import Glibc
 import Language
 import Observability
-import Proxy
 import TLS
+import Traffic
 import Transport
 
 /// Where the SPIFFE agent is: `spiffe_endpoint`, or else SPIFFE_ENDPOINT_SOCKET of the environment

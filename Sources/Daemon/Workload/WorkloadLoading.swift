@@ -1,8 +1,9 @@
 import Crypto
+import Forward
 import Observability
-import Proxy
 import SPIFFE
 import TLS
+import Traffic
 
 /// What one block of TLS settings takes from the Workload API.
 struct WorkloadParts {

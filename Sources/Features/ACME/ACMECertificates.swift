@@ -1,9 +1,11 @@
 package import ACME
 import Bytes
 import Crypto
+import Forward
 package import Language
 import Observability
 import TLS
+import Traffic
 
 /// Certificates that servers get by themselves (nginx: ngx_http_acme_module).
 enum ACMECertificates: Feature {

@@ -1,7 +1,9 @@
 import ACME
 import Crypto
+import Forward
 import Glibc
 import Observability
+import Traffic
 
 extension ACMECertificates {
   static func load(

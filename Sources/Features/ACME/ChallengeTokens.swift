@@ -1,7 +1,9 @@
 package import ACME
 import Bytes
+import Forward
 import HTTP
 import Synchronization
+package import Traffic
 
 /// The answers to http-01 challenges of open orders (RFC 8555 §8.3). All workers share one object, which outlives
 /// generations.

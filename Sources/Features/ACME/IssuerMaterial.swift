@@ -1,7 +1,9 @@
 package import ACME
 import Bytes
 package import Crypto
+import Forward
 package import TLS
+import Traffic
 
 /// What an order needs of the files that an issuer names. Blocks.
 package enum IssuerMaterial {

@@ -1,5 +1,6 @@
 import Observability
 import Synchronization
+package import Traffic
 
 /// How the certificates stand that the process renews by itself: as many as the configuration names.
 package final class ACMERenewals: SharedPart {

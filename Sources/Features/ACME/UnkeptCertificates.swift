@@ -1,5 +1,6 @@
 package import ACME
 import Synchronization
+package import Traffic
 
 /// Certificates that were issued, and that could not be written: they serve from memory until they can be. All workers
 /// share one object, which outlives generations. The configuration bounds how many there are.

@@ -1,6 +1,8 @@
+import Forward
 import JSON
 import Language
 import Observability
+import Traffic
 package import Transport
 package import Upstream
 

@@ -1,3 +1,5 @@
+import Forward
+import Traffic
 import Upstream
 
 extension APIFault {

@@ -1,7 +1,9 @@
 import Bytes
+import Forward
 import Glibc
 import HTTP
 import Observability
+import Traffic
 import Transport
 import Upstream
 

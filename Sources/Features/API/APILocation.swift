@@ -1,5 +1,7 @@
+import Forward
 import Language
 import Observability
+import Traffic
 
 /// `api` (nginx Plus: ngx_http_api_module, version 9): the state of groups and connections as JSON, and changes of servers
 /// while they serve.

@@ -1,4 +1,5 @@
 import Observability
+package import Traffic
 import Upstream
 
 /// What a path of the API names. A pure value: segments are matched whole, and what is none of them is nothing.

@@ -1,9 +1,11 @@
 import Bytes
 import Crypto
 import Enrolment
+import Forward
 import Glibc
 import Observability
 import TLS
+import Traffic
 import Transport
 import Upstream
 

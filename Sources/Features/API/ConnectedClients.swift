@@ -1,5 +1,7 @@
 import Crypto
+import Forward
 import TLS
+import Traffic
 import Transport
 
 /// A client's connection, for the API.

@@ -1,3 +1,4 @@
+import Traffic
 import Transport
 import Upstream
 

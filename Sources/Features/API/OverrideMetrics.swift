@@ -1,4 +1,5 @@
 import Observability
+import Traffic
 
 extension APILocation {
   /// A group has a bounded number of servers. The certificates that are denied have no series of their own.

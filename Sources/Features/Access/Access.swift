@@ -1,5 +1,7 @@
+import Forward
 package import Language
 import Observability
+package import Traffic
 
 /// allow and deny (nginx: ngx_http_access_module): which addresses clients may have.
 ///

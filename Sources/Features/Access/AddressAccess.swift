@@ -1,4 +1,6 @@
+import Forward
 import Observability
+import Traffic
 import Transport
 
 /// `allow` and `deny`: the first rule that matches the client's address decides. Without such a rule, the outcome is

@@ -1,7 +1,9 @@
 package import Crypto
 import Enrolment
+import Forward
 package import Language
 import Observability
+package import Traffic
 
 /// auth_basic (nginx: ngx_http_auth_basic_module): who has no password in the file doesn't get in.
 ///

@@ -1,5 +1,7 @@
+import Forward
 import Language
 import Observability
+import Traffic
 
 /// auth_delay: a 401 of the access phase waits, so that passwords can't be tried in quick succession.
 struct AuthDelay: FeatureSettings, LocationFeature {

@@ -1,5 +1,6 @@
 package import Crypto
 package import Enrolment
+import Traffic
 
 /// The most wrong passwords that a file of users takes, by file; any number for others.
 package struct GuessLimits: GenerationPart {

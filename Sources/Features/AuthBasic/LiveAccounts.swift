@@ -1,6 +1,7 @@
 import Crypto
 import Enrolment
 import Observability
+import Traffic
 
 /// Where the users of `auth_basic` are, in one worker: one file, or a file that each request names.
 ///

@@ -1,9 +1,11 @@
 import Bytes
 import Crypto
 import Enrolment
-import Language
+import Forward
 import HTTP
+import Language
 import Observability
+import Traffic
 import Transport
 
 /// `auth_basic`: a step of the access phase. Reading the file and hashing are slow, so a pool thread does both.

@@ -1,5 +1,7 @@
+import Forward
 import Language
 import Observability
+import Traffic
 
 /// auth_request (nginx: ngx_http_auth_request_module): an upstream says whether a request is admitted.
 ///

@@ -1,6 +1,8 @@
 import Bytes
+import Forward
 import HTTP
 import Observability
+package import Traffic
 
 /// What the response to an `auth_request` means, as in nginx. A pure function: everything that is not a whole response
 /// with one of these statuses is a fault, and never admits.

@@ -1,6 +1,8 @@
-import Observability
-import Upstream
+import Forward
 import Language
+import Observability
+import Traffic
+import Upstream
 
 extension Balance {
   private static let methods: Set<String> = Set(directives.dropLast().map(\.name))

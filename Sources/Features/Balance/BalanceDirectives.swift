@@ -1,4 +1,6 @@
+import Forward
 import Language
+import Traffic
 import Upstream
 
 /// How a group picks a server (nginx: ngx_http_upstream_module and the modules of its methods).

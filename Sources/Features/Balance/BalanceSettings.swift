@@ -1,6 +1,8 @@
+package import Traffic
+
 /// What the choice of a group's server asks of a request: the key of `hash`, and `sticky`.
-public struct BalanceSettings: Sendable, Hashable {
+package struct BalanceSettings: Sendable, Hashable {
   /// `hash KEY`
-  public var key: Template?
-  public var sticky: StickySettings?
+  package var key: Template?
+  package var sticky: StickySettings?
 }

@@ -1,7 +1,9 @@
 import DNS
-import Observability
-import Upstream
+import Forward
 import Language
+import Observability
+import Traffic
+import Upstream
 
 extension FollowedName {
   /// Builds `resolve` and `service` of a server; nil without them, or for an address, which needs no DNS.

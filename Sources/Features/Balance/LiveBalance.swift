@@ -1,4 +1,6 @@
+import Forward
 import HTTP
+import Traffic
 import Transport
 import Upstream
 

@@ -1,7 +1,9 @@
+import Forward
+import Language
 import Observability
+import Traffic
 import Transport
 import Upstream
-import Language
 
 extension UpstreamGroups {
   /// Builds all `upstream` blocks, before any `proxy_pass` refers to one of them.

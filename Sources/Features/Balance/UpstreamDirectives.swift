@@ -1,6 +1,8 @@
-import Upstream
 import Crypto
+import Forward
 import Language
+import Traffic
+import Upstream
 
 /// `upstream` blocks (nginx: ngx_http_upstream_module, ngx_http_upstream_keepalive_module).
 enum UpstreamGroups: Feature {

@@ -1,6 +1,8 @@
 import Bytes
+import Forward
 import HTTP
 import Language
+import Traffic
 
 /// charset (nginx: ngx_http_charset_filter_module), of which sallyport has the name alone: it converts no bodies.
 struct Charset: FeatureSettings, LocationFeature {

@@ -1,8 +1,10 @@
-package import Identity
 import Bytes
+import Forward
+package import Identity
 package import Language
 import Patterns
 import TLS
+package import Traffic
 
 /// ssl_client_allow and ssl_client_deny, which nginx does not have: which certificates clients may have.
 ///

@@ -1,6 +1,8 @@
+package import Forward
 import HTTP
 package import Identity
 import Language
+package import Traffic
 
 /// client_identity, which nginx does not have: upstreams are told of the client's certificate. What it sets is part of a
 /// `proxy_pass`.

@@ -1,8 +1,10 @@
 import Crypto
+import Forward
 import Identity
+import Language
 import Observability
 import TLS
-import Language
+import Traffic
 
 /// Errors in a server's rules about client identity. Each case is one rule; a level is the server or a location in it.
 enum ClientIdentityRule: CaseIterable {

@@ -1,8 +1,10 @@
 import Crypto
+import Forward
 import Identity
 import Language
 import Observability
 import TLS
+import Traffic
 
 /// Errors in what a server demands of its clients' own certificates: pins and purpose. Each case is one rule. What can't
 /// work as it looks is refused, because it would let in, or leave in, somebody whom the configuration seems to keep out.

@@ -1,6 +1,8 @@
 import Bytes
+import Forward
 package import HTTP
 import Language
+package import Traffic
 
 /// early_hints (nginx: ngx_http_core_module): passes an upstream's 103 on to the client (RFC 8297), where a condition of the
 /// location holds.

@@ -1,9 +1,11 @@
 import Bytes
 import Crypto
 import Enrolment
+import Forward
 import HTTP
 import Observability
 import TLS
+import Traffic
 import Transport
 
 /// `enrolment est`: /cacerts, /simpleenroll and /simplereenroll of RFC 7030, chosen by the last part of the path.

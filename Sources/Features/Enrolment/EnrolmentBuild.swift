@@ -1,7 +1,9 @@
 import Crypto
 import Enrolment
-import Observability
+import Forward
 import Language
+import Observability
+import Traffic
 
 /// `enrolment`: certificates for who has a password.
 extension EnrolmentSettings: ContentFeature {

@@ -1,7 +1,9 @@
 import Bytes
 import Enrolment
+import Forward
 import HTTP
 import Observability
+import Traffic
 import Transport
 
 /// `enrolment`: issues a certificate for a request with a password or a token. No `auth_basic` step comes before it:

@@ -1,6 +1,8 @@
 import Crypto
 import Enrolment
+import Forward
 import Observability
+import Traffic
 
 extension EnrolmentSettings {
   func fileUses(_ location: LocationSettings) -> [FileUse] {

@@ -1,6 +1,8 @@
 import Enrolment
-import Observability
+import Forward
 import Language
+import Observability
+import Traffic
 
 /// Errors and warnings for a location that issues certificates.
 enum EnrolmentRule {

@@ -1,7 +1,9 @@
 import Bytes
 import Envelope
+package import Forward
 import HTTP
 import Observability
+package import Traffic
 import Transport
 import Upstream
 

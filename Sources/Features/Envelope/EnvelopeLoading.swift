@@ -1,7 +1,9 @@
 import Bytes
 import Crypto
 package import Envelope
+import Forward
 import Observability
+package import Traffic
 
 /// The envelopes of all locations that have one.
 package struct EnvelopeMaterial: GenerationPart {

@@ -1,7 +1,9 @@
 import Crypto
 import Envelope
-import Observability
+import Forward
 import Language
+import Observability
+import Traffic
 
 /// The directives in effect for a location's envelopes, its own and the inherited ones, before any check.
 struct EnvelopeFacts: RowSettings {

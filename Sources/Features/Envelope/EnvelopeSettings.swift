@@ -1,38 +1,40 @@
-public import Crypto
-public import Envelope
-public import Observability
+package import Crypto
+package import Envelope
+import Forward
+package import Observability
+import Traffic
 
 /// `message_envelope on` for one location, and what goes with it.
-public struct EnvelopeSettings: PassPart, Hashable {
+package struct EnvelopeSettings: PassPart, Hashable {
   /// A cipher's key, and the MAC's that goes with it.
-  public struct KeyFiles: Sendable, Hashable {
-    public var cipher: MaterialReference
-    public var mac: MaterialReference?
+  package struct KeyFiles: Sendable, Hashable {
+    package var cipher: MaterialReference
+    package var mac: MaterialReference?
   }
 
-  public var suite: EnvelopeSuite
-  public var current: KeyFiles
-  public var previous: KeyFiles?
+  package var suite: EnvelopeSuite
+  package var current: KeyFiles
+  package var previous: KeyFiles?
   /// Milliseconds; nil: replays are not looked for.
-  public var replayWindow: UInt64?
+  package var replayWindow: UInt64?
   /// Where the IVs of all machines are remembered; nil: in this process alone.
   package var replayStore: StoreUse?
   /// Bytes of an envelope, and of an answer's body.
-  public var maxSize: Int
+  package var maxSize: Int
   /// Files that change are taken up (`ssl_reload`).
-  public var reloads: Bool
+  package var reloads: Bool
   /// The `proxy_pass`: two locations have two envelopes, though they be alike.
-  public var location: SourceLocation
+  package var location: SourceLocation
 
   /// More is not kept in memory for one message.
-  public static let sizeLimit = 256 << 20
+  package static let sizeLimit = 256 << 20
 
   /// Whoever can seal for one can for the other.
   func hasKeys(of other: EnvelopeSettings) -> Bool {
     suite == other.suite && current == other.current && previous == other.previous
   }
 
-  public var keyFiles: [MaterialReference] {
+  package var keyFiles: [MaterialReference] {
     [current.cipher, current.mac, previous?.cipher, previous?.mac].compactMap { $0 }
   }
 

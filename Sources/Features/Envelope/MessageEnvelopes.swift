@@ -1,7 +1,9 @@
 import Crypto
 import Envelope
+package import Forward
 package import Language
 import Observability
+package import Traffic
 
 /// message_envelope, which nginx does not have: sallyport opens the bodies of requests, and seals those of responses.
 ///

@@ -1,7 +1,9 @@
 import Bytes
+import Forward
 import HTTP
 import Language
-public import Observability
+package import Observability
+package import Traffic
 
 /// error_page (nginx: ngx_http_core_module): what a client gets in place of an error.
 struct ErrorPages: FeatureSettings, LocationFeature {
@@ -88,20 +90,20 @@ struct ErrorPages: FeatureSettings, LocationFeature {
 }
 
 /// One status of an `error_page` line.
-public struct ErrorPage: Sendable, Hashable {
-  public enum Target: Sendable, Hashable {
+package struct ErrorPage: Sendable, Hashable {
+  package enum Target: Sendable, Hashable {
     /// A path (internal redirect).
     case path(Template)
     case named(String)
     /// A URL: redirect.
     case redirect(Template)
   }
-  public var status: Int
-  public var target: Target
+  package var status: Int
+  package var target: Target
   /// `=200`, or `=` (the target's own status, 0), or nil: the status stays.
-  public var replacement: Int?
+  package var replacement: Int?
   /// Of its line, for messages.
-  @NotCompared public private(set) var location: SourceLocation
+  @NotCompared package private(set) var location: SourceLocation
 }
 
 /// The error pages of a location in one worker.

@@ -1,5 +1,7 @@
+import Forward
 import Language
 import Observability
+import Traffic
 
 /// types and default_type: the Content-Type of files, and of the texts of `return`. Their rows are among those of `FileSettings`.
 struct ContentTypes: FeatureSettings, LocationFeature {

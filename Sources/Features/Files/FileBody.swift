@@ -1,4 +1,5 @@
 import Bytes
+import Traffic
 
 /// What is left of a response's body that comes from a file: the parts of it, and the text around them.
 struct FileBody {

@@ -1,7 +1,9 @@
+import Forward
 import Glibc
 import HTTP
-import Observability
 import Language
+import Observability
+package import Traffic
 
 extension FileSettings {
   package static func read(_ level: Level, _ builder: inout SettingsBuilder) -> FileSettings? {

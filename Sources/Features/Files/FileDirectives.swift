@@ -1,7 +1,9 @@
 import Bytes
+import Forward
 import HTTP
 package import Language
 package import Observability
+package import Traffic
 
 private let levels = DirectiveContexts.everyHTTP
 

@@ -1,7 +1,9 @@
 import Bytes
 import Files
+import Forward
 import HTTP
 import Observability
+import Traffic
 import Transport
 
 /// The files of a location that has no other content.

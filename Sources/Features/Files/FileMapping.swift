@@ -1,7 +1,9 @@
 import Bytes
 import Files
+import Forward
 import HTTP
 import Observability
+import Traffic
 
 /// How the path of a request becomes the path of a file: pure, and the one place that does it.
 enum FileMapping {

@@ -1,7 +1,9 @@
 import Bytes
 import Files
+import Forward
 import HTTP
 import Observability
+import Traffic
 
 /// Builds the head of a response from a file: conditions, ranges and the fields that describe the file, in the order of
 /// nginx's filters.

@@ -1,12 +1,14 @@
-public import HTTP
-public import Observability
+import Forward
+package import HTTP
+package import Observability
+package import Traffic
 
 /// Where the files of a location are: `root` or `alias`.
 ///
 /// The path of a file has a part that the configuration says, `folder`, and a part that a request has a say in. Only the
 /// second one is resolved without leaving `folder` (`Files/ServedPath`).
-public struct FileRoot: Sendable, Hashable {
-  public enum Kind: Sendable, Hashable {
+package struct FileRoot: Sendable, Hashable {
+  package enum Kind: Sendable, Hashable {
     /// The whole path of the request follows.
     case root
     /// The request's path follows without the location's prefix, which has this many bytes.
@@ -15,48 +17,48 @@ public struct FileRoot: Sendable, Hashable {
     case wholeAlias
   }
 
-  public var kind: Kind
+  package var kind: Kind
   /// Absolute; a folder, or with `alias` perhaps one file.
-  public var folder: [UInt8]
+  package var folder: [UInt8]
   /// What follows `folder`, with variables; empty without variables.
-  public var rest: Template
+  package var rest: Template
 }
 
 /// `try_files`
-public struct TryFilesSettings: Sendable, Hashable {
-  public struct Candidate: Sendable, Hashable {
-    public var path: Template
+package struct TryFilesSettings: Sendable, Hashable {
+  package struct Candidate: Sendable, Hashable {
+    package var path: Template
     /// Its name ends with a slash: only a folder counts.
-    public var isFolder: Bool
+    package var isFolder: Bool
   }
 
-  public enum Fallback: Sendable, Hashable {
+  package enum Fallback: Sendable, Hashable {
     case path(Template)
     case named(String)
     case status(Int)
   }
 
-  public var candidates: [Candidate]
-  public var fallback: Fallback
+  package var candidates: [Candidate]
+  package var fallback: Fallback
   /// Of the fallback, for messages.
-  @NotCompared public private(set) var location: SourceLocation
+  @NotCompared package private(set) var location: SourceLocation
 }
 
 /// The files of a location without another content.
-public struct FileSettings: RowSettings, Hashable {
+package struct FileSettings: RowSettings, Hashable {
   /// `read` sets it.
-  public var root = FileRoot(kind: .root, folder: [], rest: Template([]))
+  package var root = FileRoot(kind: .root, folder: [], rest: Template([]))
   static let standardIndex = "index.html"
-  public var index = [Template(literal: standardIndex)]
-  public var tryFiles: TryFilesSettings?
-  public var sendsETag = true
+  package var index = [Template(literal: standardIndex)]
+  package var tryFiles: TryFilesSettings?
+  package var sendsETag = true
   /// `if_modified_since`
-  public var comparison = Preconditions.Comparison.exact
-  public var maxRanges = Int.max
+  package var comparison = Preconditions.Comparison.exact
+  package var maxRanges = Int.max
   /// `log_not_found`
-  public var logsAbsence = true
+  package var logsAbsence = true
 
-  public init() {}
+  package init() {}
 
   package func fileUses(_ location: LocationSettings) -> [FileUse] {
     [.path(.read, String(decoding: root.folder, as: UTF8.self))]

@@ -1,5 +1,6 @@
 import Files
 import Observability
+import Traffic
 
 /// `index`: finds the file that stands for a folder, and continues with its path.
 enum IndexSearch {

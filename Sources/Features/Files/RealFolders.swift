@@ -1,4 +1,5 @@
 import Glibc
+import Traffic
 
 /// The folders of `root` and `alias` without symbolic links, for `$realpath_root`.
 ///

@@ -1,6 +1,8 @@
+import Forward
 import Language
 import Observability
 import Patterns
+import Traffic
 
 /// Warns of a `root` or `alias` whose folder also holds what nobody should read: a folder of the system, the configuration
 /// itself, or a key.

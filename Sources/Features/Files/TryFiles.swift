@@ -1,5 +1,7 @@
 import Files
+import Forward
 import Observability
+import Traffic
 
 /// `try_files`: a step of the precontent phase. It continues with the first file that is there, or elsewhere.
 final class TryFilesStep: PhaseStep {

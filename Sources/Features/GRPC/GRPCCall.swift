@@ -1,6 +1,8 @@
 import Bytes
+import Forward
 import HTTP
 import Observability
+import Traffic
 
 /// The status codes of gRPC that sallyport's own errors become.
 enum GRPCStatus: UInt8 {

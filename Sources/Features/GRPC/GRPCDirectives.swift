@@ -1,7 +1,9 @@
 import Bytes
+import Forward
 import HTTP
 import Language
 import Observability
+import Traffic
 import Upstream
 
 /// gRPC towards upstreams (nginx: ngx_http_grpc_module). A `grpc_pass` is a `proxy_pass` of HTTP/2 in another dialect, so the

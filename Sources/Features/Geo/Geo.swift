@@ -1,8 +1,10 @@
 import Bytes
+import Forward
 import HTTP
 import Language
 import Observability
 package import TLS
+package import Traffic
 import Transport
 
 /// geo (nginx: ngx_http_geo_module): a variable whose value depends on an address.
@@ -156,19 +158,19 @@ private struct GeoLines {
 }
 
 /// `geo`: networks and their values.
-public struct GeoSettings: Sendable {
+package struct GeoSettings: Sendable {
   /// The address to look up; nil: the client's.
-  public var subject: Template?
-  public var ipv4: GeoTable
-  public var ipv6: GeoTable
+  package var subject: Template?
+  package var ipv4: GeoTable
+  package var ipv6: GeoTable
   /// Indexed by what the tables find; text without variables.
-  public var values: [[UInt8]]
+  package var values: [[UInt8]]
   /// The index of `default`; nil for an empty value.
-  public var standard: Int?
+  package var standard: Int?
   /// `proxy`: clients whose X-Forwarded-For counts.
-  public var proxies: [AddressRange] = []
+  package var proxies: [AddressRange] = []
   /// `proxy_recursive`
-  public var isRecursive = false
+  package var isRecursive = false
 
   /// nginx looks up 255.255.255.255 for what is no address.
   func value(of address: SocketAddress?) -> [UInt8] {

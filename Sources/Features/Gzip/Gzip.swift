@@ -1,7 +1,9 @@
+import Forward
 import HTTP
 import Language
 import Observability
 import Patterns
+import Traffic
 
 /// gzip (nginx: ngx_http_gzip_module): which responses of a location are compressed.
 ///

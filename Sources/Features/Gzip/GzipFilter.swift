@@ -1,7 +1,9 @@
 import Bytes
 import Compression
+import Forward
 import HTTP
 import Patterns
+import Traffic
 
 /// `gzip on` of a location in one worker: decides which responses are compressed, as nginx's gzip module does, and begins
 /// their compression.

@@ -1,7 +1,9 @@
 import Bytes
 import Compression
+import Forward
 import HTTP
 import Observability
+package import Traffic
 import Transport
 
 /// Compresses the body of one response as it comes. In one turn of the loop it compresses a bounded number of bytes, and

@@ -1,5 +1,7 @@
+import Forward
 import Language
 import Observability
+import Traffic
 
 /// HTTP/2 towards clients (nginx: ngx_http_v2_module). How it is spoken stands in Client.
 enum HTTP2: Feature {

@@ -1,7 +1,9 @@
 import Bytes
+import Forward
 import HTTP
 import Language
 import Observability
+package import Traffic
 
 /// add_header (nginx: ngx_http_headers_module)
 struct AddHeader: LocationFeature {
@@ -72,11 +74,11 @@ struct AddHeader: LocationFeature {
 }
 
 /// One `add_header` or `add_trailer` line.
-public struct AddedField: Sendable, Hashable {
-  public var name: [UInt8]
-  public var value: Template
+package struct AddedField: Sendable, Hashable {
+  package var name: [UInt8]
+  package var value: Template
   /// With any status, not only 200, 201, 204, 206, 301, 302, 303, 304, 307, 308.
-  public var always: Bool
+  package var always: Bool
 
   /// Builds the lines of `add_header` or `add_trailer`.
   static func read(_ scope: Scope, _ directive: String, _ builder: inout SettingsBuilder) -> [AddedField] {

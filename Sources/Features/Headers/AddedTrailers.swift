@@ -1,6 +1,8 @@
 import Bytes
+import Forward
 import HTTP
 import Language
+import Traffic
 
 /// `add_trailer` (nginx: ngx_http_headers_module)
 struct AddTrailer: LocationFeature {

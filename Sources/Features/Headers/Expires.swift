@@ -1,8 +1,10 @@
 import Bytes
+import Forward
 import Glibc
 import HTTP
 import Language
 import Observability
+import Traffic
 
 /// expires (nginx: ngx_http_headers_module): which Expires and Cache-Control a response gets.
 struct Expires: FeatureSettings, LocationFeature {

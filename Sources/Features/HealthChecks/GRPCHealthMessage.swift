@@ -1,3 +1,5 @@
+import Traffic
+
 /// The messages of `grpc.health.v1.Health/Check`, in gRPC's framing (a flag, the length in four bytes, the message).
 ///
 /// Pure, and total: any bytes give a status or a fault. Source: grpc/health/v1/health.proto, and protobuf's encoding.

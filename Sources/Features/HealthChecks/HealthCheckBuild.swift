@@ -1,7 +1,9 @@
+import Forward
+import Language
 import Observability
+import Traffic
 import Transport
 import Upstream
-import Language
 
 extension HealthCheckSettings {
   /// Builds the `health_check` of a location, or of a server of `stream`. No client may choose the name and the certificate

@@ -1,6 +1,8 @@
-import Upstream
+import Forward
 package import Language
 import Observability
+import Traffic
+import Upstream
 
 /// Active health checks (nginx's commercial edition: ngx_http_upstream_hc_module).
 enum HealthChecks: PassFeature {

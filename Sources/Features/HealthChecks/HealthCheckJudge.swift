@@ -1,6 +1,8 @@
 import Bytes
+import Forward
 import HTTP
 import Patterns
+import Traffic
 
 /// Judges the response to one health check. A value without a socket: it gets the head, the body and the trailers in turn,
 /// or the bytes of a server of `stream`.

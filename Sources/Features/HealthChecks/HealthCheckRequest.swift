@@ -1,5 +1,7 @@
 import Bytes
+import Forward
 import HTTP
+package import Traffic
 import Upstream
 
 /// The request of a health check, made once at load. It is of no client.

@@ -1,3 +1,6 @@
+package import Traffic
+package import Forward
+
 extension HealthCheckSettings {
   package func policy(_ loaded: GenerationParts) -> [PassPolicyLine] { [PassPolicyLine("health", inWords)] }
 

@@ -1,8 +1,10 @@
 import Bytes
+import Forward
 import HTTP
 import Negotiation
 import Observability
 import TLS
+import Traffic
 import Transport
 import Upstream
 

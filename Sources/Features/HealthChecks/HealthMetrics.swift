@@ -1,4 +1,6 @@
+import Forward
 import Observability
+import Traffic
 import Transport
 import Upstream
 

@@ -1,5 +1,7 @@
+import Forward
 import Observability
 import TLS
+import Traffic
 import Transport
 import Upstream
 

@@ -1,6 +1,8 @@
+import Forward
+import Language
 import Observability
 import Patterns
-import Language
+import Traffic
 
 extension HealthChecks {
   /// Builds all `match` blocks, before any `health_check` names one of them.

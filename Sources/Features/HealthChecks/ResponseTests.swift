@@ -1,6 +1,7 @@
 import Bytes
 import HTTP
 import Patterns
+import Traffic
 
 /// The tests of a `match` block on a response. Each returns why the response fails, or nil if it passes.
 ///

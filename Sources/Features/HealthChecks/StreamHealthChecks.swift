@@ -1,6 +1,8 @@
+import Forward
 import Language
 import Observability
 import Patterns
+import Traffic
 
 /// Active health checks in `stream` (nginx's commercial edition: ngx_stream_upstream_hc_module).
 enum StreamHealthChecks: PassFeature {

@@ -1,6 +1,8 @@
 import Crypto
+import Forward
 import Language
 import Observability
+package import Traffic
 import Transport
 
 /// A `keyval_zone`: pairs that the API changes while the process runs, and variables look up.

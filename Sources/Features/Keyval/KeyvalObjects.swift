@@ -1,7 +1,9 @@
 import Bytes
+import Forward
 import HTTP
 import JSON
 import Observability
+import Traffic
 import Transport
 
 /// The zones of `keyval` in the API (nginx Plus: `/9/http/keyvals`), which shows and changes their pairs.

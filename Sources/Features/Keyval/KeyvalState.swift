@@ -1,9 +1,11 @@
 import Bytes
 import Crypto
+import Forward
 import Glibc
 import JSON
 import Language
 import Observability
+import Traffic
 
 /// The file that keeps the pairs of a zone over restarts (`state=`): JSON, `{"KEY":"VALUE"}`, and a pair that ends is
 /// `{"KEY":{"value":"VALUE","until":MILLISECONDS}}`, since 1970. Blocks, so never use it on an event loop.

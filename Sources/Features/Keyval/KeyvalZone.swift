@@ -1,6 +1,8 @@
 import Bytes
+import Forward
 import Observability
 import Synchronization
+import Traffic
 import Transport
 
 /// How the key of a look-up finds a pair (`type=`).

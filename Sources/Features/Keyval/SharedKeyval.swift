@@ -1,5 +1,7 @@
+import Forward
 import Observability
 import Redis
+import Traffic
 import Transport
 
 /// The pairs of a `keyval_zone` with a store, in the first worker of a process: each second, and with each connection, it asks

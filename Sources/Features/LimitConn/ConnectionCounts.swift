@@ -1,3 +1,5 @@
+import Traffic
+
 /// The exchanges in progress of one `limit_conn_zone`, by key, within the zone's size.
 struct ConnectionCounts {
   enum Answer: Equatable {

@@ -1,4 +1,6 @@
+import Forward
 import Observability
+import Traffic
 
 /// `limit_conn`: a step of the preaccess phase. It counts requests and sessions in progress, until they end.
 final class ConnectionLimit: SharedStep {

@@ -1,6 +1,8 @@
 import Bytes
+import Forward
 import Language
 import Observability
+import Traffic
 
 /// limit_conn (nginx: ngx_http_limit_conn_module): how many requests of one key may be in progress.
 ///

@@ -1,7 +1,9 @@
 import Bytes
+import Forward
 import HTTP
 package import Language
 import Observability
+import Traffic
 
 /// limit_except (nginx: ngx_http_core_module): other settings for requests with other methods than the listed ones.
 struct LimitExcept: LocationFeature {

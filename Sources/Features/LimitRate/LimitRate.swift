@@ -1,7 +1,9 @@
-import HTTP
 import Bytes
+import Forward
+import HTTP
 import Language
 import Observability
+import Traffic
 
 /// limit_rate (nginx: ngx_http_core_module): the speed of one response.
 ///

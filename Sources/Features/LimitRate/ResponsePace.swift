@@ -1,3 +1,5 @@
+import Traffic
+
 /// How many bytes of a response may go now: `limit_rate` with nginx's arithmetic, as a value. All of it saturates.
 struct ResponsePace: Equatable {
   /// Bytes per second, above 0.

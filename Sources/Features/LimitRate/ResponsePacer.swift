@@ -1,6 +1,8 @@
 import Bytes
+import Forward
 import HTTP
 import Observability
+package import Traffic
 import Transport
 
 /// Sends the body of a response at the rate of `limit_rate`: keeps the bytes that may not go yet, and its deadline sends

@@ -1,3 +1,5 @@
+import Traffic
+
 /// The requests of one key above the rate of its zone: nginx's leaky bucket (`ngx_http_limit_req_module`) as a value.
 ///
 /// All arithmetic saturates. Amounts are in thousandths of a request, times in milliseconds of a monotonic clock, which

@@ -1,6 +1,8 @@
 import Bytes
+import Forward
 import Language
 import Observability
+import Traffic
 
 /// limit_req (nginx: ngx_http_limit_req_module): how many requests of one key pass in a second.
 ///

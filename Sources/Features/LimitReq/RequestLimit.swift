@@ -1,5 +1,7 @@
+import Forward
 import Observability
 import Redis
+import Traffic
 import Transport
 
 /// `limit_req`: a step of the preaccess phase, before `limit_conn`, as in nginx.

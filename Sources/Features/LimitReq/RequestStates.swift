@@ -1,4 +1,5 @@
 import Bytes
+import Traffic
 
 /// The states of one `limit_req_zone`, in the order of their use, within the zone's size. The caller brings the clock.
 ///

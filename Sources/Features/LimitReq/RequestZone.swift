@@ -1,5 +1,6 @@
 import Bytes
 import Synchronization
+import Traffic
 
 /// A `limit_req_zone`, shared by all workers. The lock is held for one look-up.
 final class RequestZone: Sendable {

@@ -1,12 +1,14 @@
 import Bytes
+package import Forward
 import Glibc
-import Observability
-package import Transport
 import Language
+import Observability
+package import Traffic
+package import Transport
 
 extension SettingsBuilder {
   /// Builds a server's `listen` lines. Without a line, it uses nginx's default port: 80, or 8000 without root's rights.
-  mutating func listenLines(_ server: Scope, at place: SourceLocation, allTLS: Bool) -> [ListenLine] {
+  fileprivate mutating func listenLines(_ server: Scope, at place: SourceLocation, allTLS: Bool) -> [ListenLine] {
     let lines = Listen.lines(server)
     if lines.isEmpty, kind == .stream {
       error(place, "no \"listen\" is defined for server in stream", hint: "listen ADDRESS:PORT ssl;")
@@ -217,6 +219,12 @@ extension Level {
 enum Listen: Feature {
   fileprivate static let name = "listen"
   static let chapter = Chapter.http
+
+  static func listenLines(
+    _ server: Scope, at place: SourceLocation, allTLS: Bool, _ builder: inout SettingsBuilder
+  ) -> [ListenLine] {
+    builder.listenLines(server, at: place, allTLS: allTLS)
+  }
 
   private static let usage =
     "PORT | unix:PATH | systemd:NAME [ssl] [default_server] [backlog=N] [reuseport] [ipv6only=on|off]"

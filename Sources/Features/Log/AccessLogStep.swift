@@ -1,6 +1,8 @@
 import Bytes
+import Forward
 import HTTP
 import Observability
+import Traffic
 
 /// The lines of the access logs of a location, written once for every exchange that ends there.
 final class AccessLogStep: LogStep {

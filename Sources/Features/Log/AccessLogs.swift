@@ -1,5 +1,7 @@
+import Forward
 import Language
-public import Observability
+package import Observability
+package import Traffic
 
 /// access_log and log_format (nginx: ngx_http_log_module): where and how requests are logged.
 ///
@@ -285,18 +287,18 @@ struct AccessLogs: LocationFeature {
 }
 
 /// One `access_log` line.
-public struct AccessLogSettings: Sendable, Hashable {
-  public var destination: AccessLogDestination
+package struct AccessLogSettings: Sendable, Hashable {
+  package var destination: AccessLogDestination
   /// The name of the file below the folder, where the destination is a folder; nil otherwise.
-  public var name: Template?
-  public var format: Template
-  public var escape: LogEscaping
+  package var name: Template?
+  package var format: Template
+  package var escape: LogEscaping
   /// Written only when this is neither empty nor "0" (`if=`).
-  public var condition: Template?
+  package var condition: Template?
   /// `buffer=` and `flush=`; nil: as another line for the same log says, or the standard.
-  public var buffering: LogBuffering?
+  package var buffering: LogBuffering?
   /// Of the destination.
-  @NotCompared public private(set) var location: SourceLocation
+  @NotCompared package private(set) var location: SourceLocation
 }
 
 extension LocationSettings {

@@ -1,5 +1,7 @@
+import Forward
 import Language
 import Observability
+package import Traffic
 
 /// error_log (nginx: ngx_errlog_module): where messages go.
 struct ErrorLogs: FeatureSettings, LocationFeature {

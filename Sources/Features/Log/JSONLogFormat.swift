@@ -1,3 +1,5 @@
+import Traffic
+
 extension LogFormat {
   /// The members of the format `json` and their variables, in the order of a line. Those without quotation marks are
   /// always numbers. A status of 000 (no response) is 0, because JSON has no leading zeros.

@@ -1,5 +1,6 @@
 import Bytes
 import Observability
+import Traffic
 import Transport
 
 /// The fields of an access line in the journal (`access_log journal`), beside its text.

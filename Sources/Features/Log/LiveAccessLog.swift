@@ -1,5 +1,7 @@
 import Bytes
+import Forward
 import Observability
+import Traffic
 
 /// An `access_log` in one worker. Locations with the same settings share it.
 final class LiveAccessLog {

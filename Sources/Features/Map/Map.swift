@@ -1,9 +1,11 @@
 import Bytes
+import Forward
 import HTTP
 import Language
 import Observability
+package import Patterns
 package import TLS
-public import Patterns
+package import Traffic
 
 /// map (nginx: ngx_http_map_module): a variable whose value depends on a text.
 enum Map: Feature {
@@ -90,21 +92,21 @@ extension String {
 }
 
 /// What one `map` says.
-public struct MapSettings: Sendable {
-  public var subject: Template
+package struct MapSettings: Sendable {
+  package var subject: Template
   /// Values by lower-case text.
-  public var exact: [[UInt8]: Template] = [:]
+  package var exact: [[UInt8]: Template] = [:]
   /// Values by wildcard name (`hostnames`): suffixes as `.example.com`, and prefixes as `www.example.`.
-  public var suffixes: [[UInt8]: Template] = [:]
-  public var prefixes: [[UInt8]: Template] = [:]
-  public var patterns: [(pattern: RegularExpression, captures: [NamedCapture], value: Template)] = []
-  public var standard = Template([])
+  package var suffixes: [[UInt8]: Template] = [:]
+  package var prefixes: [[UInt8]: Template] = [:]
+  package var patterns: [(pattern: RegularExpression, captures: [NamedCapture], value: Template)] = []
+  package var standard = Template([])
   /// `hostnames`
-  public var takesHostNames = false
-  public init(subject: Template) { self.subject = subject }
+  package var takesHostNames = false
+  package init(subject: Template) { self.subject = subject }
 
   /// All values.
-  public var values: [Template] {
+  package var values: [Template] {
     Array(exact.values) + Array(suffixes.values) + Array(prefixes.values) + patterns.map(\.value) + [standard]
   }
 

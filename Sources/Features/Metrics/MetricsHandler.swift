@@ -1,6 +1,8 @@
-import Language
+import Forward
 import HTTP
+import Language
 import Observability
+import Traffic
 import Transport
 
 /// `metrics`: a location with the counters of the process for Prometheus.

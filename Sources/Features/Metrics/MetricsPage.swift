@@ -1,6 +1,8 @@
 import Crypto
+import Forward
 import Observability
 import TLS
+import Traffic
 import Transport
 import Upstream
 

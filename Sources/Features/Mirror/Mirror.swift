@@ -1,5 +1,7 @@
+import Forward
 package import Language
 import Observability
+package import Traffic
 
 /// mirror (nginx: ngx_http_mirror_module): copies of requests, whose responses are dropped.
 ///

@@ -1,5 +1,7 @@
+import Forward
 import HTTP
 import Observability
+import Traffic
 import Transport
 
 /// `mirror`: a step of the precontent phase. It sends copies of the request, whose responses are dropped.

@@ -1,10 +1,12 @@
 import ACME
 import Bytes
 import Crypto
+import Forward
 import HTTP
 package import Language
 import Observability
 import Patterns
+package import Traffic
 
 /// Spans of requests for a collector of OpenTelemetry (nginx: ngx_otel_module).
 ///
@@ -220,7 +222,7 @@ final class LiveOpenTelemetry {
 }
 
 /// `otel_exporter`, and what all spans have.
-public struct SpanExport: Sendable, Hashable {
+package struct SpanExport: Sendable, Hashable {
   struct Sending: RowSettings, Hashable {
     /// Milliseconds.
     var interval = 5000

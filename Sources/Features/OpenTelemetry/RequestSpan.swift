@@ -1,5 +1,7 @@
 import Bytes
+import Forward
 import HTTP
+import Traffic
 
 /// The span of one request: which trace it belongs to, and whether it is recorded.
 struct RequestSpan {

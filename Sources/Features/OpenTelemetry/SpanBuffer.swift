@@ -1,5 +1,7 @@
 import Bytes
+import Forward
 import Observability
+import Traffic
 
 /// The spans of one worker that wait to be sent, as they go over the wire.
 final class SpanBuffer: WorkerPart {

@@ -1,10 +1,12 @@
 import Bytes
 import Crypto
+import Forward
 import Glibc
 import HTTP
 import Observability
 import Synchronization
 import TLS
+package import Traffic
 import Transport
 
 /// Sends spans to the collector of `otel_exporter`, by OTLP over HTTP, on a thread that may wait.

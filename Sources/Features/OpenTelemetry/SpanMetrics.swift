@@ -1,4 +1,5 @@
 import Observability
+package import Traffic
 
 extension OpenTelemetry {
   package static func measure(_ snapshot: MetricsSnapshot, _ page: inout MetricsWriter) {

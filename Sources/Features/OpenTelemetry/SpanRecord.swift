@@ -1,6 +1,8 @@
 import Bytes
+import Forward
 import Glibc
 import HTTP
+import Traffic
 import Transport
 import Upstream
 

@@ -1,4 +1,6 @@
 import Bytes
+import Forward
+import Traffic
 
 /// Writes messages of OTLP in protobuf's encoding, which needs no library: four kinds of fields, and lengths in front.
 struct SpanWriter: ~Copyable {

@@ -1,6 +1,8 @@
+import Forward
 package import HTTP
 import Language
 import Observability
+package import Traffic
 
 /// path_readings, which nginx does not have: a request is admitted only if every reading of its path is.
 ///

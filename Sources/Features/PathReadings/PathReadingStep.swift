@@ -1,7 +1,9 @@
 import Bytes
+import Forward
 import HTTP
 import Observability
 import Patterns
+import Traffic
 
 /// One location that another reading of a request's path leads to, and that may refuse the client.
 struct ReadingCandidate {

@@ -1,5 +1,7 @@
+import Forward
 import HTTP
 import Observability
+package import Traffic
 
 /// Asks one location whether it would admit a request by another reading of its path: a subrequest that ends where the
 /// content would begin. The location's rewrite and access phases run once, with the client, the fields and the method of the

@@ -1,5 +1,7 @@
+import Forward
 import HTTP
 import Patterns
+import Traffic
 
 /// The locations of one level, for the search with another reading of a path. It finds what `LocationTree` finds, but may do
 /// so without regard to case.

@@ -1,4 +1,6 @@
+import Forward
 import Patterns
+import Traffic
 
 /// The locations of a server block whose entry rules differ. nil for the others: there, another reading of a path leads
 /// nowhere that is guarded better.

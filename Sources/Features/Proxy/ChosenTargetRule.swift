@@ -1,6 +1,8 @@
+import Forward
 import Language
 import Observability
 import Patterns
+import Traffic
 
 /// Warns of a `proxy_pass` whose server a client chooses, by a request or by the name in its ClientHello: any client could
 /// reach whatever the proxy can reach (server-side request forgery).

@@ -1,5 +1,7 @@
 import Bytes
+import Forward
 import HTTP
+import Traffic
 
 /// `proxy_cookie_domain`, `proxy_cookie_path` and `proxy_cookie_flags` in one worker, as ngx_http_proxy_module has them.
 final class CookieRewrite: ResponseHook {

@@ -1,5 +1,6 @@
 import Bytes
 import Patterns
+import Traffic
 
 /// A `RewritePattern` in one worker.
 enum LivePattern {

@@ -1,5 +1,7 @@
+import Forward
 import Language
 import Observability
+import Traffic
 
 /// Warns of a level whose own `proxy_set_header` lines replace those around it, so that the upstream is no longer told who
 /// the client is.

@@ -1,7 +1,9 @@
+import Forward
+import Language
 import Observability
+import Traffic
 import Transport
 import UpstreamAuth
-import Language
 
 /// Builds what concerns the request that goes to an upstream, and what sallyport makes of its response's fields.
 extension ProxyPass {

@@ -1,6 +1,8 @@
+import Forward
 import HTTP
 import Language
 import Observability
+import Traffic
 import Upstream
 
 extension ProxyPass {

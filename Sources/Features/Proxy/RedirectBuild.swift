@@ -1,5 +1,7 @@
-import Observability
+import Forward
 import Language
+import Observability
+import Traffic
 
 /// The regular expressions of `proxy_redirect` and `proxy_cookie_…`.
 extension ProxyPass {

@@ -1,6 +1,8 @@
 import Bytes
+import Forward
 import HTTP
 import Patterns
+import Traffic
 
 /// `proxy_redirect` in one worker.
 final class RedirectRewrites: ResponseHook {

@@ -1,4 +1,6 @@
-public import Patterns
+import Forward
+package import Patterns
+package import Traffic
 
 /// What `proxy_…` changes of responses: their fields, and how fast they are read.
 struct ResponseRewriteSettings: PassPart {
@@ -15,40 +17,40 @@ struct ResponseRewriteSettings: PassPart {
 }
 
 /// What a value must be for a rule of `proxy_redirect` or `proxy_cookie_…`.
-public enum RewritePattern: Sendable {
+package enum RewritePattern: Sendable {
   case text(Template)
   case regex(RegularExpression, slots: [NamedCapture])
 }
 
 /// One `proxy_redirect FROM TO`, or its default.
-public struct RedirectRewrite: Sendable {
-  public var from: RewritePattern
-  public var to: Template
+package struct RedirectRewrite: Sendable {
+  package var from: RewritePattern
+  package var to: Template
 }
 
 /// `proxy_cookie_domain`, `proxy_cookie_path` and `proxy_cookie_flags`: of each, the first rule that matches applies.
-public struct CookieRewriteSettings: Sendable {
+package struct CookieRewriteSettings: Sendable {
   /// A flag of `proxy_cookie_flags`: what becomes of an attribute.
-  public enum Flag: String, Sendable, CaseIterable {
+  package enum Flag: String, Sendable, CaseIterable {
     case secure, nosecure, httponly, nohttponly, nosamesite
     case samesiteStrict = "samesite=strict"
     case samesiteLax = "samesite=lax"
     case samesiteNone = "samesite=none"
   }
 
-  public struct Rule: Sendable {
-    public var from: RewritePattern
-    public var to: Template
+  package struct Rule: Sendable {
+    package var from: RewritePattern
+    package var to: Template
   }
 
-  public struct FlagRule: Sendable {
-    public var name: RewritePattern
+  package struct FlagRule: Sendable {
+    package var name: RewritePattern
     /// Each is read for a response, because it may have variables.
-    public var flags: [Template]
+    package var flags: [Template]
   }
 
-  public var domains: [Rule]
-  public var paths: [Rule]
-  public var flags: [FlagRule]
-  public var isEmpty: Bool { domains.isEmpty && paths.isEmpty && flags.isEmpty }
+  package var domains: [Rule]
+  package var paths: [Rule]
+  package var flags: [FlagRule]
+  package var isEmpty: Bool { domains.isEmpty && paths.isEmpty && flags.isEmpty }
 }

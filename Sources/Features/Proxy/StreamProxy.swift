@@ -1,8 +1,10 @@
+import Forward
 import Identity
-import TLS
 import Language
 import Negotiation
 import Observability
+import TLS
+import Traffic
 import Transport
 import Upstream
 

@@ -1,4 +1,6 @@
+import Forward
 import HTTP
+package import Traffic
 import Transport
 
 /// How fast a response may be read from an upstream: `proxy_limit_rate` with nginx's arithmetic, as a value. It saturates.

@@ -1,3 +1,5 @@
+import Forward
+import Traffic
 import Transport
 import Upstream
 import UpstreamAuth

@@ -1,8 +1,10 @@
+import Forward
+import Language
 import Observability
+import Traffic
 import Transport
 import Upstream
 import UpstreamAuth
-import Language
 
 extension Scope {
   /// The line that turns on upstream authentication; nil when there is no line, or the line says `off`.

@@ -1,4 +1,6 @@
+import Forward
 import Language
+import Traffic
 import UpstreamAuth
 
 private let levels = DirectiveContexts.everyHTTP

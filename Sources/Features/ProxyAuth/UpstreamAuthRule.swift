@@ -1,8 +1,10 @@
+import Forward
+import Language
 import Observability
+import Traffic
 import Transport
 import Upstream
 import UpstreamAuth
-import Language
 
 /// The directives in effect for a location whose upstream may send an authentication challenge.
 struct UpstreamAuthFacts {

@@ -1,8 +1,10 @@
 import Bytes
 import Crypto
+import Forward
 import Glibc
 import HTTP
 import Observability
+import Traffic
 import Transport
 import Upstream
 import UpstreamAuth

@@ -1,6 +1,8 @@
 package import Crypto
+import Forward
 import Glibc
 import Observability
+import Traffic
 package import UpstreamAuth
 
 /// The accounts that answer challenges of upstreams (`proxy_auth_user_file`).

@@ -1,11 +1,13 @@
 import Bytes
 import Crypto
+import Forward
 import Glibc
 import Language
 import HTTP
 import Identity
 import Observability
 import TLS
+import Traffic
 
 /// What a server block has of `RealClientCert` in one worker: finds whose certificate a request is judged by.
 ///

@@ -1,10 +1,12 @@
-package import Identity
 import Bytes
 import Crypto
+import Forward
 import HTTP
+package import Identity
 package import Language
 import Observability
 import TLS
+package import Traffic
 
 /// real_client_cert_from and real_client_cert_header, which nginx does not have: whose word about a client's certificate is
 /// taken. A front that ends TLS, such as a load balancer, sends the certificate of its client in a field.

@@ -1,7 +1,9 @@
+import Forward
 import Identity
 import Language
 import Observability
 import TLS
+import Traffic
 
 /// What contradicts `real_client_cert_from`, in a server block. Each case is one rule.
 enum RealClientCertRule: CaseIterable {

@@ -1,5 +1,7 @@
 import Bytes
+import Forward
 import HTTP
+import Traffic
 import Transport
 
 /// What a location has of `RealIP` in one worker, where the names are addresses.

@@ -1,5 +1,7 @@
+import Forward
 import Language
 import Observability
+package import Traffic
 
 /// set_real_ip_from (nginx: ngx_http_realip_module): whose word about a client's address is taken.
 ///

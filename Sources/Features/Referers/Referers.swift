@@ -1,8 +1,10 @@
 import Bytes
+import Forward
 import HTTP
 import Language
 import Observability
 import Patterns
+import Traffic
 
 /// valid_referers (nginx: ngx_http_referer_module): which values of Referer the variable `$invalid_referer` admits.
 struct Referers: LocationFeature {

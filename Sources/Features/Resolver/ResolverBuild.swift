@@ -1,8 +1,10 @@
 import DNS
+import Forward
+import Language
 import Observability
+import Traffic
 import Transport
 import Upstream
-import Language
 
 extension NameResolutionSettings {
   private struct Lines: RowSettings {

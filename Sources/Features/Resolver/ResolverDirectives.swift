@@ -1,4 +1,6 @@
+import Forward
 import Language
+import Traffic
 import Upstream
 
 /// How names are resolved while requests are served (nginx: core module).

@@ -1,6 +1,8 @@
 import Crypto
-import Observability
+import Forward
 import Language
+import Observability
+import Traffic
 
 /// Parses the words of an `if`, as nginx's `ngx_http_rewrite_if_condition`.
 enum ConditionSpelling {

@@ -1,6 +1,8 @@
 import Crypto
+import Forward
 import Observability
 import Patterns
+import Traffic
 import Transport
 
 /// `if`: runs or leaves out the steps of its block, which follow this step. If the condition holds in a location, the

@@ -1,5 +1,7 @@
+import Forward
 package import Language
 import Observability
+import Traffic
 
 /// The rewrite module (nginx: ngx_http_rewrite_module): directives that run in the order of the file, before a location is
 /// chosen or the content runs.

@@ -1,6 +1,8 @@
+import Forward
+import Language
 import Observability
 import Patterns
-import Language
+import Traffic
 
 /// Builds the directives of nginx's rewrite module.
 extension Rewrite {

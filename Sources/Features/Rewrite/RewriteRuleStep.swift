@@ -1,7 +1,9 @@
 import Bytes
+import Forward
 import HTTP
 import Observability
 import Patterns
+import Traffic
 
 /// `rewrite`.
 final class RewriteRuleStep: PhaseStep {

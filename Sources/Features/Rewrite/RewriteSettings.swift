@@ -1,8 +1,9 @@
-public import Crypto
-public import Patterns
+package import Crypto
+package import Patterns
+package import Traffic
 
 /// A directive of nginx's rewrite module. The steps of a level run in the order of the file.
-public enum RewriteStep: Sendable {
+package enum RewriteStep: Sendable {
   case set(slot: Int, Template)
   /// `set $args`: the query of the request from here on.
   case setArguments(Template)
@@ -13,9 +14,9 @@ public enum RewriteStep: Sendable {
 }
 
 /// `rewrite`.
-public struct RewriteRule: Sendable {
+package struct RewriteRule: Sendable {
   /// What follows a replacement.
-  public enum Flag: Sendable, Hashable {
+  package enum Flag: Sendable, Hashable {
     /// The next directive of the level, and then a search for the location of the new path.
     case none
     /// The search for the location of the new path.
@@ -26,22 +27,22 @@ public struct RewriteRule: Sendable {
     case redirect(Int)
   }
 
-  public var pattern: RegularExpression
-  public var captures: [NamedCapture]
+  package var pattern: RegularExpression
+  package var captures: [NamedCapture]
   /// The new path. For a redirect, the whole address.
-  public var path: Template
+  package var path: Template
   /// The text after the first `?`; nil without one, and for a redirect.
-  public var arguments: Template?
+  package var arguments: Template?
   /// Whether the address of a redirect has a `?`, so that the request's own query follows a `&`.
-  public var hasQuery: Bool
+  package var hasQuery: Bool
   /// Whether the request's own query is kept: the replacement doesn't end in `?`.
-  public var keepsArguments: Bool
-  public var flag: Flag
+  package var keepsArguments: Bool
+  package var flag: Flag
 }
 
 /// `return`: a status alone, a redirect, or a text.
-public struct ReturnSettings: Sendable, Hashable {
-  public enum Content: Sendable, Hashable {
+package struct ReturnSettings: Sendable, Hashable {
+  package enum Content: Sendable, Hashable {
     /// The standard page of the status; 444 closes without an answer.
     case standard
     /// A Location for 301, 302, 303, 307, 308.
@@ -49,12 +50,12 @@ public struct ReturnSettings: Sendable, Hashable {
     /// A body of type text/plain.
     case text(Template)
   }
-  public var status: Int
-  public var content: Content
+  package var status: Int
+  package var content: Content
 }
 
 /// The condition of an `if`.
-public enum RewriteCondition: Sendable {
+package enum RewriteCondition: Sendable {
   /// Neither empty nor `0`.
   case isSet(Template)
   case equals(Template, Template)
@@ -63,16 +64,16 @@ public enum RewriteCondition: Sendable {
 }
 
 /// `if`.
-public final class ConditionSettings: Sendable {
-  public let condition: RewriteCondition
+package final class ConditionSettings: Sendable {
+  package let condition: RewriteCondition
   /// The condition has a `!`.
-  public let isNegated: Bool
+  package let isNegated: Bool
   /// The directives of the rewrite module in the block.
-  public let steps: [RewriteStep]
+  package let steps: [RewriteStep]
   /// The location that the request is in after the condition held; nil for an `if` of a server block.
-  public let location: LocationSettings?
+  package let location: LocationSettings?
 
-  public init(_ condition: RewriteCondition, isNegated: Bool, steps: [RewriteStep], location: LocationSettings?) {
+  package init(_ condition: RewriteCondition, isNegated: Bool, steps: [RewriteStep], location: LocationSettings?) {
     self.condition = condition
     self.isNegated = isNegated
     self.steps = steps

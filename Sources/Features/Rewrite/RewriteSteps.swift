@@ -1,6 +1,8 @@
+import Forward
 import HTTP
 import Observability
 import Patterns
+import Traffic
 
 /// `set`.
 final class SetStep: SharedStep {

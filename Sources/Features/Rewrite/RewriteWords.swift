@@ -1,5 +1,6 @@
 import Crypto
 import Patterns
+import Traffic
 
 extension [RewriteStep] {
   /// Each step as it is written, in the order in which `RewriteProgram` has the steps.

@@ -1,9 +1,11 @@
 import Bytes
 import Crypto
 import DNS
+import Forward
 import Language
 import Observability
 import TLS
+import Traffic
 import Upstream
 
 /// `enrolment_failures_store`: the wrong passwords of all machines count together.

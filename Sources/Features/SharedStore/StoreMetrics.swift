@@ -1,4 +1,6 @@
+import Forward
 import Observability
+import Traffic
 
 extension SharedStore {
   /// How each store of a configuration stands, with its address.

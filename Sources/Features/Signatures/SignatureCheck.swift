@@ -1,10 +1,12 @@
 import Envelope
-import Language
+import Forward
 import HTTP
 import Identity
+import Language
 import Observability
 import Signature
 import TLS
+import Traffic
 import Transport
 
 /// `message_signature verify`: a step before the content. It runs after the access phase, so no `satisfy any` bypasses it.

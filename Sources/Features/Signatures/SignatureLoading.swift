@@ -1,6 +1,8 @@
 import Crypto
 import Observability
 import Signature
+import Forward
+package import Traffic
 
 extension Signatures {
   /// Tries every key, to report all faults at once.

@@ -1,6 +1,8 @@
+import Forward
+import Language
 import Observability
 import Signature
-import Language
+import Traffic
 
 /// Errors in `message_signature` that only other directives show.
 enum SignatureRule {

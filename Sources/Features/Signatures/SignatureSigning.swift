@@ -1,7 +1,9 @@
 import Bytes
+package import Forward
 import HTTP
 import Observability
 import Signature
+package import Traffic
 
 extension SignatureSettings {
   package func compile(_ parts: inout PassParts, _ makers: LiveMakers) {

@@ -1,8 +1,10 @@
 import Bytes
 import Crypto
+package import Forward
 package import Language
 import Observability
 import Signature
+package import Traffic
 
 /// HTTP message signatures (RFC 9421), which nginx does not have: `verify` keeps out requests without a valid signature,
 /// and `sign` signs those for the upstream.

@@ -1,6 +1,8 @@
+import Forward
 import Language
 import Observability
 package import TLS
+package import Traffic
 
 /// split_clients (nginx: ngx_http_split_clients_module): a variable whose value depends on the hash of a text.
 enum SplitClients: Feature {
@@ -64,14 +66,14 @@ enum SplitClients: Feature {
 }
 
 /// What one `split_clients` says.
-public struct SplitSettings: Sendable {
+package struct SplitSettings: Sendable {
   /// A share of the clients: those whose hash is below `bound`; nil for all the others (`*`).
-  public struct Part: Sendable, Hashable {
-    public var bound: UInt32?
-    public var value: [UInt8]
+  package struct Part: Sendable, Hashable {
+    package var bound: UInt32?
+    package var value: [UInt8]
   }
-  public var subject: Template
-  public var parts: [Part]
+  package var subject: Template
+  package var parts: [Part]
 
   func value(of subject: [UInt8]) -> [UInt8] {
     let hash = MurmurHash2.hash(subject)

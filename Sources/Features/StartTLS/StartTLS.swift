@@ -1,7 +1,9 @@
+import Forward
 import Language
 import Negotiation
 import Observability
 import TLS
+import Traffic
 
 /// starttls and proxy_starttls, which nginx's `stream` does not have: TLS that a client asks for in the words of its
 /// protocol, and that sallyport asks an upstream for.

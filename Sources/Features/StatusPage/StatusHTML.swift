@@ -1,7 +1,9 @@
 import Bytes
 import Crypto
+import Forward
 import Observability
 import TLS
+import Traffic
 import Upstream
 
 /// The page of `status` for people: one HTML document without a script, in the light or dark colours of the reader's

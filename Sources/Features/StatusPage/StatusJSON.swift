@@ -1,4 +1,6 @@
+import Forward
 import Observability
+import Traffic
 import Upstream
 
 /// The page of `status` for programs: the same facts as the page for people.

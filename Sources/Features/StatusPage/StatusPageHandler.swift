@@ -1,6 +1,8 @@
-import Language
 import Bytes
+import Forward
 import HTTP
+import Language
+import Traffic
 import Transport
 
 /// `status`: a location with the state of the process, for people and as JSON.

@@ -1,6 +1,8 @@
 import Crypto
+import Forward
 import Glibc
 import Observability
+import Traffic
 import Upstream
 
 extension StatusProblem {

@@ -1,3 +1,6 @@
+import Traffic
+import Forward
+
 extension StatusHTML {
   /// The style sheet. Colours have a contrast of at least 4.5:1 on their background, in both schemes.
   static let style = """

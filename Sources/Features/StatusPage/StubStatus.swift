@@ -1,6 +1,8 @@
-import Observability
-import Language
+import Forward
 import HTTP
+import Language
+import Observability
+import Traffic
 
 /// `stub_status` (nginx: ngx_http_stub_status_module): a location with counts of connections and requests.
 struct StubStatus: PageFeature {

@@ -1,6 +1,8 @@
 import Bytes
 import Crypto
+import Forward
 import Synchronization
+import Traffic
 
 /// The servers of `sticky learn`'s sessions, in the order of their use, within the zone's size. The caller brings the
 /// clock. If the zone is full, the session that was used least recently makes room.

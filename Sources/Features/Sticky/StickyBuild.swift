@@ -1,6 +1,8 @@
+import Forward
 import HTTP
-import Observability
 import Language
+import Observability
+package import Traffic
 
 extension StickySettings {
   static func read(_ line: Directive, of group: String, _ builder: inout SettingsBuilder) -> Self? {
@@ -144,7 +146,7 @@ enum Sticky: Feature {
 }
 
 /// How requests are bound to a server (nginx: `sticky`).
-public enum StickySettings: Sendable, Hashable {
+package enum StickySettings: Sendable, Hashable {
   /// `sticky cookie`: the response tells the client its server.
   case cookie(StickyCookieSettings)
   /// `sticky route`: the first variable with a value names the server.
@@ -154,36 +156,36 @@ public enum StickySettings: Sendable, Hashable {
 }
 
 /// The cookie of `sticky cookie`.
-public struct StickyCookieSettings: Sendable, Hashable {
+package struct StickyCookieSettings: Sendable, Hashable {
   /// `expires=`: how long the client keeps the cookie.
-  public enum Lifetime: Sendable, Hashable {
+  package enum Lifetime: Sendable, Hashable {
     case longest
     case seconds(Int)
   }
 
-  public var name: [UInt8]
+  package var name: [UInt8]
   /// nil: until the client's session ends.
-  public var lifetime: Lifetime?
-  public var domain: Template?
-  public var path: [UInt8]?
-  public var isHTTPOnly = false
-  public var isSecure = false
-  public var sameSite: Template?
+  package var lifetime: Lifetime?
+  package var domain: Template?
+  package var path: [UInt8]?
+  package var isHTTPOnly = false
+  package var isSecure = false
+  package var sameSite: Template?
 
-  public init(name: [UInt8]) { self.name = name }
+  package init(name: [UInt8]) { self.name = name }
 }
 
 /// `sticky learn`
-public struct StickyLearnSettings: Sendable, Hashable {
+package struct StickyLearnSettings: Sendable, Hashable {
   /// The first with a value names a new session.
-  public var creates: [Template]
+  package var creates: [Template]
   /// The first with a value names the session of a request.
-  public var lookups: [Template]
-  public var zone: String
+  package var lookups: [Template]
+  package var zone: String
   /// The memory for sessions, in bytes.
-  public var size: Int
+  package var size: Int
   /// Milliseconds after its last response in which a session is remembered.
-  public var timeout: Int
+  package var timeout: Int
   /// `header`: a session is learnt from the head of a response, not at its end.
-  public var isEarly: Bool
+  package var isEarly: Bool
 }

@@ -1,6 +1,7 @@
 import Bytes
 import HTTP
 import Observability
+import Traffic
 
 /// The cookie of `sticky cookie` in one worker: its value is the identifier of the server that responds.
 final class StickyCookie {

@@ -1,9 +1,11 @@
-import Transport
-import TLS
 import Bytes
+import Forward
 import Language
 import Negotiation
 import Observability
+import TLS
+import Traffic
+import Transport
 
 /// stream and its servers (nginx: ngx_stream_core_module): connections of any protocol, passed as they are.
 ///

@@ -1,7 +1,9 @@
+import Forward
 import Glibc
 import Language
 import Observability
 import TLS
+import Traffic
 import Transport
 
 /// pass in stream (nginx: ngx_stream_pass_module): gives the connection to another listener of this configuration, as if

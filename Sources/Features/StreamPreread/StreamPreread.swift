@@ -1,6 +1,8 @@
 import Bytes
+import Forward
 import Language
 import Observability
+import Traffic
 
 /// ssl_preread (nginx: ngx_stream_ssl_preread_module): what a ClientHello says is known although the TLS goes on to the
 /// upstream, which ends it.

@@ -1,7 +1,9 @@
-import Transport
 import Bytes
+import Forward
 import Language
 import Observability
+import Traffic
+import Transport
 
 /// return in stream (nginx: ngx_stream_return_module): sends a text and ends the connection.
 struct StreamReturn: ContentFeature {

@@ -1,5 +1,7 @@
+import Forward
 import Language
 import Observability
+import Traffic
 
 /// set in stream (nginx: ngx_stream_set_module).
 struct StreamSet: LocationFeature {

@@ -1,3 +1,5 @@
+import Traffic
+
 /// A file with a state that the API wrote, and that has none any more: after a fault of the disk, a copy that ended
 /// early, or a change by hand. It costs its zone or group what it knew, and nothing else stops.
 package enum DamagedState {

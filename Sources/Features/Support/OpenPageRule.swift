@@ -1,5 +1,7 @@
+import Forward
 import Language
 import Observability
+import Traffic
 
 /// Warns of pages about the process that anybody may read: nothing keeps clients out, and the server is not only for its own
 /// machine.

@@ -1,4 +1,6 @@
+import Forward
 import Language
+import Traffic
 
 /// A content that shows the process to everybody whom its server lets in.
 protocol PageFeature: ContentFeature {

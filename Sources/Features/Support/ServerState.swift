@@ -1,7 +1,9 @@
 import Bytes
 import Crypto
+import Forward
 package import Language
 import Observability
+import Traffic
 package import Upstream
 
 /// The text of a group's `state`: a `server` line for each server, as in the configuration.

@@ -1,4 +1,5 @@
 import Bytes
+import Traffic
 
 /// Random identifiers, never all zeros, which W3C Trace Context forbids.
 struct TraceIdentifiers {

@@ -1,5 +1,7 @@
+import Forward
 package import Observability
 import Synchronization
+package import Traffic
 package import Transport
 import Upstream
 

@@ -1,7 +1,9 @@
 import Crypto
+import Forward
 import Observability
 import SPIFFE
 import TLS
+import Traffic
 
 /// What is wrong with the text after `spiffe:`.
 enum WorkloadIdentityRule {

@@ -1,3 +1,5 @@
+import Forward
+import Traffic
 package import Upstream
 
 extension LiveGeneration {

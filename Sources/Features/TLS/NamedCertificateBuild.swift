@@ -1,7 +1,9 @@
 import Crypto
+import Forward
+import Language
 import Observability
 import TLS
-import Language
+import Traffic
 
 /// `ssl_certificate` and `ssl_certificate_key` with variables, and `ssl_certificate_cache`.
 extension ServerTLS {

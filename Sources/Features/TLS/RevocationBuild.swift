@@ -1,8 +1,10 @@
 import Bytes
 import Crypto
+import Forward
 import Language
 import Observability
 import TLS
+import Traffic
 
 /// `ssl_crl`, `ssl_crl_fetch` and `ssl_crl_cache`.
 extension ServerTLS {

@@ -1,5 +1,6 @@
 import Crypto
 import TLS
+import Traffic
 
 extension ServerTLS {
   /// What server blocks show and judge clients by.

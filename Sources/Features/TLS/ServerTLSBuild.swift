@@ -1,8 +1,10 @@
 import Crypto
+import Forward
 import Identity
+import Language
 import Observability
 import TLS
-import Language
+import Traffic
 
 extension ServerTLS {
   static func read(_ block: inout ServerBlock, _ builder: inout SettingsBuilder) {
@@ -161,11 +163,11 @@ extension Scope {
   var passwordFile: Directive? { ServerTLS.passwordFile.line(in: self) }
 }
 
-extension SettingsBuilder {
+extension ServerTLS {
   /// Whether the server has `ssl on;`, which nginx dropped in 1.25. Every `listen` of the server then uses TLS.
-  mutating func isObsoleteTLS(_ scope: Scope) -> Bool {
-    guard let line = ServerTLS.obsoleteSwitch.line(in: scope) else { return false }
-    warning(line.location, "the \"ssl\" directive is obsolete", hint: "write \"listen … ssl\" instead")
+  static func encryptsListeners(_ server: Scope, _ builder: inout SettingsBuilder) -> Bool {
+    guard let line = obsoleteSwitch.line(in: server) else { return false }
+    builder.warning(line.location, "the \"ssl\" directive is obsolete", hint: "write \"listen … ssl\" instead")
     return Flag(line.text(0)) ?? false
   }
 }

@@ -1,6 +1,8 @@
 import Crypto
+import Forward
 import Language
 import TLS
+import Traffic
 
 private let httpLevels: DirectiveContexts = [.http, .server]
 private let levels = httpLevels.union(.everyStream)

@@ -1,6 +1,8 @@
+import Forward
+import Language
 import Observability
 import TLS
-import Language
+import Traffic
 
 extension ServerBlock {
   /// The first line of revocation lists in effect, and the line about OCSP.

@@ -1,8 +1,10 @@
 import Crypto
+import Forward
 import Language
 import Observability
 import SPIFFE
 import TLS
+import Traffic
 
 /// Errors in what a server takes from the SPIFFE Workload API. Each case is one rule.
 enum ServerWorkloadRule: CaseIterable {

@@ -1,7 +1,9 @@
 import Crypto
+import Forward
+import Language
 import Observability
 import TLS
-import Language
+import Traffic
 
 /// The OCSP settings of a server block: the status of clients' certificates, and the stapled response.
 extension ServerTLS {

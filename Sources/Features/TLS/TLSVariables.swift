@@ -1,6 +1,7 @@
 import Bytes
 import Crypto
 import Observability
+import Traffic
 
 /// The variables of TLS that a connection doesn't keep, because they change while it lasts. Those that it keeps are in
 /// `ConnectionFacts`.

@@ -1,5 +1,7 @@
 import Bytes
+import Forward
 import HTTP
+import Traffic
 
 /// The trace of one request, once something has asked for it: `trace_context`, or a variable.
 struct RequestTrace {

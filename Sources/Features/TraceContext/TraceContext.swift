@@ -1,6 +1,8 @@
 import Bytes
+import Forward
 import HTTP
 import Language
+import Traffic
 
 /// trace_context, which nginx has not: passes on the W3C trace context of requests, with a span of sallyport's own.
 struct TraceContext: LocationFeature {

@@ -1,6 +1,8 @@
 import Crypto
-import Observability
+import Forward
 import Language
+import Observability
+import Traffic
 
 /// Errors in a location's pins for its upstream (docs/SECURITY.md, *Trust in upstreams*). Each case is one rule, and
 /// the cases are in the order of the messages.

@@ -1,4 +1,6 @@
+import Forward
 import Observability
+import Traffic
 
 /// Follows constants through `set`, `map`, `geo` and `split_clients` to each `proxy_pass` whose URL begins with variables,
 /// and has no trust settings.

@@ -1,3 +1,6 @@
+import Traffic
+import Forward
+
 /// What a text can begin with, as far as constants of the configuration say it: of each text no more than tells the
 /// scheme of a URL.
 struct TextStarts: Equatable {

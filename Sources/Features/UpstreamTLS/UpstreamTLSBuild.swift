@@ -1,9 +1,11 @@
 import Crypto
+import Forward
+import Language
 import Observability
 import SPIFFE
 import TLS
+import Traffic
 import Upstream
-import Language
 
 extension UpstreamTLS {
   static func readPass(_ draft: inout PassDraft, _ builder: inout SettingsBuilder) {

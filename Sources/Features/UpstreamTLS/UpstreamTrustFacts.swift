@@ -1,9 +1,11 @@
 import Crypto
+import Forward
+import Language
 import Observability
 import SPIFFE
 import TLS
+import Traffic
 import Upstream
-import Language
 
 /// A value from the configuration, and its place.
 struct Said<Value> {

@@ -1,7 +1,9 @@
+import Forward
+import Language
 import Observability
+import Traffic
 import Transport
 import Upstream
-import Language
 
 /// Errors in a location's trust in its upstream, except pins. Each case is one rule, in the order of the messages.
 enum UpstreamTrustRule: CaseIterable {

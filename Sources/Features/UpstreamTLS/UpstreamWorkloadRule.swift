@@ -1,8 +1,10 @@
 import Crypto
+import Forward
 import Language
 import Observability
 import SPIFFE
 import TLS
+import Traffic
 
 /// Errors in what a location takes from the SPIFFE Workload API towards its upstream. Each case is one rule.
 enum UpstreamWorkloadRule: CaseIterable {

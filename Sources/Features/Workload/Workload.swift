@@ -1,5 +1,7 @@
+import Forward
 import Language
 import Observability
+import Traffic
 import Transport
 
 /// Where identities of SPIFFE come from. Who takes one says `spiffe:` where certificates and CAs are named

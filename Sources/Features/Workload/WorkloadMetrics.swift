@@ -1,5 +1,7 @@
+import Forward
 import Observability
 import SPIFFE
+import Traffic
 
 extension Workload {
   /// How the agent stands; nil if the configuration takes nothing from it.

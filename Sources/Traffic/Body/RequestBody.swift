@@ -160,6 +160,8 @@ public final class RequestBody {
 
 /// Waits for a body that a step collects before the content handler starts.
 open class BodyWaiter {
+  public init() {}
+
   /// Whether `count` more bytes may be collected; false if the exchange has responded.
   open func admits(_ count: Int, in kept: RequestBody, _ exchange: Exchange) -> Bool { true }
   open func bodyDidEnd(_ kept: RequestBody, _ exchange: Exchange) {}

@@ -34,7 +34,7 @@ open class ClientStream: EventTarget {
   deinit { exchangeRef?.release() }
 
   /// Whose stream it is.
-  package enum Role {
+  public enum Role {
     case client
     /// A request that sallyport begins itself (`Subrequest`).
     case subrequest

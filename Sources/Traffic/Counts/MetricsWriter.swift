@@ -10,6 +10,8 @@ package struct MetricsWriter {
 
   private var texts = Topic.allCases.map { _ in PrometheusText() }
 
+  package init() {}
+
   /// What the page has of a topic.
   package subscript(_ topic: Topic) -> PrometheusText {
     get { texts[topic.rawValue] }

@@ -28,4 +28,9 @@ package struct RuntimeOverrides: Sendable {
   package var servers: [Server] = []
   /// Fingerprints of the clients' certificates that are denied, with the seconds that are left.
   package var denials: [(fingerprint: String, seconds: UInt64)] = []
+
+  package init(servers: [Server] = [], denials: [(fingerprint: String, seconds: UInt64)] = []) {
+    self.servers = servers
+    self.denials = denials
+  }
 }

@@ -4,6 +4,8 @@ public import HTTP
 /// The content of a location, compiled at load. It makes a handler for each request or session that passes the earlier
 /// phases.
 open class LiveContent {
+  public init() {}
+
   /// The filters of the content's own responses. They come before those of the location.
   open var filters: [ResponseFilter] { [] }
   /// Returns a handler for one of them; nil if the location has no content, so that the response is 404.
@@ -34,6 +36,8 @@ open class LiveContent {
 /// `cancel` at any time, perhaps more than once; after that, the handler makes no calls. Variables can read the handler
 /// until `recycle`.
 open class ContentHandler {
+  public init() {}
+
   open func start(_ exchange: Exchange) {}
   open func start(_ session: StreamSession) { session.end(.error) }
   /// Takes bytes of a streamed body, valid during the call. For a collected body, the exchange calls `admits` instead.

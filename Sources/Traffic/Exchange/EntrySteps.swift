@@ -28,12 +28,16 @@ extension Exchange {
 
 /// Settles, at the entry to a server block, what address the client has. Before any phase.
 open class ClientAddressStep {
+  public init() {}
+
   open func run(_ exchange: Exchange) {}
   open func run(_ session: StreamSession) {}
 }
 
 /// Settles, at the entry to a server block, by whose certificate a request is judged. Before the block admits it.
 open class RelayedClientStep {
+  public init() {}
+
   open func run(_ exchange: Exchange, _ session: ClientSession, at server: LiveServer) {}
   /// Whether the session's peer may say which certificate a client has, by its address.
   open func isFront(_ session: ClientSession) -> Bool { false }

@@ -1,5 +1,7 @@
 /// Responds to the errors of a location in place of the standard pages.
 open class ErrorResponder {
+  public init() {}
+
   public enum Answer {
     /// Another location responds.
     case page
@@ -15,6 +17,8 @@ open class ErrorResponder {
 
 /// Keeps the denials of a location's access phase from their response for a while, or responds itself.
 open class DenialResponder {
+  public init() {}
+
   /// Returns whether this will respond to the failure.
   open func takes(_ failure: ErrorResponse, of exchange: Exchange) -> Bool { false }
 }

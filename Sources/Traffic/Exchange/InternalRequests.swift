@@ -7,6 +7,12 @@ package final class InternalRequests {
     package var id: FieldName
     package var name: [UInt8]
     package var value: [UInt8]
+
+    package init(id: FieldName, name: [UInt8], value: [UInt8]) {
+      self.id = id
+      self.name = name
+      self.value = value
+    }
   }
 
   private var isUsed = false

@@ -3,6 +3,8 @@
 ///
 /// Both still have all that they had: handler, variables and the states of features. They get no new bytes.
 open class LogStep {
+  public init() {}
+
   open func run(_ exchange: Exchange) {}
   open func run(_ session: StreamSession) {}
 }

@@ -220,6 +220,8 @@ struct PhaseCursor {
 
 /// One step of a phase: a directive of a location, compiled at load. A step keeps no state of a request.
 open class PhaseStep {
+  public init() {}
+
   open func run(_ exchange: Exchange) -> StepOutcome { .next }
   /// The directive, for `sallyport check --explain`.
   open var words: String { "\(Self.self)" }
@@ -232,6 +234,8 @@ open class PhaseStep {
 
 /// A step of requests and of sessions of `stream` alike.
 open class SharedStep: PhaseStep {
+
+
   open func judge(_ transaction: Transaction) -> RuleOutcome { .refused(.fault) }
   /// Does so for an explanation, as `PhaseStep.rehearse`.
   open func rehearse(judging transaction: Transaction, _ trace: ExplainTrace) -> RuleOutcome { judge(transaction) }

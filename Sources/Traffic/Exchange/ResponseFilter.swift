@@ -8,6 +8,8 @@ public import Transport
 /// An exchange runs the location's filters in the order of the list, which is nginx's, after the head is built and before
 /// it goes. The body filters that they begin stand in the same order.
 open class ResponseFilter {
+  public init() {}
+
   /// May change the head, and have a `BodyFilter` take the body.
   open func begin(_ exchange: Exchange) {}
   /// Whether the filter will change the bytes of a file whose head is built with status 200, so that the response has no
@@ -166,5 +168,7 @@ package struct BodyFilterChain {
 /// Changes the heads of a location's responses before they leave: those of the content as well as sallyport's own. An
 /// object keeps nothing of a request.
 open class HeadFilter {
+  public init() {}
+
   open func change(_ exchange: Exchange) {}
 }

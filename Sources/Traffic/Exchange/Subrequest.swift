@@ -1,4 +1,4 @@
-package import HTTP
+public import HTTP
 package import Language
 import Observability
 import Transport
@@ -22,7 +22,7 @@ open class Subrequest: ClientStream {
   /// not read to its end: its head has decided.
   package static let bodyLimit = 64 * 1024
 
-  package init(under main: Exchange, role: Role = .subrequest) {
+  public init(under main: Exchange, role: Role = .subrequest) {
     let session = main.session
     generation = main.stream?.live ?? session.live
     super.init(session, role: role)
@@ -30,7 +30,7 @@ open class Subrequest: ClientStream {
     isPipelined = main.stream?.isPipelined ?? false
   }
 
-  package override final var live: LiveGeneration { generation }
+  public override final var live: LiveGeneration { generation }
 
   /// Runs the subrequest, until it must wait or is over. `body`: what to send with it.
   package final func run(under main: Exchange, _ form: RequestHead.SubrequestForm, path: [UInt8], body: RequestBody?) {
@@ -67,13 +67,13 @@ open class Subrequest: ClientStream {
 
   /// A content handler that asks for a body gets an empty one, so that it doesn't wait. The body of a mirror is with the
   /// exchange from the start.
-  package override final func resumeBody() { exchange?.requestBodyDidEnd(trailers: nil) }
+  public override final func resumeBody() { exchange?.requestBodyDidEnd(trailers: nil) }
 
   // MARK: The response
 
-  package override final func send(head: OutgoingResponseHead) { status = head.status }
+  public override final func send(head: OutgoingResponseHead) { status = head.status }
 
-  package override final func send(body bytes: UnsafeRawBufferPointer) {
+  public override final func send(body bytes: UnsafeRawBufferPointer) {
     dropped &+= bytes.count
     guard dropped > Self.bodyLimit, !isEnding else { return }
     isEnding = true
@@ -82,12 +82,12 @@ open class Subrequest: ClientStream {
     loop.post { box.value.exchange?.end(.complete) }
   }
 
-  package override final func release() {
+  public override final func release() {
     exchange = nil
     didEnd(isWhole: true)
   }
 
-  package override final func cut(_ reason: EndReason) {
+  public override final func cut(_ reason: EndReason) {
     exchange = nil
     didEnd(isWhole: false)
   }

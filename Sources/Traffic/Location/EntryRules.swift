@@ -12,6 +12,12 @@ package struct EntryRule: Sendable, Hashable {
   package var effect: Effect = .judges
   /// Whether it holds where no location is found, too: not if it refuses before a location is sought.
   package var holdsOutsideLocations = true
+
+  package init(text: String, effect: Effect = .judges, holdsOutsideLocations: Bool = true) {
+    self.text = text
+    self.effect = effect
+    self.holdsOutsideLocations = holdsOutsideLocations
+  }
 }
 
 /// Who may enter one location.

@@ -15,6 +15,17 @@ package struct ListenLine {
   /// The socket options; nil when the line sets no option.
   package var options: ListenOptions?
   package var location: SourceLocation
+
+  package init(addresses: [ListenAddress], kind: TrafficKind = TrafficKind.http, isTLS: Bool = false, isDefault: Bool = false, isHTTP2: Bool = false, expectsProxyHeader: Bool = false, options: ListenOptions? = nil, location: SourceLocation) {
+    self.addresses = addresses
+    self.kind = kind
+    self.isTLS = isTLS
+    self.isDefault = isDefault
+    self.isHTTP2 = isHTTP2
+    self.expectsProxyHeader = expectsProxyHeader
+    self.options = options
+    self.location = location
+  }
 }
 
 /// A word of `listen` in `http` that a feature reads.

@@ -58,6 +58,8 @@ package struct ServerEntry {
 
 /// Sends some requests that come to a location to another one.
 open class LocationEntrance {
+  public init() {}
+
   /// nil: the request stays.
   open func other(for exchange: Exchange) -> LiveLocation? { nil }
 }

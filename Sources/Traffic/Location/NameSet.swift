@@ -9,6 +9,8 @@ package struct NameSet {
   /// As `FieldName.fold` makes them.
   private var folded: [[UInt8]] = []
 
+  package init() {}
+
   /// `withAliases`: also every name that a server may read as this one, as `X_Client_DN`, `x.client.dn` and `X+Client+DN`
   /// for `X-Client-DN` (CVE-2026-39858, GHSA-f59h-q822-g45g), whichever of them the configuration has.
   package mutating func insert(_ name: [UInt8], withAliases: Bool) {

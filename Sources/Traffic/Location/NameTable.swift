@@ -7,6 +7,12 @@ package struct NameTable<Value> {
   /// By prefix with its dot, as `www.example.`.
   package var prefixes: [[UInt8]: Value] = [:]
 
+  package init(exact: [[UInt8]: Value] = [:], suffixes: [[UInt8]: Value] = [:], prefixes: [[UInt8]: Value] = [:]) {
+    self.exact = exact
+    self.suffixes = suffixes
+    self.prefixes = prefixes
+  }
+
   package func find(_ name: [UInt8]) -> Value? {
     if let value = exact[name] { return value }
     if !suffixes.isEmpty {
@@ -33,6 +39,8 @@ package struct HostNames<Value> {
   }
 
   package private(set) var table = NameTable<Value>()
+
+  package init() {}
 
   package var isEmpty: Bool { table.exact.isEmpty && table.suffixes.isEmpty && table.prefixes.isEmpty }
 

@@ -64,8 +64,12 @@ extension SettingsBuilder {
   mutating func addServers(_ blocks: [(Directive, Scope)]) {
     let (first, before) = (servers.count, listeners.listeners.count)
     for (index, (directive, scope)) in blocks.enumerated() {
-      for line in listenLines(scope, at: directive.location, allTLS: isObsoleteTLS(scope)) {
-        diagnostics += listeners.add(line, server: first + index)
+      var allTLS = false
+      for feature in features.all where feature.encryptsListeners(scope, &self) { allTLS = true }
+      for feature in features.all {
+        for line in feature.listenLines(scope, at: directive.location, allTLS: allTLS, &self) {
+          diagnostics += listeners.add(line, server: first + index)
+        }
       }
     }
     let own = listeners.listeners.dropFirst(before)

@@ -120,7 +120,7 @@ package struct SettingsBuilder {
   }
 
   /// Whether there is an error among the diagnostics behind the first `count`.
-  func hasError(since count: Int) -> Bool { diagnostics.dropFirst(count).contains { $0.severity == .error } }
+  package func hasError(since count: Int) -> Bool { diagnostics.dropFirst(count).contains { $0.severity == .error } }
 
   /// Whether the server block that is being built takes the clients of an address that ask for no other server's name.
   package var isDefaultServer: Bool { listeners.listeners.contains { $0.defaultServer == servers.count } }

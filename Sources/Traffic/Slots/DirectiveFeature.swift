@@ -28,6 +28,11 @@ package protocol DirectiveFeature: SendableMetatype {
   static func stateFiles(_ http: HTTPSettings) -> [String]
   /// Reads the lines of the main context.
   static func begin(_ scope: Scope, _ main: inout MainSettings, _ builder: inout SettingsBuilder)
+  /// Whether a server block's lines give TLS to all its listeners, whatever their own lines say.
+  static func encryptsListeners(_ server: Scope, _ builder: inout SettingsBuilder) -> Bool
+  /// The listeners of a server block. `place`: the block's.
+  static func listenLines(
+    _ server: Scope, at place: SourceLocation, allTLS: Bool, _ builder: inout SettingsBuilder) -> [ListenLine]
   /// Words of `listen` that are the feature's.
   static var listenParameters: [ListenParameter] { get }
   /// Reads what lines of a server block say of the block itself, outside its locations, which were read before. A feature
@@ -63,6 +68,10 @@ extension DirectiveFeature {
   package static func upstreamTLS(_ http: HTTPSettings) -> [UpstreamTLSSettings] { [] }
   package static func stateFiles(_ http: HTTPSettings) -> [String] { [] }
   package static func begin(_ scope: Scope, _ main: inout MainSettings, _ builder: inout SettingsBuilder) {}
+  package static func encryptsListeners(_ server: Scope, _ builder: inout SettingsBuilder) -> Bool { false }
+  package static func listenLines(
+    _ server: Scope, at place: SourceLocation, allTLS: Bool, _ builder: inout SettingsBuilder
+  ) -> [ListenLine] { [] }
   package static var listenParameters: [ListenParameter] { [] }
   package static func read(_ block: inout ServerBlock, _ builder: inout SettingsBuilder) {}
   package static func judge(_ block: ServerBlock, _ builder: inout SettingsBuilder) {}

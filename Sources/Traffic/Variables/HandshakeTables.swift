@@ -94,6 +94,12 @@ package struct HandshakeTables: Sendable {
     package var subject: [UInt8] = []
     package var named: [NamedCapture] = []
 
+    package init(captures: Captures = Captures(), subject: [UInt8] = [], named: [NamedCapture] = []) {
+      self.captures = captures
+      self.subject = subject
+      self.named = named
+    }
+
     /// nil: no group of the name is in the expression.
     package func group(of slot: Int) -> Int? { named.first { $0.slot == slot }?.group }
   }

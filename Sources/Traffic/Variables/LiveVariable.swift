@@ -9,7 +9,7 @@ open class LiveVariable {
   /// Computed at each use, not once in a request.
   package final let isVolatile: Bool
 
-  package init(isVolatile: Bool) { self.isVolatile = isVolatile }
+  public init(isVolatile: Bool) { self.isVolatile = isVolatile }
 
   /// The value; nil if it can't be told, because a regular expression reached its limit.
   open func value(for transaction: Transaction) -> [UInt8]? { [] }

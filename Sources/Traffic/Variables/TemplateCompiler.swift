@@ -6,6 +6,10 @@ package struct TemplateCompiler {
   /// What the configuration defines.
   package let defined: DefinedVariables
 
+  package init(defined: DefinedVariables) {
+    self.defined = defined
+  }
+
   package struct ParseError: Error {
     package var diagnostic: Diagnostic
   }

@@ -1,5 +1,7 @@
+@testable import Traffic
+@testable import Forward
+@testable import Features
 import TestSupport
-@testable import Proxy
 import Glibc
 import Testing
 

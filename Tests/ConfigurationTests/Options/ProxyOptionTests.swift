@@ -1,8 +1,10 @@
+import Traffic
+import Forward
+import Features
 import Negotiation
 import Crypto
 import Identity
 import Observability
-import Proxy
 import TLS
 import Testing
 import Transport

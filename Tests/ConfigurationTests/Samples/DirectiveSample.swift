@@ -1,4 +1,6 @@
-import Proxy
+import Traffic
+import Forward
+import Features
 import ConfigurationSupport
 import Observability
 import Patterns

@@ -1,6 +1,8 @@
-@testable import Proxy
 @testable import Configuration
+@testable import Features
+@testable import Forward
 @testable import Language
+@testable import Traffic
 
 extension DirectiveSample {
   /// By name, or by context and name where a name means two things.

@@ -1,6 +1,8 @@
 @testable import Configuration
+@testable import Features
+@testable import Forward
 @testable import Language
-@testable import Proxy
+@testable import Traffic
 
 extension DirectiveSample {
   /// The samples of `stream` where its context says or needs something else than `http`, by context and name.

@@ -1,9 +1,11 @@
+import Traffic
+import Forward
+import Features
 import Configuration
 import Crypto
 import Glibc
 import Language
 import Observability
-import Proxy
 import TestSupport
 import Testing
 

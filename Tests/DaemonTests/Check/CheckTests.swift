@@ -1,4 +1,6 @@
-import Proxy
+import Traffic
+import Forward
+import Features
 import Crypto
 import Observability
 import TestSupport

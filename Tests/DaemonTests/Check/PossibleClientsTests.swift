@@ -1,6 +1,8 @@
+import Traffic
+import Forward
+import Features
 import Crypto
 import Observability
-import Proxy
 import TestSupport
 import Testing
 

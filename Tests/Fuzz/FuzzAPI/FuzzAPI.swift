@@ -1,4 +1,6 @@
-import Proxy
+import Features
+import Forward
+import Traffic
 import Transport
 import Upstream
 

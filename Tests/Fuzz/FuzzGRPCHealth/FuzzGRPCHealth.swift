@@ -1,4 +1,6 @@
-import Proxy
+import Traffic
+import Features
+
 
 /// The body of an upstream's answer to a health check of gRPC.
 ///

@@ -1,5 +1,7 @@
-import Proxy
+import Features
+import Forward
 import Redis
+import Traffic
 
 /// Replies of a store, in pieces: the first byte is the size of a piece.
 ///

@@ -1,6 +1,8 @@
+@testable import Features
+@testable import Forward
 import Glibc
-@testable import Proxy
 import Testing
+@testable import Traffic
 import Transport
 
 @Suite struct `Want of connections` {

@@ -1,5 +1,7 @@
-@testable import Proxy
+@testable import Features
+@testable import Forward
 import Testing
+@testable import Traffic
 
 @Suite struct `The rate of a body` {
   @Test func `nothing is expected within the grace, and the rate for each whole second after it`() {

@@ -1,6 +1,8 @@
 import ConfigurationSupport
-@testable import Proxy
+@testable import Features
+@testable import Forward
 import Testing
+@testable import Traffic
 
 @Suite struct `Bodies of requests, as configured` {
   private func root(_ lines: String) -> LocationSettings? {

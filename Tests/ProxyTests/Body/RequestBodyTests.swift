@@ -1,8 +1,10 @@
 import Bytes
+@testable import Features
+@testable import Forward
 import HTTP
 import Observability
-@testable import Proxy
 import Testing
+@testable import Traffic
 import Transport
 
 @Suite struct `Bodies that are kept` {

@@ -1,5 +1,7 @@
-@testable import Proxy
+@testable import Features
+@testable import Forward
 import Testing
+@testable import Traffic
 
 @Suite struct `States of clients' connections` {
   @Test func `each open connection is counted in one state`() {

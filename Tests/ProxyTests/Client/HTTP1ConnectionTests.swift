@@ -1,7 +1,9 @@
 import Bytes
+@testable import Features
+@testable import Forward
 import HTTP
-@testable import Proxy
 import Testing
+@testable import Traffic
 import Transport
 
 /// An HTTP/1 connection between a client and an upstream in memory.

@@ -1,6 +1,8 @@
+@testable import Features
+@testable import Forward
 import Testing
+@testable import Traffic
 
-@testable import Proxy
 
 @Suite struct `Turns of HTTP 2` {
   /// Plays a connection that has no lack of input, whose bytes cause this much work each, and returns how much each turn

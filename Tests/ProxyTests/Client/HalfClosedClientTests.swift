@@ -1,7 +1,9 @@
+@testable import Features
+@testable import Forward
 import Glibc
-@testable import Proxy
 import TestSupport
 import Testing
+@testable import Traffic
 import Transport
 
 /// A client of HTTP/1 that ends its side after its request may read on. What it has asked for in full is answered in full.

@@ -1,8 +1,10 @@
 import Crypto
+@testable import Features
+@testable import Forward
 import Glibc
-@testable import Proxy
 import TestSupport
 import Testing
+@testable import Traffic
 
 /// What the metrics tell of clients' certificates that need attention.
 @Suite struct `Notices about clients' certificates` {

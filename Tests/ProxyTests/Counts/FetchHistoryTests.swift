@@ -1,6 +1,8 @@
+@testable import Features
+@testable import Forward
 import Testing
+@testable import Traffic
 
-@testable import Proxy
 
 @Suite struct `What came of the requests for a revocation list` {
   @Test func `a failure is trouble without a list, and the third one with a list`() {

@@ -1,6 +1,8 @@
-@testable import Proxy
+@testable import Features
+@testable import Forward
 import Observability
 import Testing
+@testable import Traffic
 import Transport
 import Upstream
 

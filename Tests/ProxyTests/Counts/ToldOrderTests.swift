@@ -1,7 +1,9 @@
+@testable import Features
+@testable import Forward
 import Observability
 import Testing
+@testable import Traffic
 
-@testable import Proxy
 
 @Suite struct `The order of what the process tells` {
   @Test func `the page of metrics has its topics in order, whoever writes first`() {

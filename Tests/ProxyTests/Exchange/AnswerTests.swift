@@ -1,8 +1,10 @@
 import Bytes
+@testable import Features
+@testable import Forward
 import HTTP
-@testable import Proxy
 import TestSupport
 import Testing
+@testable import Traffic
 import Transport
 
 @Suite struct `Answers of our own` {

@@ -1,6 +1,8 @@
+@testable import Features
+@testable import Forward
 import Testing
+@testable import Traffic
 
-@testable import Proxy
 
 @Suite struct `The entry of requests` {
   @Test func `is asked as long as any feature has something to respond to`() {

@@ -1,10 +1,12 @@
 import Bytes
 import Crypto
 import Envelope
+@testable import Features
+@testable import Forward
 import HTTP
-@testable import Proxy
 import TestSupport
 import Testing
+@testable import Traffic
 import Transport
 import Upstream
 

@@ -1,8 +1,10 @@
 import Bytes
+@testable import Features
+@testable import Forward
 import Glibc
-@testable import Proxy
 import TestSupport
 import Testing
+@testable import Traffic
 import Transport
 
 /// What an exchange waits for ends with it, and a wait for a file is no offence.

@@ -1,5 +1,7 @@
-@testable import Proxy
+@testable import Features
+@testable import Forward
 import Testing
+@testable import Traffic
 
 @Suite struct `The phases of an exchange` {
   private static let counts = PhaseCounts(serverRewrite: 1, rewrite: 1, preaccess: 1, access: 2, precontent: 1)

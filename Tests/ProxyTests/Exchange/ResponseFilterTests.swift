@@ -1,10 +1,12 @@
 import Bytes
+@testable import Features
+@testable import Forward
 import HTTP
 import TestSupport
 import Testing
+@testable import Traffic
 import Transport
 
-@testable import Proxy
 
 @Suite struct `Filters of a response` {
   private func rig(_ directives: String) throws -> Rig {

@@ -1,7 +1,9 @@
 import Bytes
-@testable import Proxy
+@testable import Features
+@testable import Forward
 import TestSupport
 import Testing
+@testable import Traffic
 
 @Suite struct `The rules of a session` {
   /// The actions of the cursor when the rules give these outcomes, one after another.

@@ -1,5 +1,7 @@
+@testable import Traffic
+@testable import Forward
+@testable import Features
 import ConfigurationSupport
-@testable import Proxy
 import Testing
 
 @testable import Language

@@ -1,7 +1,9 @@
+@testable import Features
+@testable import Forward
 import HTTP
-@testable import Proxy
-import Testing
 import TestSupport
+import Testing
+@testable import Traffic
 import Transport
 
 /// X-Accel-Redirect between a client and upstreams in memory.

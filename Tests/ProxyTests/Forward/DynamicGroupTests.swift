@@ -1,8 +1,10 @@
 import DNS
+@testable import Features
+@testable import Forward
 import Glibc
-@testable import Proxy
 import Synchronization
 import Testing
+@testable import Traffic
 import Transport
 import Upstream
 

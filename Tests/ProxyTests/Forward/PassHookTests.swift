@@ -1,8 +1,10 @@
+@testable import Features
+@testable import Forward
 import HTTP
 import Identity
 import Language
-@testable import Proxy
 import Testing
+@testable import Traffic
 import UpstreamAuth
 
 @Suite struct `What hangs on a pass` {

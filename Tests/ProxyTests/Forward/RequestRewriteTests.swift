@@ -1,7 +1,9 @@
 import Bytes
+@testable import Features
+@testable import Forward
 import HTTP
-@testable import Proxy
 import Testing
+@testable import Traffic
 
 @Suite struct `The request for an upstream` {
   private func target(_ location: String, _ url: String, _ asked: String) throws -> String {

@@ -1,7 +1,9 @@
 import Bytes
-@testable import Proxy
+@testable import Features
+@testable import Forward
 import TestSupport
 import Testing
+@testable import Traffic
 import Transport
 
 /// `proxy_pass` in `stream`: bytes in both directions, and the ends of both sides.

@@ -1,5 +1,7 @@
-@testable import Proxy
+@testable import Features
+@testable import Forward
 import Testing
+@testable import Traffic
 
 /// `proxy_upload_rate` and `proxy_download_rate`: nginx lets a rate more pass in each second that has begun.
 @Suite struct `The rate of a session` {

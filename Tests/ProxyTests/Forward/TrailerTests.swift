@@ -1,8 +1,10 @@
 import Bytes
+@testable import Features
+@testable import Forward
 import HTTP
-@testable import Proxy
 import TestSupport
 import Testing
+@testable import Traffic
 
 /// `proxy_pass_trailers` and `$upstream_trailer_…`.
 @Suite struct `Trailers of a response` {

@@ -1,7 +1,9 @@
 import Bytes
+@testable import Features
+@testable import Forward
 import Patterns
-@testable import Proxy
 import Testing
+@testable import Traffic
 
 @Suite struct `The choice of a location` {
   /// Makes a server with empty locations.

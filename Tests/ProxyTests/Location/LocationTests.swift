@@ -1,9 +1,11 @@
 import ConfigurationSupport
+@testable import Features
+@testable import Forward
+@testable import Language
 import Observability
 import Patterns
-@testable import Language
-@testable import Proxy
 import Testing
+@testable import Traffic
 
 /// A server whose lines begin in line 2, column 1.
 private func server(_ lines: String) -> LoadedText { LoadedText("http { server { listen 80;\n\(lines)\n} }") }

@@ -1,7 +1,9 @@
 import Bytes
+@testable import Features
+@testable import Forward
 import HTTP
-@testable import Proxy
 import Testing
+@testable import Traffic
 
 @Suite struct `Sets of field names` {
   private func contains(_ set: NameSet, _ line: String) throws -> Bool {

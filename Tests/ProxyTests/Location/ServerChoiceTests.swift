@@ -1,5 +1,7 @@
-@testable import Proxy
+@testable import Features
+@testable import Forward
 import Testing
+@testable import Traffic
 
 @Suite struct `The choice of a server` {
   private func chosen(_ names: [String], _ host: String) throws -> String {

@@ -1,7 +1,9 @@
 import ConfigurationSupport
+@testable import Features
+@testable import Forward
 import Patterns
-@testable import Proxy
 import Testing
+@testable import Traffic
 
 @Suite struct ServerNameTests {
   @Test func `the same name twice on an address is the first server's`() {

@@ -1,6 +1,8 @@
+@testable import Traffic
+@testable import Forward
+@testable import Features
 import ConfigurationSupport
 import Observability
-@testable import Proxy
 import Testing
 
 @testable import Configuration

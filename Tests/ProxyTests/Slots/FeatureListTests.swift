@@ -1,6 +1,8 @@
+@testable import Features
+@testable import Forward
 import Testing
+@testable import Traffic
 
-@testable import Proxy
 
 /// The list of features, and what is made of it.
 struct FeatureListTests {

@@ -1,6 +1,8 @@
 import Bytes
+@testable import Features
+@testable import Forward
 import HTTP
-@testable import Proxy
+@testable import Traffic
 import Transport
 
 /// A client in memory. It delivers a request body on demand, and records the response.

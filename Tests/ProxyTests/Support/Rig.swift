@@ -1,16 +1,18 @@
-import Enrolment
 import Bytes
 import Configuration
 import Crypto
 import Daemon
+import Enrolment
 import Envelope
+@testable import Features
+@testable import Forward
 import Glibc
 import HTTP
 import Observability
 import Patterns
-@testable import Proxy
 import TestSupport
 import Testing
+@testable import Traffic
 import Transport
 import Upstream
 import UpstreamAuth

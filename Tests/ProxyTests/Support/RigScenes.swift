@@ -1,6 +1,8 @@
+@testable import Features
+@testable import Forward
 import HTTP
-@testable import Proxy
 import Testing
+@testable import Traffic
 
 extension Rig {
   static let get = ["GET /a HTTP/1.1", "Host: h"]

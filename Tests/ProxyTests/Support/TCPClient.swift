@@ -1,7 +1,9 @@
+@testable import Features
+@testable import Forward
 import Foundation
 import Glibc
-@testable import Proxy
 import TestSupport
+@testable import Traffic
 import Transport
 
 /// A client of a rig's `stream`: its connection is one of a pair of sockets, whose events come by the test's own calls.

@@ -1,3 +1,5 @@
+import Traffic
+
 /// Why the API refuses a request: nginx Plus's codes and texts.
 package struct APIFault: Error, Equatable {
   package let status: Int

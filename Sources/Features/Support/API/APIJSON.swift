@@ -1,4 +1,5 @@
 import JSON
+import Traffic
 
 /// Reads the object that a body of the API is.
 enum APIJSON {

@@ -1,3 +1,6 @@
+package import Traffic
+import Forward
+
 /// What a feature shows under one name below `/9/http/` of the API, and may change: things that have names themselves
 /// (nginx Plus: keyvals, limit_reqs).
 package protocol APIObjects: Sendable {

@@ -1,18 +1,19 @@
-public import Observability
+package import Observability
+import Traffic
 import Transport
 
 /// One `allow` or `deny` line. The first that matches decides.
-public struct AccessRule: Sendable, Hashable {
-  public enum Source: Sendable, Hashable {
+package struct AccessRule: Sendable, Hashable {
+  package enum Source: Sendable, Hashable {
     case all
     case unix
     /// Host byte order, already masked.
     case ipv4(network: UInt32, mask: UInt32)
     case ipv6(high: UInt64, low: UInt64, prefixLength: Int)
   }
-  public var allows: Bool
-  public var source: Source
-  public var location: SourceLocation
+  package var allows: Bool
+  package var source: Source
+  package var location: SourceLocation
 
   /// `deny 10.0.0.0/8`.
   package var asWritten: String { "\(allows ? "allow" : "deny") \(source.asWritten)" }

@@ -1,16 +1,17 @@
-public import Transport
+import Traffic
+package import Transport
 
 /// The addresses from `first` to `last`, in 128 bits: an IPv4 address is `::ffff:a.b.c.d`, as in a dual-stack socket.
-public struct AddressRange: Sendable, Hashable {
-  public var first: UInt128
-  public var last: UInt128
+package struct AddressRange: Sendable, Hashable {
+  package var first: UInt128
+  package var last: UInt128
   /// An IPv4 address is in no network of IPv6 addresses, also where a dual-stack socket gave it.
-  public var isIPv4: Bool
+  package var isIPv4: Bool
 
   private static let mapped = UInt128(0xFFFF) << 32
 
   /// The address in 128 bits; nil for a socket of the file system.
-  public static func number(_ address: SocketAddress) -> UInt128? {
+  package static func number(_ address: SocketAddress) -> UInt128? {
     switch address {
     case .ipv4(let address, _): mapped | UInt128(address)
     case .ipv6(let high, let low, _): UInt128(high) << 64 | UInt128(low)
@@ -18,11 +19,11 @@ public struct AddressRange: Sendable, Hashable {
     }
   }
 
-  public static func isIPv4(_ number: UInt128) -> Bool { number >> 32 == 0xFFFF }
+  package static func isIPv4(_ number: UInt128) -> Bool { number >> 32 == 0xFFFF }
 
   /// Parses an address, or a network as `10.0.0.0/8`. `isExact` is false if bits beyond the mask are set; they don't
   /// count. `::ffff:10.0.0.0/104` is that IPv4 network.
-  public static func parse(_ text: String) -> (range: AddressRange, isExact: Bool)? {
+  package static func parse(_ text: String) -> (range: AddressRange, isExact: Bool)? {
     let parts = text.split(separator: "/", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
     guard let literal = parts.first, let address = SocketAddress(literal: literal, port: 0),
       let number = number(address)
@@ -42,20 +43,20 @@ public struct AddressRange: Sendable, Hashable {
     return (range, number & host == 0)
   }
 
-  public func contains(_ number: UInt128) -> Bool {
+  package func contains(_ number: UInt128) -> Bool {
     Self.isIPv4(number) == isIPv4 && first <= number && number <= last
   }
 }
 
 /// Which value an address has: that of the smallest network or of the range that contains it. The ranges are disjoint and
 /// sorted, so a look-up is a binary search.
-public struct GeoTable: Sendable, Hashable {
+package struct GeoTable: Sendable, Hashable {
   private var starts: [UInt128] = []
   private var ends: [UInt128] = []
   private var indices: [Int] = []
 
   /// `networks`: nested networks, or disjoint ranges, of one family. Where two are equal, the later one counts.
-  public init(_ networks: [(range: AddressRange, index: Int)]) {
+  package init(_ networks: [(range: AddressRange, index: Int)]) {
     // Outer networks come before those inside.
     let sorted = networks.enumerated().sorted { left, right in
       let (a, b) = (left.element.range, right.element.range)
@@ -89,7 +90,7 @@ public struct GeoTable: Sendable, Hashable {
   }
 
   /// The index of the value for an address; nil if there is none.
-  public func find(_ number: UInt128) -> Int? {
+  package func find(_ number: UInt128) -> Int? {
     var (low, high) = (0, starts.count)
     while low < high {
       let middle = (low + high) / 2

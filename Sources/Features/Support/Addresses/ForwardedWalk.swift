@@ -1,3 +1,4 @@
+import Traffic
 import Transport
 
 /// Walks from the connection's peer to the client, through a list of addresses that trusted proxies wrote (nginx's

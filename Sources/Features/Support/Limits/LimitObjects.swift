@@ -1,5 +1,6 @@
 import HTTP
 import Observability
+import Traffic
 
 /// The zones of a limit in the API (nginx Plus: `/9/http/limit_reqs`, `/9/http/limit_conns`), which shows and resets what
 /// each has decided.

@@ -1,14 +1,16 @@
-public import Observability
+import Forward
+package import Observability
+package import Traffic
 
 /// `limit_req_zone` or `limit_conn_zone`: the states of one limit, which all workers share.
-public struct LimitZoneSettings: Sendable, Hashable {
-  public var name: String
+package struct LimitZoneSettings: Sendable, Hashable {
+  package var name: String
   /// The key as the configuration spells it. A reload keeps the states of a zone with the same name, key and size.
-  public var spelling: String
+  package var spelling: String
   /// A request whose key is empty isn't limited.
-  public var key: Template
+  package var key: Template
   /// The memory for states, in bytes.
-  public var size: Int
+  package var size: Int
   /// The store that counts for all machines; nil: this process alone counts.
   package var store: StoreUse?
 
@@ -23,14 +25,14 @@ public struct LimitZoneSettings: Sendable, Hashable {
 }
 
 /// What `limit_req` and `limit_conn` have in common in a location.
-public struct LimitResponseSettings: Sendable, Hashable {
+package struct LimitResponseSettings: Sendable, Hashable {
   /// `limit_req_dry_run`, `limit_conn_dry_run`: counts and logs, and refuses nobody.
-  public var isDryRun = false
+  package var isDryRun = false
   /// 400 to 599 (`limit_req_status`, `limit_conn_status`).
-  public var status = 503
+  package var status = 503
   /// The level of a refusal's line (`limit_req_log_level`, `limit_conn_log_level`).
-  public var level = LogLevel.error
-  public init() {}
+  package var level = LogLevel.error
+  package init() {}
 }
 
 /// The bounds of nginx on a limit's key.

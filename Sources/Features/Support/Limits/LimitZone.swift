@@ -1,5 +1,7 @@
+import Forward
 import Language
 import Observability
+import Traffic
 
 /// A zone of a limit, as a line of `http` or of `stream` declares it.
 struct LimitZone: Sendable {

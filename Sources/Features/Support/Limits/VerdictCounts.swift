@@ -1,5 +1,6 @@
 import Bytes
 import Synchronization
+import Traffic
 
 /// The value of a limit's variable.
 enum LimitVerdict: CaseIterable {

@@ -1,6 +1,8 @@
 import Crypto
-import Observability
+import Forward
 import Language
+import Observability
+import Traffic
 
 /// Checks that a pin can be parsed. A hash is checked here; a file is checked when it is loaded.
 enum PinSpellingRule {

@@ -1,6 +1,8 @@
 import Crypto
+import Forward
 import Language
 import Observability
+import Traffic
 
 /// One pin of a `proxy_ssl_pin` or `ssl_client_pin` line.
 struct SaidPin {

@@ -2,6 +2,7 @@ import Bytes
 package import Crypto
 package import Observability
 package import TLS
+import Traffic
 
 /// `shared_store`: a Redis or Valkey server that several machines share, for what is short-lived: counts of limits, nonces,
 /// keys of session tickets (docs/decisions/0039).

@@ -1,4 +1,6 @@
+import Forward
 package import Redis
+import Traffic
 
 /// What the store's reply to a question says. Each initializer takes exactly the replies that the question's script or
 /// command has, and is nil for any other: such a reply is no answer, and `StoreClient` drops the connection, because

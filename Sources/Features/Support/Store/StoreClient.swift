@@ -1,10 +1,12 @@
 import Bytes
 import DequeModule
+import Forward
 import Glibc
 import HTTP
 import Observability
 import Redis
 import TLS
+import Traffic
 import Transport
 import Upstream
 

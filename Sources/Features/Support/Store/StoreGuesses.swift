@@ -1,5 +1,6 @@
 import Enrolment
 import Redis
+import Traffic
 
 /// One attempt at a password, which counts in a store until it is forgiven.
 struct SharedAttempt {

@@ -1,4 +1,6 @@
+import Forward
 import Redis
+import Traffic
 import Transport
 
 /// What is in progress in one worker and counts in a store (`limit_conn_zone … store=`).

@@ -1,5 +1,7 @@
 import Bytes
 import Crypto
+import Forward
+import Traffic
 
 /// The names of what sallyport keeps in a store: `sallyport:KIND:DIGEST`. What a client sent stands in none of them.
 struct StoreKey {

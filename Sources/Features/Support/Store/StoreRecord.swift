@@ -1,4 +1,6 @@
+import Forward
 import Synchronization
+package import Traffic
 
 /// How a store stands, for the log, metrics, `status` and `health`: one for all workers and generations.
 final class StoreRecord: Sendable {

@@ -1,3 +1,6 @@
+import Traffic
+import Forward
+
 /// What is decided in the store, each by one script, so that no other machine's decision comes between. They take the
 /// time of the store (TIME): the clocks of the machines that ask don't count.
 enum StoreScript: Int, CaseIterable {

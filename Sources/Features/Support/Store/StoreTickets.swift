@@ -1,7 +1,9 @@
 import Bytes
 import Crypto
-import TLS
+import Forward
 import Redis
+import TLS
+import Traffic
 import Transport
 
 /// Takes the keys of session tickets from a store, each minute and with each connection, in one worker of the process.

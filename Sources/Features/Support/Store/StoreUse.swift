@@ -1,5 +1,7 @@
+import Forward
 import Language
 import Observability
+import Traffic
 
 /// What a limit or a check takes of a store: `store=NAME [fail=open | closed | local]`.
 package struct StoreUse: Sendable, Hashable {

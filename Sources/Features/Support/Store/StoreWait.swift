@@ -1,4 +1,5 @@
 import Redis
+import Traffic
 
 /// An exchange that waits for a store's answer.
 enum StoreWait {

@@ -1,10 +1,12 @@
+@testable import Traffic
+@testable import Forward
+@testable import Features
 import ConfigurationSupport
 import Crypto
 import TLS
 import Testing
 
 @testable import ACME
-@testable import Proxy
 
 @Suite struct `acme_issuer and acme_certificate` {
   private func load(_ http: String) -> LoadedText { LoadedText("http { \(http) }") }

@@ -1,8 +1,10 @@
+@testable import Traffic
+@testable import Forward
+@testable import Features
 import Crypto
 import Testing
 
 @testable import ACME
-@testable import Proxy
 
 @Suite struct `Answers to http-01 challenges` {
   private let key: JSONWebKey

@@ -1,10 +1,12 @@
 import ConfigurationSupport
 import Crypto
+@testable import Features
+@testable import Forward
 import TestSupport
 import Testing
+@testable import Traffic
 import Upstream
 
-@testable import Proxy
 
 @Suite struct `Paths and bodies of the API` {
   @Test(arguments: [

@@ -1,7 +1,9 @@
 import ConfigurationSupport
+@testable import Features
+@testable import Forward
 import Observability
-@testable import Proxy
 import Testing
+@testable import Traffic
 import Transport
 
 @Suite struct `Rules on addresses` {

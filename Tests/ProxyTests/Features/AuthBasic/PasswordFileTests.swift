@@ -1,7 +1,9 @@
 import ConfigurationSupport
 import Crypto
-@testable import Proxy
+@testable import Features
+@testable import Forward
 import Testing
+@testable import Traffic
 
 /// What `auth_basic_user_file` names.
 @Suite struct `The file of passwords` {

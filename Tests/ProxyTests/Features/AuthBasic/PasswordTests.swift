@@ -1,9 +1,11 @@
 import Bytes
 import Enrolment
+@testable import Features
+@testable import Forward
 import Glibc
-@testable import Proxy
 import TestSupport
 import Testing
+@testable import Traffic
 import Transport
 
 @Suite struct `Passwords at the door` {

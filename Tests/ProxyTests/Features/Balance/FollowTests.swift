@@ -1,7 +1,9 @@
 import ConfigurationSupport
 import DNS
-@testable import Proxy
+@testable import Features
+@testable import Forward
 import Testing
+@testable import Traffic
 import Upstream
 
 @Suite struct `server … resolve` {

@@ -1,7 +1,9 @@
 import Bytes
+@testable import Features
+@testable import Forward
 import HTTP
-@testable import Proxy
 import Testing
+@testable import Traffic
 
 @Suite struct `The charset of a response` {
   private func type(_ directives: String, _ sent: String, query: String = "", status: String = "200 OK") throws

@@ -1,9 +1,11 @@
 import ConfigurationSupport
+@testable import Features
+@testable import Forward
 import Identity
 import Observability
-@testable import Proxy
 import TLS
 import Testing
+@testable import Traffic
 
 private let tls =
   "listen 443 ssl; ssl_certificate a.p12; ssl_client_certificate ca.cer; ssl_verify_client on;\n"

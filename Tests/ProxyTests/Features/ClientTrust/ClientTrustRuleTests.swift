@@ -1,10 +1,12 @@
 import ConfigurationSupport
 import Crypto
+@testable import Features
+@testable import Forward
 import Identity
 import Observability
-@testable import Proxy
 import TLS
 import Testing
+@testable import Traffic
 
 private let pin = "sha256//AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="
 private let hash = "cert:" + String(repeating: "00", count: 32)

@@ -1,6 +1,8 @@
+@testable import Features
+@testable import Forward
 import HTTP
-@testable import Proxy
 import Testing
+@testable import Traffic
 
 @Suite struct `Early hints` {
   @Test func `early hints are passed on where a condition holds, without what is hidden`() throws {

@@ -1,9 +1,11 @@
 import Bytes
 import Crypto
 import Envelope
+@testable import Features
+@testable import Forward
 import HTTP
-@testable import Proxy
 import Testing
+@testable import Traffic
 
 @Suite struct `An envelope in an exchange` {
   private static let sealed =

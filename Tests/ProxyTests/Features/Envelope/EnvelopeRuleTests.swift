@@ -1,10 +1,12 @@
 import ConfigurationSupport
 import Crypto
 import Envelope
-import Observability
+@testable import Features
+@testable import Forward
 @testable import Language
-@testable import Proxy
+import Observability
 import Testing
+@testable import Traffic
 
 /// A location whose lines begin in line 2, column 1.
 private func location(_ lines: String, outside: String = "") -> LoadedText {

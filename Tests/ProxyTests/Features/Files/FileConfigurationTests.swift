@@ -1,9 +1,11 @@
 import Configuration
 import ConfigurationSupport
+@testable import Features
+@testable import Forward
 import Foundation
-@testable import Proxy
 import TestSupport
 import Testing
+@testable import Traffic
 
 /// `root`, `alias`, `try_files`, and `types`: what is taken, and what is refused.
 @Suite struct `Small files in the configuration` {

@@ -1,8 +1,10 @@
 import Bytes
+@testable import Features
+@testable import Forward
 import Glibc
-@testable import Proxy
 import TestSupport
 import Testing
+@testable import Traffic
 import Transport
 
 /// How much of a file waits in memory for a client that takes nothing, and for many of them.

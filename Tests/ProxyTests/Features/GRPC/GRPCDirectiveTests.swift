@@ -1,6 +1,8 @@
+import Traffic
+import Forward
+import Features
 import ConfigurationSupport
 import Observability
-import Proxy
 import Testing
 import Transport
 import Upstream

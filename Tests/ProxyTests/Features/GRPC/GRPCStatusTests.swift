@@ -1,5 +1,7 @@
-@testable import Proxy
+@testable import Features
+@testable import Forward
 import Testing
+@testable import Traffic
 
 @Suite struct `Statuses and timeouts of gRPC` {
   private func milliseconds(_ text: String) -> Int? {

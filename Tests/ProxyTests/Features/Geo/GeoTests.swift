@@ -1,6 +1,8 @@
 import ConfigurationSupport
-@testable import Proxy
+@testable import Features
+@testable import Forward
 import Testing
+@testable import Traffic
 import Transport
 
 @Suite struct `A variable by address` {

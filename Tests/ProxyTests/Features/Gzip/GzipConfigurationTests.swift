@@ -1,6 +1,7 @@
 import ConfigurationSupport
-import Proxy
+import Forward
 import Testing
+import Traffic
 
 @Suite struct `Compression in the configuration` {
   private func errors(_ lines: String) -> String { LoadedText.server(lines).errors.first ?? "" }

@@ -1,7 +1,9 @@
 import Bytes
+@testable import Features
+@testable import Forward
 import HTTP
-@testable import Proxy
 import Testing
+@testable import Traffic
 
 @Suite struct `Fields and trailers that are added` {
   @Test func `add_header goes with success and redirects, or with always`() throws {

@@ -1,6 +1,7 @@
 import ConfigurationSupport
-import Proxy
+import Forward
 import Testing
+import Traffic
 
 /// The location's lines begin in line 2, column 1.
 private func location(_ lines: String, http: String = "", servers: String = "server 10.0.0.1:1;") -> LoadedText {

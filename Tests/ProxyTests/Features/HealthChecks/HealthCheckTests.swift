@@ -1,10 +1,12 @@
 import Bytes
 import Configuration
+@testable import Features
+@testable import Forward
 import HTTP
 import Observability
 import Patterns
-@testable import Proxy
 import Testing
+@testable import Traffic
 import Transport
 import Upstream
 

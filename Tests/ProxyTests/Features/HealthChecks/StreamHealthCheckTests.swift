@@ -1,8 +1,10 @@
 import ConfigurationSupport
+@testable import Features
+@testable import Forward
 import Patterns
 import Testing
+@testable import Traffic
 
-@testable import Proxy
 
 private func stream(_ server: String, stream: String = "", servers: String = "server 10.0.0.1:1;") -> LoadedText {
   LoadedText("stream { \(stream) upstream u { \(servers) } server { listen 80; proxy_pass u;\n\(server)\n} }")

@@ -1,9 +1,11 @@
 import ConfigurationSupport
+@testable import Features
+@testable import Forward
 import Observability
 import TestSupport
 import Testing
+@testable import Traffic
 
-@testable import Proxy
 
 @Suite struct `keyval and its zones` {
   @Test func `pairs end by their time, and a zone holds what fits`() {

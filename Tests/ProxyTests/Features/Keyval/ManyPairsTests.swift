@@ -1,8 +1,10 @@
 import Bytes
+@testable import Features
+@testable import Forward
 import Glibc
-@testable import Proxy
 import TestSupport
 import Testing
+@testable import Traffic
 import Transport
 
 /// A zone can have a hundred thousand pairs. No worker waits for all of them.

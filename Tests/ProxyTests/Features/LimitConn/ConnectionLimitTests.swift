@@ -1,5 +1,7 @@
-@testable import Proxy
+@testable import Features
+@testable import Forward
 import Testing
+@testable import Traffic
 
 @Suite struct ConnectionLimitTests {
   private let one = Array("one".utf8), two = Array("two".utf8), three = Array("three".utf8)

@@ -1,6 +1,8 @@
 import ConfigurationSupport
-@testable import Proxy
+@testable import Features
+@testable import Forward
 import Testing
+@testable import Traffic
 
 @Suite struct `Limits of methods` {
   @Test(arguments: [("GET", 200), ("HEAD", 200), ("POST", 403), ("DELETE", 403)])

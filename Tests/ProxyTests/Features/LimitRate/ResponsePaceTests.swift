@@ -1,5 +1,7 @@
-@testable import Proxy
+@testable import Features
+@testable import Forward
 import Testing
+@testable import Traffic
 
 @Suite struct ResponsePaceTests {
   @Test(arguments: [1, 100, 4096, 1_000_000]) func `no more bytes go than each second that has begun allows`(rate: Int)

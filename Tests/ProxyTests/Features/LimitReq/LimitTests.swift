@@ -1,5 +1,7 @@
-@testable import Proxy
+@testable import Features
+@testable import Forward
 import Testing
+@testable import Traffic
 
 @Suite struct LeakyBucketTests {
   private func bucket(_ excess: Int, at time: UInt64) -> LeakyBucket {

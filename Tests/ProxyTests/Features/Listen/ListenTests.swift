@@ -1,9 +1,11 @@
 import Configuration
 import ConfigurationSupport
+@testable import Features
+@testable import Forward
 import Observability
 import Patterns
-@testable import Proxy
 import Testing
+@testable import Traffic
 import Transport
 
 private func addresses(_ text: String) -> [String] {

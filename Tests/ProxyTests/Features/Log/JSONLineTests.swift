@@ -1,9 +1,11 @@
 import Bytes
+@testable import Features
+@testable import Forward
 import Foundation
 import Glibc
-@testable import Proxy
 import TestSupport
 import Testing
+@testable import Traffic
 
 /// Variables that are declared plain, and values that a connection keeps, skip the escaping of an access line.
 @Suite struct `Lines of the access log in JSON` {

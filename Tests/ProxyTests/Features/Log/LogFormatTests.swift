@@ -1,6 +1,8 @@
-@testable import Proxy
-import Testing
+@testable import Features
+@testable import Forward
 import TestSupport
+import Testing
+@testable import Traffic
 
 @Suite struct `Formats of access logs` {
   @Test func `a line of the access log is what its format says, escaped`() async throws {

@@ -1,9 +1,11 @@
 import Bytes
+@testable import Features
+@testable import Forward
 import Glibc
 import HTTP
-@testable import Proxy
 import TestSupport
 import Testing
+@testable import Traffic
 
 private func names(_ folder: String) -> [String] {
   guard let stream = opendir(folder) else { return [] }

@@ -1,7 +1,9 @@
+@testable import Features
+@testable import Forward
 import HTTP
-@testable import Proxy
 import TestSupport
 import Testing
+@testable import Traffic
 import Transport
 
 /// `mirror` between a client and upstreams in memory.

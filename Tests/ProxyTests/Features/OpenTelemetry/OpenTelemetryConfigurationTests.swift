@@ -1,7 +1,9 @@
 import ConfigurationSupport
+@testable import Features
+@testable import Forward
 import Testing
+@testable import Traffic
 
-@testable import Proxy
 
 @Suite struct `otel_exporter and otel_trace` {
   private func load(_ http: String, _ location: String = "") -> LoadedText {

@@ -1,7 +1,9 @@
 import Bytes
+@testable import Features
+@testable import Forward
 import Testing
+@testable import Traffic
 
-@testable import Proxy
 
 @Suite struct `Messages of OTLP` {
   private func written(_ write: (inout SpanWriter) -> Void) -> [UInt8] {

@@ -1,9 +1,11 @@
 import Bytes
 import ConfigurationSupport
+@testable import Features
+@testable import Forward
 import HTTP
-@testable import Proxy
 import TestSupport
 import Testing
+@testable import Traffic
 
 @Suite struct `Readings of a path and who may enter` {
   private static let closed = "allow 10.0.0.0/8; deny all;"

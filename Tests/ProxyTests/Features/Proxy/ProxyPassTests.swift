@@ -1,8 +1,10 @@
 import ConfigurationSupport
+@testable import Features
+@testable import Forward
 import Observability
-@testable import Proxy
 import TLS
 import Testing
+@testable import Traffic
 import Transport
 import Upstream
 

@@ -1,7 +1,9 @@
+@testable import Features
+@testable import Forward
 import TestSupport
 import Testing
+@testable import Traffic
 
-@testable import Proxy
 
 @Suite struct UpstreamPaceTests {
   @Test func `each second that has begun allows one rate more`() {

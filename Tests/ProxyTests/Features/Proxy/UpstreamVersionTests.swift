@@ -1,6 +1,7 @@
 import ConfigurationSupport
-import Proxy
+import Forward
 import Testing
+import Traffic
 import Upstream
 
 private func location(_ lines: String, http: String = "") -> LoadedText {

@@ -1,6 +1,8 @@
+@testable import Features
+@testable import Forward
 import HTTP
-@testable import Proxy
 import Testing
+@testable import Traffic
 import Transport
 
 @Suite struct `A challenge in an exchange` {

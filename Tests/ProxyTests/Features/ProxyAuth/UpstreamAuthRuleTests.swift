@@ -1,9 +1,11 @@
 import ConfigurationSupport
-import Upstream
 import Crypto
+import Features
+import Forward
 import Observability
-import Proxy
 import Testing
+import Traffic
+import Upstream
 import UpstreamAuth
 
 @Suite struct `Upstream authentication in a configuration` {

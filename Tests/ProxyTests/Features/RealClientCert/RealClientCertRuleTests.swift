@@ -1,7 +1,9 @@
 import ConfigurationSupport
+@testable import Features
+@testable import Forward
 import Observability
-@testable import Proxy
 import Testing
+@testable import Traffic
 
 private let listen = "listen 443 ssl; ssl_certificate a.p12;\n"
 private let clients = "ssl_client_certificate ca.cer; ssl_verify_client on;\n"

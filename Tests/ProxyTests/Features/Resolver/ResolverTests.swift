@@ -1,7 +1,8 @@
 import ConfigurationSupport
 import DNS
-import Proxy
+import Forward
 import Testing
+import Traffic
 import Upstream
 
 @Suite struct `resolver and resolver_timeout` {

@@ -1,6 +1,7 @@
 import ConfigurationSupport
-import Proxy
+import Forward
 import Testing
+import Traffic
 
 @Suite struct RewriteRuleTests {
   @Test(arguments: [

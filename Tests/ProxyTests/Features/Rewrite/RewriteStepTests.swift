@@ -1,7 +1,9 @@
 import Bytes
-@testable import Proxy
+@testable import Features
+@testable import Forward
 import TestSupport
 import Testing
+@testable import Traffic
 import Transport
 
 @Suite struct `Rewriting and captures` {

@@ -1,12 +1,14 @@
 import Bytes
 import ConfigurationSupport
 import Crypto
+@testable import Features
+@testable import Forward
 import Redis
 import TLS
 import Testing
+@testable import Traffic
 import Upstream
 
-@testable import Proxy
 
 @Suite struct `shared_store` {
   private static let near = "shared_store s redis://127.0.0.1;"

@@ -1,8 +1,10 @@
 import ConfigurationSupport
 import Crypto
-import Proxy
+import Features
+import Forward
 import Signature
 import Testing
+import Traffic
 
 /// A location whose lines begin in line 2, column 1.
 private func location(_ lines: String, outside: String = "", pass: String = "proxy_pass http://127.0.0.1;")

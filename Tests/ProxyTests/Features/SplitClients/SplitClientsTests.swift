@@ -1,6 +1,8 @@
 import ConfigurationSupport
-@testable import Proxy
+@testable import Features
+@testable import Forward
 import Testing
+@testable import Traffic
 
 @Suite struct `Shares of clients` {
   @Test func `a client's share is that of MurmurHash2`() {

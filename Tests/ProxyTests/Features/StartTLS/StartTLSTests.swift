@@ -1,7 +1,9 @@
 import ConfigurationSupport
+@testable import Features
+@testable import Forward
 import Negotiation
-@testable import Proxy
 import Testing
+@testable import Traffic
 
 /// `starttls` and `proxy_starttls` as a configuration says them. What they say on a wire: NegotiationTests and
 /// EndToEndTests.

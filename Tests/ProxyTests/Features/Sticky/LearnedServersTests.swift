@@ -1,6 +1,8 @@
+@testable import Features
+@testable import Forward
 import Testing
+@testable import Traffic
 
-@testable import Proxy
 
 @Suite struct `The servers that sticky learn remembers` {
   private func key(_ name: String) -> LearnedServers.Key { LearnedServers.Key(Array(name.utf8)) }

@@ -1,6 +1,8 @@
 import ConfigurationSupport
-@testable import Proxy
+@testable import Features
+@testable import Forward
 import Testing
+@testable import Traffic
 
 @Suite struct `Sessions that stick, as configured` {
   @Test func `sticky is read in its three forms`() throws {

@@ -1,9 +1,11 @@
-import Language
 import ConfigurationSupport
-@testable import Proxy
+@testable import Features
+@testable import Forward
+import Language
 import TLS
 import TestSupport
 import Testing
+@testable import Traffic
 import Upstream
 
 /// The block `stream` as a configuration says it, and where `http` ends.

@@ -1,8 +1,10 @@
+@testable import Features
+@testable import Forward
 import Foundation
 import Glibc
-@testable import Proxy
 import TestSupport
 import Testing
+@testable import Traffic
 import Transport
 
 /// What decides on a client of `stream` before its bytes go anywhere.

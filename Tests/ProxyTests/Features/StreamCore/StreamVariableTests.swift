@@ -1,7 +1,9 @@
+@testable import Features
+@testable import Forward
 import Foundation
-@testable import Proxy
 import TestSupport
 import Testing
+@testable import Traffic
 
 /// The variables of `stream`, which have no request to be about.
 @Suite struct `Variables of stream` {

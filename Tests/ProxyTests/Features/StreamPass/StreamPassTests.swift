@@ -1,7 +1,9 @@
 import ConfigurationSupport
-@testable import Proxy
+@testable import Features
+@testable import Forward
 import TestSupport
 import Testing
+@testable import Traffic
 
 /// `pass`: a connection goes to another listener.
 @Suite struct `A connection passed on` {

@@ -1,7 +1,9 @@
 import ConfigurationSupport
-@testable import Proxy
+@testable import Features
+@testable import Forward
 import TestSupport
 import Testing
+@testable import Traffic
 import Transport
 
 /// `ssl_preread`: the server block by a name in bytes that go on unchanged.

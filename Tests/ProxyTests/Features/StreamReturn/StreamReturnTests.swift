@@ -1,7 +1,9 @@
+@testable import Features
+@testable import Forward
 import Glibc
-@testable import Proxy
 import TestSupport
 import Testing
+@testable import Traffic
 import Transport
 
 /// `return` of `stream`.

@@ -1,6 +1,8 @@
 import ConfigurationSupport
-@testable import Proxy
+@testable import Features
+@testable import Forward
 import Testing
+@testable import Traffic
 
 /// `set` of `stream`.
 @Suite struct `A variable that a session sets` {

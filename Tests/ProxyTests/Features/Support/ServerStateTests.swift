@@ -1,8 +1,10 @@
 import ConfigurationSupport
+@testable import Features
+@testable import Forward
 import Language
 import Testing
+@testable import Traffic
 
-@testable import Proxy
 
 @Suite struct `The state of a group` {
   @Test(

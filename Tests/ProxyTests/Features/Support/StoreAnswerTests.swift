@@ -1,8 +1,10 @@
+@testable import Features
+@testable import Forward
 import Redis
 import TestSupport
 import Testing
+@testable import Traffic
 
-@testable import Proxy
 
 @Suite struct `Answers of a shared store` {
   private static func numbers(_ numbers: Int64...) -> RedisReply { .list(numbers.map { .number($0) }) }

@@ -1,10 +1,12 @@
+@testable import Features
+@testable import Forward
 import Observability
 import Synchronization
 import TestSupport
 import Testing
+@testable import Traffic
 import Transport
 
-@testable import Proxy
 
 @Suite struct `A state file that could not be written` {
   /// Says how each attempt ends, in turn: nil is well; and counts the attempts.

@@ -1,7 +1,9 @@
 import ConfigurationSupport
-@testable import Proxy
+@testable import Features
+@testable import Forward
 import TLS
 import Testing
+@testable import Traffic
 
 /// Variables of `map`, `geo` and `split_clients` in `ssl_certificate`.
 @Suite struct HandshakeTableTests {

@@ -1,9 +1,11 @@
 import ConfigurationSupport
 import Crypto
+@testable import Features
+@testable import Forward
 import Observability
-@testable import Proxy
 import TLS
 import Testing
+@testable import Traffic
 
 /// A server whose lines begin in line 2, column 1, and that answers something.
 private func server(_ lines: String) -> LoadedText { LoadedText("http { server {\n\(lines)\nreturn 204; } }") }

@@ -1,9 +1,11 @@
 import ConfigurationSupport
 import Crypto
+@testable import Features
+@testable import Forward
 import Observability
-@testable import Proxy
 import TLS
 import Testing
+@testable import Traffic
 
 private let aPin = "sha256//AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="
 

@@ -1,11 +1,13 @@
 import ConfigurationSupport
 import Crypto
+@testable import Features
+@testable import Forward
 import Observability
 import SPIFFE
 import TLS
 import Testing
+@testable import Traffic
 
-@testable import Proxy
 
 /// A server that asks clients for SVIDs; its lines begin in line 3.
 private func server(_ lines: String) -> LoadedText {
