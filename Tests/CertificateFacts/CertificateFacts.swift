@@ -1,6 +1,7 @@
 import Bytes
 import Crypto
 import Daemon
+import Features
 import Forward
 import Identity
 import Observability

@@ -1,3 +1,4 @@
+import Features
 import Traffic
 import Forward
 import Transport

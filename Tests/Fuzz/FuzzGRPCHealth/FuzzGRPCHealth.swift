@@ -1,5 +1,6 @@
-import Traffic
 import Features
+import Forward
+import Traffic
 
 
 /// The body of an upstream's answer to a health check of gRPC.

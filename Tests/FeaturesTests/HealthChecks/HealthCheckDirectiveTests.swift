@@ -1,4 +1,5 @@
 import ConfigurationSupport
+import Features
 import Forward
 import Testing
 import Traffic

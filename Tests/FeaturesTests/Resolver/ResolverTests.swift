@@ -1,5 +1,6 @@
 import ConfigurationSupport
 import DNS
+import Features
 import Forward
 import Testing
 import Traffic
