@@ -165,7 +165,9 @@ package struct UpstreamInstruction: Sendable {
   package let ignored: IgnoredResponseFields
   package let obey: @Sendable (ResponseHead, Exchange) -> Void
 
-  package init(field: FieldName, ignored: IgnoredResponseFields, obey: @escaping @Sendable (ResponseHead, Exchange) -> Void) {
+  package init(
+    field: FieldName, ignored: IgnoredResponseFields, obey: @escaping @Sendable (ResponseHead, Exchange) -> Void
+  ) {
     self.field = field
     self.ignored = ignored
     self.obey = obey

@@ -6,7 +6,6 @@ import TestSupport
 import Testing
 @testable import Traffic
 
-
 /// The configurations that the documents show are ones: each block is taken somewhere. `…` stands for what a reader knows
 /// from elsewhere: the certificates of a server, or the end of a pin.
 @Suite struct `The configurations of the documents` {

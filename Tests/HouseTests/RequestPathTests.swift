@@ -4,7 +4,6 @@ import Language
 import Testing
 @testable import Traffic
 
-
 /// What keeps the request path in the shape of docs/ARCHITECTURE.md.
 @Suite struct `The request path` {
   private func lines(of path: String) -> [String] {

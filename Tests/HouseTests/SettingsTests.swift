@@ -3,7 +3,6 @@
 import Testing
 @testable import Traffic
 
-
 /// What a configuration stores is for somebody to read: a setting that nobody reads is a directive without effect.
 @Suite struct `Settings` {
   /// A stored property of a type of settings.

@@ -235,7 +235,6 @@ open class PhaseStep {
 /// A step of requests and of sessions of `stream` alike.
 open class SharedStep: PhaseStep {
 
-
   open func judge(_ transaction: Transaction) -> RuleOutcome { .refused(.fault) }
   /// Does so for an explanation, as `PhaseStep.rehearse`.
   open func rehearse(judging transaction: Transaction, _ trace: ExplainTrace) -> RuleOutcome { judge(transaction) }

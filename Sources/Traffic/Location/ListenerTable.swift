@@ -16,7 +16,10 @@ package struct ListenLine {
   package var options: ListenOptions?
   package var location: SourceLocation
 
-  package init(addresses: [ListenAddress], kind: TrafficKind = TrafficKind.http, isTLS: Bool = false, isDefault: Bool = false, isHTTP2: Bool = false, expectsProxyHeader: Bool = false, options: ListenOptions? = nil, location: SourceLocation) {
+  package init(
+    addresses: [ListenAddress], kind: TrafficKind = TrafficKind.http, isTLS: Bool = false, isDefault: Bool = false,
+    isHTTP2: Bool = false, expectsProxyHeader: Bool = false, options: ListenOptions? = nil, location: SourceLocation
+  ) {
     self.addresses = addresses
     self.kind = kind
     self.isTLS = isTLS

@@ -32,7 +32,8 @@ package protocol DirectiveFeature: SendableMetatype {
   static func encryptsListeners(_ server: Scope, _ builder: inout SettingsBuilder) -> Bool
   /// The listeners of a server block. `place`: the block's.
   static func listenLines(
-    _ server: Scope, at place: SourceLocation, allTLS: Bool, _ builder: inout SettingsBuilder) -> [ListenLine]
+    _ server: Scope, at place: SourceLocation, allTLS: Bool, _ builder: inout SettingsBuilder
+  ) -> [ListenLine]
   /// Words of `listen` that are the feature's.
   static var listenParameters: [ListenParameter] { get }
   /// Reads what lines of a server block say of the block itself, outside its locations, which were read before. A feature

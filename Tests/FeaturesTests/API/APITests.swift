@@ -7,7 +7,6 @@ import Testing
 @testable import Traffic
 import Upstream
 
-
 @Suite struct `Paths and bodies of the API` {
   @Test(arguments: [
     ("", APIPath.root), ("/", .root), ("9", .version), ("/9/", .version), ("/9/nginx", .nginx), ("9/nginx/", .nginx),

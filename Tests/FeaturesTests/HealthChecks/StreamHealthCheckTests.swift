@@ -5,7 +5,6 @@ import Patterns
 import Testing
 @testable import Traffic
 
-
 private func stream(_ server: String, stream: String = "", servers: String = "server 10.0.0.1:1;") -> LoadedText {
   LoadedText("stream { \(stream) upstream u { \(servers) } server { listen 80; proxy_pass u;\n\(server)\n} }")
 }

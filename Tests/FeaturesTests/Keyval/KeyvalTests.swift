@@ -6,7 +6,6 @@ import TestSupport
 import Testing
 @testable import Traffic
 
-
 @Suite struct `keyval and its zones` {
   @Test func `pairs end by their time, and a zone holds what fits`() {
     let zone = KeyvalZone(size: 1000)

@@ -4,7 +4,6 @@ import ConfigurationSupport
 import Testing
 @testable import Traffic
 
-
 @Suite struct `otel_exporter and otel_trace` {
   private func load(_ http: String, _ location: String = "") -> LoadedText {
     LoadedText("http { \(http) server { listen 127.0.0.1:80; location / { \(location) return 204; } } }")

@@ -4,7 +4,6 @@ import Bytes
 import Testing
 @testable import Traffic
 
-
 @Suite struct `Messages of OTLP` {
   private func written(_ write: (inout SpanWriter) -> Void) -> [UInt8] {
     var writer = SpanWriter()

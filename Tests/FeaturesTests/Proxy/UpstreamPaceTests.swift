@@ -4,7 +4,6 @@ import TestSupport
 import Testing
 @testable import Traffic
 
-
 @Suite struct UpstreamPaceTests {
   @Test func `each second that has begun allows one rate more`() {
     var pace = UpstreamPace(rate: 1000, start: 5000)

@@ -7,7 +7,6 @@ import Testing
 @testable import Traffic
 import Transport
 
-
 @Suite struct `Filters of a response` {
   private func rig(_ directives: String) throws -> Rig {
     try Rig(

@@ -4,7 +4,6 @@ import Observability
 import Testing
 @testable import Traffic
 
-
 @Suite struct `The order of what the process tells` {
   @Test func `the page of metrics has its topics in order, whoever writes first`() {
     var page = MetricsWriter()

@@ -9,7 +9,6 @@ import Testing
 @testable import Traffic
 import Upstream
 
-
 @Suite struct `shared_store` {
   private static let near = "shared_store s redis://127.0.0.1;"
 

@@ -3,7 +3,6 @@
 import Testing
 @testable import Traffic
 
-
 @Suite struct `The servers that sticky learn remembers` {
   private func key(_ name: String) -> LearnedServers.Key { LearnedServers.Key(Array(name.utf8)) }
 

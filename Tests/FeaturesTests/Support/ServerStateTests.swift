@@ -5,7 +5,6 @@ import Language
 import Testing
 @testable import Traffic
 
-
 @Suite struct `The state of a group` {
   @Test(
     arguments: [

@@ -5,7 +5,6 @@ import TestSupport
 import Testing
 @testable import Traffic
 
-
 @Suite struct `Answers of a shared store` {
   private static func numbers(_ numbers: Int64...) -> RedisReply { .list(numbers.map { .number($0) }) }
   private static func text(_ text: String) -> RedisReply { .text(Array(text.utf8)) }

@@ -7,7 +7,6 @@ import Testing
 @testable import Traffic
 import Transport
 
-
 @Suite struct `A state file that could not be written` {
   /// Says how each attempt ends, in turn: nil is well; and counts the attempts.
   private final class Disk: Sendable {

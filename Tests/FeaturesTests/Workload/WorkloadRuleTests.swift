@@ -8,7 +8,6 @@ import TLS
 import Testing
 @testable import Traffic
 
-
 /// A server that asks clients for SVIDs; its lines begin in line 3.
 private func server(_ lines: String) -> LoadedText {
   LoadedText("http { server { listen 443 ssl; ssl_verify_client on; return 204;\n\n\(lines)\n} }")

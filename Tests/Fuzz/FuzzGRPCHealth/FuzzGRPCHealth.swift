@@ -2,7 +2,6 @@ import Features
 import Forward
 import Traffic
 
-
 /// The body of an upstream's answer to a health check of gRPC.
 ///
 /// Holds: any bytes give a status or a fault; what our own request says is a message of the same form.

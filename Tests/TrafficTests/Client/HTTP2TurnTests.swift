@@ -3,7 +3,6 @@
 import Testing
 @testable import Traffic
 
-
 @Suite struct `Turns of HTTP 2` {
   /// Plays a connection that has no lack of input, whose bytes cause this much work each, and returns how much each turn
   /// reads and causes.

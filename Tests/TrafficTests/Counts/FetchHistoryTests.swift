@@ -3,7 +3,6 @@
 import Testing
 @testable import Traffic
 
-
 @Suite struct `What came of the requests for a revocation list` {
   @Test func `a failure is trouble without a list, and the third one with a list`() {
     let record = ProcessRecord(), url = "http://ca.test/a.crl"

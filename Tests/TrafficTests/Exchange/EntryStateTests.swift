@@ -3,7 +3,6 @@
 import Testing
 @testable import Traffic
 
-
 @Suite struct `The entry of requests` {
   @Test func `is asked as long as any feature has something to respond to`() {
     let state = EntryState()

@@ -3,7 +3,6 @@
 import Testing
 @testable import Traffic
 
-
 /// The list of features, and what is made of it.
 struct FeatureListTests {
   /// Tells how many features it was made of.
