@@ -51,7 +51,7 @@ let rows: [ModuleRow] = [
     "Signature", ["Bytes", "Crypto", "HTTP"], [], "requests signed in a header: verified and signed, no socket"
   ),
   (
-    "UpstreamAuth", ["Bytes", "Observability", "Patterns", "Transport", "Crypto", "TLS", "Identity"], [],
+    "UpstreamAuth", ["Bytes", "Observability", "Patterns", "Transport", "Crypto", "Identity"], [],
     "how an upstream's challenge is answered: Basic, Digest, NTLM"
   ),
   (
@@ -70,16 +70,15 @@ let rows: [ModuleRow] = [
   (
     "Traffic",
     [
-      "Bytes", "Observability", "Patterns", "Transport", "Crypto", "TLS", "HTTP", "Language", "DNS", "Negotiation",
-      "JSON",
-      "Identity", "Enrolment", "Upstream",
+      "Bytes", "Observability", "Patterns", "Transport", "Crypto", "Negotiation", "SPIFFE", "TLS", "HTTP", "Language",
+      "Identity", "Envelope", "Signature", "UpstreamAuth", "Enrolment", "ACME", "Upstream",
     ], [deque], "the way of a connection and a request, and the slots on which features hang"
   ),
   (
     "Forward",
     [
-      "Bytes", "Observability", "Patterns", "Transport", "Crypto", "TLS", "HTTP", "Language", "DNS", "Negotiation",
-      "Identity", "Upstream", "Traffic",
+      "Bytes", "Observability", "Transport", "Crypto", "Negotiation", "TLS", "HTTP", "DNS", "Language", "Identity",
+      "Signature", "Upstream", "Traffic",
     ], [], "how a request or a session gets to an upstream, and the hooks on that way"
   ),
   (
@@ -93,21 +92,15 @@ let rows: [ModuleRow] = [
   // 5 Assembly
   (
     "Configuration",
-    [
-      "Bytes", "Observability", "Patterns", "Transport", "Crypto", "TLS", "HTTP", "Language", "DNS", "Negotiation",
-      "Identity", "Envelope",
-      "Signature",
-      "UpstreamAuth", "Enrolment", "ACME", "Upstream", "Traffic", "Forward", "Features",
-    ], [],
+    ["Observability", "Transport", "Negotiation", "Language", "Traffic", "Forward", "Features"], [],
     "nginx's language, parsed into immutable settings"
   ),
   (
     "Daemon",
     [
-      "CLinux", "Bytes", "Observability", "Patterns", "Transport", "Compression", "Sandbox", "Crypto", "TLS", "HTTP",
-      "Language", "DNS", "Negotiation", "SPIFFE", "Systemd", "JSON",
-      "Identity", "Envelope", "Signature", "UpstreamAuth", "Enrolment", "ACME", "Upstream", "Traffic", "Forward",
-      "Features", "Configuration",
+      "CLinux", "Bytes", "Observability", "Patterns", "Transport", "Compression", "Sandbox", "Crypto", "Negotiation",
+      "SPIFFE", "TLS", "HTTP", "JSON", "Language", "Systemd", "Identity", "UpstreamAuth", "Enrolment", "ACME",
+      "Upstream", "Traffic", "Forward", "Features", "Configuration",
     ], [log], "one configuration brought to life, reloaded, drained and ended"
   ),
 ]

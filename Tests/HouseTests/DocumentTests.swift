@@ -119,6 +119,20 @@ import Testing
     #expect(Set(table) == Set(rows), "\(Set(rows).symmetricDifference(table))")
   }
 
+  @Test func `a module imports each module that its row names`() throws {
+    let package = try String(contentsOfFile: "\(checkout)/Package.swift", encoding: .utf8)
+    let rows = package.matches(of: #/^ {2}\(\s*"([A-Z]\w*)",\s*\[([^\]]*)\]/#.anchorsMatchLineEndings())
+    #expect(rows.count > 20)
+    for row in rows {
+      let declared = row.output.2.matches(of: #/"(\w+)"/#).map { String($0.output.1) }
+      let imported = SourceFile.sources.filter { $0.module == row.output.1 }.flatMap(\.lines).compactMap { line in
+        line.firstMatch(of: #/^(?:\w+ )?import (?:\w+ )?(\w+)/#).map { String($0.output.1) }
+      }
+      let unused = Set(declared).subtracting(imported)
+      #expect(unused.isEmpty, "\(row.output.1): \(unused.sorted())")
+    }
+  }
+
   // MARK: Exceptions
 
   /// Names in ARCHITECTURE and the decisions that are not ours.
