@@ -28,7 +28,7 @@ enum AuthorizationVerdict: Equatable {
 }
 
 /// `auth_request`: a step of the access phase. It asks an upstream by a subrequest whether the request is admitted.
-final class AuthorizationStep: PhaseStep {
+package final class AuthorizationStep: PhaseStep {
   fileprivate let path: [UInt8]
   fileprivate let variables: [(target: AuthRequest.Setting.Target, value: CompiledTemplate)]
 
@@ -37,11 +37,13 @@ final class AuthorizationStep: PhaseStep {
     variables = settings.variables.map { ($0.target, $0.value.compiled) }
   }
 
-  override func run(_ exchange: Exchange) -> StepOutcome { AuthorizationSubrequest(self, under: exchange).start() }
+  package override func run(_ exchange: Exchange) -> StepOutcome {
+    AuthorizationSubrequest(self, under: exchange).start()
+  }
 
-  override var words: String { "auth_request \(LogEscape.text(path))" }
+  package override var words: String { "auth_request \(LogEscape.text(path))" }
 
-  override func rehearse(_ exchange: Exchange, _ trace: ExplainTrace) -> StepOutcome {
+  package override func rehearse(_ exchange: Exchange, _ trace: ExplainTrace) -> StepOutcome {
     trace.add("asks", "\(LogEscape.text(path)) by a subrequest; taken as admitted, its variables as empty")
     return .granted
   }

@@ -118,13 +118,13 @@ struct LiveField {
 }
 
 /// `add_header` of a location in one worker.
-final class AddedFields: HeadFilter {
+package final class AddedFields: HeadFilter {
   private let fields: [LiveField]
 
   init(_ fields: [AddedField]) { self.fields = fields.map { LiveField($0) } }
 
   /// Adds the fields; without `always`, only for the statuses that nginx lists.
-  override func change(_ exchange: Exchange) {
+  package override func change(_ exchange: Exchange) {
     let response = exchange.response
     let isUsual = AddHeader.isUsual(response.status)
     for field in fields where isUsual || field.always {

@@ -51,7 +51,7 @@ package final class ResponsePacer: BodyFilter {
 
 /// A location's `limit_rate` and `limit_rate_after`, and what `set $limit_rate` sets. The rate of a response is that of
 /// X-Accel-Limit-Rate, `$limit_rate` or `limit_rate`, the first of them that there is.
-final class ResponseRate: ResponseFilter {
+package final class ResponseRate: ResponseFilter {
   private let rate: CompiledTemplate?
   private let free: CompiledTemplate?
   private let slot: Int?
@@ -62,7 +62,7 @@ final class ResponseRate: ResponseFilter {
     slot = settings.slot
   }
 
-  override func begin(_ exchange: Exchange) {
+  package override func begin(_ exchange: Exchange) {
     let rate =
       Self.asked(of: exchange) ?? setRate(exchange) ?? rate.flatMap { exchange.size(of: $0.bytes(exchange)) }
     Self.pace(exchange, rate ?? 0, free: { free.flatMap { exchange.size(of: $0.bytes(exchange)) } ?? 0 })

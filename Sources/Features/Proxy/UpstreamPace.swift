@@ -29,12 +29,12 @@ struct UpstreamPace: Equatable {
 }
 
 /// `proxy_limit_rate` of a location.
-final class UpstreamRate: ResponseFilter {
+package final class UpstreamRate: ResponseFilter {
   private let rate: CompiledTemplate
 
   init(_ rate: Template) { self.rate = rate.compiled }
 
-  override func begin(_ exchange: Exchange) {
+  package override func begin(_ exchange: Exchange) {
     if case .none = exchange.response.body { return }
     let rate = exchange.size(of: self.rate.bytes(exchange)) ?? 0
     if rate > 0 { exchange.append(UpstreamPacer(exchange, UpstreamPace(rate: rate, start: exchange.worker.loop.now))) }
