@@ -130,7 +130,7 @@ struct DirectiveSample {
       let kind = type(of: value)
       if let known = names[ObjectIdentifier(kind)] { return known }
       let name = "\(kind)"
-      let shown = value is SourceLocation || name.hasPrefix("NotCompared<") ? nil : name
+      let shown = value is SourceLocation || value is FeatureDirectives || name.hasPrefix("NotCompared<") ? nil : name
       names[ObjectIdentifier(kind)] = .some(shown)
       return shown
     }
