@@ -15,6 +15,7 @@ import Testing
     "Sources/Daemon/FileNeeds.swift", "Sources/Daemon/Health/HealthListener.swift",
     "Sources/Daemon/Supervisor.swift", "Sources/Observability/FaultLog.swift", "Sources/Traffic/Worker.swift",
     "Sources/Traffic/Client/Admission.swift", "Sources/Traffic/Client/ClientFaultLog.swift",
+    "Sources/Traffic/Client/ClientFaults.swift", "Sources/Features/Log/ErrorLogs.swift",
     "Sources/Traffic/Client/ClientSession.swift",
     "Sources/Traffic/Client/ProxyHeaderReading.swift", "Sources/Traffic/Client/HTTP2Connection.swift",
     "Sources/Traffic/Client/ClientHandshake.swift", "Sources/Traffic/Client/TCPConnection.swift",

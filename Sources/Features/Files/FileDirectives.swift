@@ -96,7 +96,7 @@ extension FileSettings: LocationFeature {
   package func compile(_ parts: inout LocationParts, _ makers: LiveMakers) {
     parts.objects.append(LiveFiles(self, real: makers.generation[RealFolders.self].folders[root.folder]))
     parts.fallback = FileContent()
-    if let tryFiles { parts.steps.precontent.append(TryFilesStep(tryFiles)) }
+    if let tryFiles = self.tryFiles { parts.steps.precontent.append(TryFilesStep(tryFiles)) }
   }
 
   package static func compare(_ old: Self?, _ new: Self?, _ names: ComparedNames, _ found: inout TrustChanges) {

@@ -210,9 +210,8 @@ import Testing
       try wire.serve { if $0.target == "/free" { try wire.answer("free") } else { _ = try wire.readToEnd() } }
     }
     let proxy = try await PlainProxy(
-      scene, to: upstream.port, location: "limit_conn z 2;", http: "limit_conn_zone $host zone=z:1m;")
+      scene, to: upstream.port, location: "limit_conn z 2;", http: "limit_conn_zone $remote_addr zone=z:1m;")
     let mayLeave = Flag()
-    defer { mayLeave.raise() }
     func hold(_ path: String) async throws {
       try await scene.ask(proxy.port) {
         try $0.begin("GET", path)
@@ -221,6 +220,8 @@ import Testing
     }
     async let first: () = hold("/held/1")
     async let second: () = hold("/held/2")
+    // Before the end of the scope awaits both.
+    defer { mayLeave.raise() }
     try await until("both requests at the upstream") { upstream.requests("GET") == 2 }
     #expect(try await proxy.curl("/free").status == 503)
     try await proxy.daemon.logged("[error]", "limiting connections by zone \"z\", client: 127.0.0.1")
