@@ -14,7 +14,7 @@ enum ClientTrust: Feature {
   private static let levels: DirectiveContexts = DirectiveContexts([.http, .server]).union(.everyStream)
   private static let pin = DirectiveEntry.list(
     "ssl_client_pin", levels, .words(1...Int.max, "[chain] PIN …"), "",
-    "Pins, of which one must match the client's own certificate, in the forms of `proxy_ssl_pin`: `sha256//BASE64`, `sha256/BASE64`, `sha256:BASE64`, `spki:HEX`, `cert:HEX`, a file of certificates or package keys, a directory of certificates. With CAs, the chain must verify too; without, the pin alone counts, and nothing that the certificate says. `chain`: the key of any certificate of the verified chain can match.",
+    "Pins, of which one must match the client's own certificate, in the forms of `proxy_ssl_pin`: `sha256//BASE64`, `sha256/BASE64`, `sha256:BASE64`, `spki:HEX`, `cert:HEX`, a file of certificates or public keys, a directory of certificates. With CAs, the chain must verify too; without, the pin alone counts, and nothing that the certificate says. `chain`: the key of any certificate of the verified chain can match.",
     example: "ssl_client_pin sha256//47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=;", trust: .told
   ).option("--client-pin")
   private static let pinning = DirectiveEntry.value(
@@ -23,7 +23,7 @@ enum ClientTrust: Feature {
     example: "ssl_client_pinning certificate;", trust: .told)
   private static let purpose = Row<ServerTLSSettings>.choice(
     "ssl_client_purpose", levels, ClientPurpose.allCases, \.clientPurpose,
-    "Whether the extended key usage of a client's certificate must allow clientAuth. `any` doesn't judge it, because package CAs no longer issue such certificates; it needs `ssl_client_allow` or `ssl_client_pin`, because every customer of the CA would get in. The CAs of the chain are judged in any case.",
+    "Whether the extended key usage of a client's certificate must allow clientAuth. `any` doesn't judge it, because public CAs no longer issue such certificates; it needs `ssl_client_allow` or `ssl_client_pin`, because every customer of the CA would get in. The CAs of the chain are judged in any case.",
     example: "ssl_client_purpose any;", trust: .told)
 
   static let directives = [pin, pinning, purpose.entry]

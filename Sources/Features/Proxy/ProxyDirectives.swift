@@ -74,7 +74,7 @@ enum ProxyPass: UpstreamFeature, PassFeature {
     example: "proxy_limit_rate 1m;")
   static let header = DirectiveEntry.value(
     "proxy_protocol", both, .words(1...2, "on | off | v2 [certificate]"), "off",
-    "Begins each connection to an upstream with a header of the PROXY protocol, before TLS (nginx: stream module only). `on` sends version 1. `v2` sends version 2, with PP2_TYPE_SSL, and of a verified client the CN and the SHA-256 hash of its package key (TLV 0xE0); `certificate` adds the certificate in DER (TLV 0xE1). The address is that of `$remote_addr`. Each request has a connection of its own.",
+    "Begins each connection to an upstream with a header of the PROXY protocol, before TLS (nginx: stream module only). `on` sends version 1. `v2` sends version 2, with PP2_TYPE_SSL, and of a verified client the CN and the SHA-256 hash of its public key (TLV 0xE0); `certificate` adds the certificate in DER (TLV 0xE1). The address is that of `$remote_addr`. Each request has a connection of its own.",
     example: "proxy_protocol v2;", trust: .told)
   static let requestBuffering = Row<PassSettings>.flag(
     "proxy_request_buffering", levels, \.buffers.collectsRequests,

@@ -10,7 +10,7 @@ extension SignatureSettings {
 
   private static let keyRow = Row<Self>.lines(
     "message_signature_key", levels, .words(3...3, "KEYID ALGORITHM MATERIAL"),
-    "A key: hmac-sha256 with a secret as hexadecimal digits or base64; ecdsa-p256-sha256, ed25519, rsa-pss-sha512 or rsa-v1_5-sha256 with a package key to verify, or a private key to sign. To sign, exactly one.",
+    "A key: hmac-sha256 with a secret as hexadecimal digits or base64; ecdsa-p256-sha256, ed25519, rsa-pss-sha512 or rsa-v1_5-sha256 with a public key to verify, or a private key to sign. To sign, exactly one.",
     example: "message_signature_key device-7 ed25519 device-7.pub;", trust: .told
   ) { $0.keys = keys($1, for: $0.mode, &$2) }
 

@@ -41,7 +41,7 @@ enum UpstreamTLS: PassFeature {
     example: "proxy_ssl_pinning certificate;")
   static let pin = DirectiveEntry.list(
     "proxy_ssl_pin", levels, .words(1...Int.max, "[chain] PIN …"), "",
-    "Pins, of which one must match: `sha256//BASE64`, `sha256/BASE64`, `sha256:BASE64`, `spki:HEX`, `cert:HEX`, a file of certificates or package keys, a directory of certificates. `chain`: the key of any certificate of the verified chain can match.",
+    "Pins, of which one must match: `sha256//BASE64`, `sha256/BASE64`, `sha256:BASE64`, `spki:HEX`, `cert:HEX`, a file of certificates or public keys, a directory of certificates. `chain`: the key of any certificate of the verified chain can match.",
     example: "proxy_ssl_pin sha256//47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=;", trust: .told
   ).option("--pin")
   static let reportOnly = DirectiveEntry.value(
