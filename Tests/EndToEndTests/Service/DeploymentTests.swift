@@ -330,7 +330,7 @@ import Testing
   }
 
   /// All of Tests/package: the Debian package, and a machine with systemd on which it is installed: of the release that
-  /// runs the tests, and of the next one, side by side.
+  /// runs the tests, and of the next one. They wait for each other.
   @Test(
     .enabled(if: bootsMachine, "SALLYPORT_TEST_PACKAGE is not set, or root does not run the tests"), .lastsMinutes,
     arguments: [[], ["--release", "trixie"]])
