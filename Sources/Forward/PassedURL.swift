@@ -48,7 +48,7 @@ extension SettingsBuilder {
     guard let (spelling, scheme) = schemes.first(where: { lower.hasPrefix("\($0.spelling)://") }) else {
       error(
         word.location, "invalid URL prefix in \"\(text)\"",
-        hint: "it must begin with \(schemes[1].spelling):// or \(schemes[0].spelling)://")
+        hint: "it must begin with \(schemes.reversed().map { "\($0.spelling)://" }.joined(separator: " or "))")
       return nil
     }
     let rest = String(text.dropFirst(spelling.count + 3))

@@ -9,7 +9,7 @@ package enum DirectiveManual {
     var text = """
       # Directives
 
-      This page is generated from the table in `Sources/Configuration/Directives`; a test compares the two. Names, contexts,
+      This page is generated from the rows of all features in `Sources/Features`; a test compares the two. Names, contexts,
       inheritance and defaults are nginx's unless a row says otherwise. *Inherits* says what an inner level without the
       directive gets: `value`, the value of the outer level; `list`, all lines of the outer level. An inner level with a line
       of its own inherits no line.
