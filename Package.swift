@@ -224,14 +224,15 @@ if Context.environment["SALLYPORT_FUZZ"] != nil {
     ("FuzzServerName", ["TLS"]), ("FuzzProbeHTTP2", ["TLS"]),
     ("FuzzEnvelope", ["Envelope", "Crypto", "Bytes"]),
     ("FuzzChallenge", ["UpstreamAuth", "Crypto", "Bytes"]), ("FuzzNTLM", ["UpstreamAuth", "Bytes"]),
-    ("FuzzEnrolment", ["Enrolment", "Bytes"]), ("FuzzGRPCHealth", ["Features"]),
+    ("FuzzEnrolment", ["Enrolment", "Bytes"]), ("FuzzGRPCHealth", ["Traffic", "Forward", "Features"]),
     ("FuzzInspection", ["Enrolment", "Crypto", "Bytes"]),
     ("FuzzProxyProtocol", ["Transport"]), ("FuzzDNSMessage", ["DNS", "Transport"]),
     ("FuzzFileRequest", ["HTTP", "Files"]),
     ("FuzzSignature", ["Signature", "HTTP", "Crypto", "Bytes"]),
     ("FuzzNegotiation", ["Negotiation"]), ("FuzzCertificateField", ["Identity", "Crypto", "Bytes"]),
     ("FuzzACME", ["ACME", "Crypto", "JSON"]), ("FuzzWorkload", ["SPIFFE"]),
-    ("FuzzRedis", ["Redis", "Features"]), ("FuzzAPI", ["Features", "Transport", "Upstream"]),
+    ("FuzzRedis", ["Redis", "Traffic", "Forward", "Features"]),
+    ("FuzzAPI", ["Traffic", "Forward", "Features", "Transport", "Upstream"]),
   ] where Context.packageDirectoryHolds("Tests/Fuzz/\(name)") {
     targets.append(
       .executableTarget(
