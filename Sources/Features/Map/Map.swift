@@ -150,26 +150,35 @@ extension MapSettings: LiveVariableSettings {
 /// `map` in one worker.
 package final class LiveMap: LiveVariable {
   private let subject: CompiledTemplate
-  private let names: NameTable<CompiledTemplate>
+  /// Those of the settings, which all workers share: a map can have 100,000 of them.
+  private let names: NameTable<Template>
+  /// The ones of them that have variables. The best match of all, if it has variables, is the best match of these.
+  private let varying: NameTable<CompiledTemplate>
   private let patterns: [(pattern: RegularExpression, captures: [NamedCapture], value: CompiledTemplate)]
   private let standard: CompiledTemplate
   private let takesHostNames: Bool
 
   init(_ settings: MapSettings, isVolatile: Bool) {
     subject = settings.subject.compiled
-    names = NameTable(
-      exact: settings.exact.mapValues(\.compiled), suffixes: settings.suffixes.mapValues(\.compiled),
-      prefixes: settings.prefixes.mapValues(\.compiled))
+    names = NameTable(exact: settings.exact, suffixes: settings.suffixes, prefixes: settings.prefixes)
+    varying = NameTable(
+      exact: Self.varying(settings.exact), suffixes: Self.varying(settings.suffixes),
+      prefixes: Self.varying(settings.prefixes))
     patterns = settings.patterns.map { ($0.pattern, $0.captures, $0.value.compiled) }
     standard = settings.standard.compiled
     takesHostNames = settings.takesHostNames
     super.init(isVolatile: isVolatile)
   }
 
+  private static func varying(_ values: [[UInt8]: Template]) -> [[UInt8]: CompiledTemplate] {
+    values.filter { $0.value.constant == nil }.mapValues(\.compiled)
+  }
+
   package override func value(for transaction: Transaction) -> [UInt8]? {
     var subject = subject.bytes(transaction)
     if takesHostNames, subject.last == 0x2E { subject.removeLast() }
-    if let found = names.find(subject.map(ASCII.lower)) { return found.bytes(transaction) }
+    let name = subject.map(ASCII.lower)
+    if let found = names.find(name) { return found.constant ?? varying.find(name)?.bytes(transaction) }
     // As in nginx, no regular expression is tried on an empty text.
     guard !subject.isEmpty else { return standard.bytes(transaction) }
     for entry in patterns {

@@ -24,6 +24,31 @@ import Testing
     #expect(problems.contains { $0.hasPrefix(problem) }, "\(problems)")
   }
 
+  @Test(arguments: [
+    ("a.test", "exact"), ("b.test", "[b.test]"), ("x.w.test", "[x.w.test]"), ("near.w.test", "constant"),
+    ("a.b.w.test", "inner"), ("w.tail.org", "[w.tail.org]"), ("nobody", "none"),
+  ])
+  func `a value with variables is the one of the best match, beside constant ones`(host: String, value: String) throws {
+    let rig = try Rig(
+      """
+      map $host $m { hostnames; default none; a.test exact; b.test [$host]; *.w.test [$host]; near.w.test constant;
+        *.b.w.test inner; w.tail.* [$host]; }
+      server { listen 80; return 200 $m; }
+      """)
+    #expect(try rig.ask(["GET / HTTP/1.1", "Host: \(host)"]).body == value)
+  }
+
+  @Test func `each kind of computed variable has what computes it while requests are served`() throws {
+    let loaded = LoadedText.http(
+      """
+      map $uri $a { x y; } geo $b { default 0; } split_clients $uri $c { * x; } keyval_zone zone=z:32k;
+      keyval $uri $d zone=z;
+      """)
+    let computed = try #require(loaded.settings, "\(loaded.errors)").http.computed
+    #expect(computed.count == 4)
+    for variable in computed.values { #expect(variable.settings is any LiveVariableSettings, "\(variable.settings)") }
+  }
+
   @Test func `a chain of a hundred variables is taken, and a longer one is not`() {
     func chain(_ count: Int) -> String {
       "map $uri $v0 { a b; }" + (1..<count).map { "map $v\($0 - 1) $v\($0) { a b; }" }.joined()
