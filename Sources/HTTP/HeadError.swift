@@ -16,6 +16,8 @@ public enum HeadError: UInt8, Error, Sendable, Equatable, CaseIterable {
   case missingHost, repeatedHost, badHost, differentHost, repeatedAuthorization, repeatedField
   case badContentLength, repeatedContentLength, badTransferEncoding, unknownTransferCoding, lengthAndTransferEncoding
   case transferEncodingInOldVersion, bodyInInterimResponse
+  // CGI only
+  case badStatusField, repeatedStatusField, interimStatus
 
   /// The status of the response to the client. An error in an upstream's head always gives 502.
   public var status: UInt16 {
@@ -76,6 +78,9 @@ public enum HeadError: UInt8, Error, Sendable, Equatable, CaseIterable {
     case .lengthAndTransferEncoding: "both Content-Length and Transfer-Encoding"
     case .transferEncodingInOldVersion: "Transfer-Encoding in an HTTP/1.0 message"
     case .bodyInInterimResponse: "an interim response that announces a body"
+    case .badStatusField: "the Status field does not begin with a status of 100 to 999"
+    case .repeatedStatusField: "more than one Status"
+    case .interimStatus: "a status below 200, which a CGI program can't send"
     }
   }
 }

@@ -107,10 +107,10 @@ public final class OutgoingResponseHead {
     incoming?._withUnsafeGuaranteedRef { $0.bytes.readable } ?? UnsafeRawBufferPointer(start: nil, count: 0)
   }
 
-  /// The upstream's reason phrase, if the status is still the upstream's. HTTP/2 has none.
+  /// The upstream's reason phrase, if the status is still the upstream's. nil: it has none, as over HTTP/2.
   var reason: UnsafeRawBufferPointer? {
     incoming?._withUnsafeGuaranteedRef {
-      $0.status == status && $0.version != .http2 ? $0.bytes.readable[$0.reason] : nil
+      $0.status == status && $0.reason != .absent ? $0.bytes.readable[$0.reason] : nil
     } ?? nil
   }
 }

@@ -31,6 +31,7 @@ public final class ResponseHead {
   @inlinable public var repeated: FieldNameSet { parsed.repeated }
   /// The status, 100 to 999; 0 before the parser has read a status line.
   @inlinable public var status: UInt16 { parsed.status }
+  /// The reason phrase of a status line or a Status field; `.empty` where there was neither, or no phrase in the field.
   @inlinable public var reason: ByteRange { parsed.reason }
   @inlinable public var version: HTTPVersion { parsed.version }
   /// The framing of the body, which depends on the request's method (RFC 9112 §6.3).

@@ -70,19 +70,23 @@ public struct HeadParser: Sendable {
 
   /// Parses a response head at the front of `bytes`; the response answers a request with `requestMethod`.
   public mutating func response(
-    _ bytes: UnsafeRawBufferPointer, limits: HeadLimits, requestMethod: Method, into head: ResponseHead
+    _ bytes: UnsafeRawBufferPointer, limits: HeadLimits, requestMethod: Method,
+    startsWith start: ResponseStart = .statusLine, into head: ResponseHead
   ) -> HeadOutcome {
     do throws(HeadError) {
       guard let base = bytes.baseAddress else { return .incomplete }
       guard try holdsLine(base, bytes.count, limits) else { return .incomplete }
       if lineStart == 0 {
         head.reset()
-        guard let line = try StatusLine.read(base, bytes.count) else { return try awaitMore(bytes.count, limits) }
-        if line.end > limits.lineBytes { throw .fieldTooLarge }
-        head.parsed.version = line.version
-        head.parsed.status = line.status
-        head.parsed.reason = line.reason
-        lineStart = line.end
+        guard let hasStatusLine = start.hasStatusLine(bytes) else { return try awaitMore(bytes.count, limits) }
+        if hasStatusLine {
+          guard let line = try StatusLine.read(base, bytes.count) else { return try awaitMore(bytes.count, limits) }
+          if line.end > limits.lineBytes { throw .fieldTooLarge }
+          head.parsed.version = line.version
+          head.parsed.status = line.status
+          head.parsed.reason = line.reason
+          lineStart = line.end
+        }
       }
       guard
         let end = try FieldLines.read(
@@ -91,14 +95,15 @@ public struct HeadParser: Sendable {
         return try awaitMore(bytes.count, limits)
       }
       if end > limits.headBytes { throw .headTooLarge }
-      try Self.finish(base, limits, head, requestMethod)
+      try Self.finish(base, limits, head, requestMethod, start)
       head.storage.buffer.append(UnsafeRawBufferPointer(start: base, count: end))
       self = HeadParser()
       return .complete(consumed: end)
     } catch {
       head.reset()
       self = HeadParser()
-      return .failed(error)
+      // `awaitMore` doesn't know whose first line it is.
+      return .failed(error == .requestLineTooLong ? .fieldTooLarge : error)
     }
   }
 
@@ -143,15 +148,17 @@ public struct HeadParser: Sendable {
   /// Checks the response as a whole.
   @inline(__always)
   private static func finish(
-    _ base: UnsafeRawPointer, _ limits: HeadLimits, _ head: ResponseHead, _ method: Method
+    _ base: UnsafeRawPointer, _ limits: HeadLimits, _ head: ResponseHead, _ method: Method, _ start: ResponseStart
   ) throws(HeadError) {
-    let facts = try MessageFacts(&head.storage.list, base, limits)
+    var facts = try MessageFacts(&head.storage.list, base, limits)
+    if start != .statusLine { try head.becomeProgramResponse(base, &facts) }
     let decision = try facts.framing.response(head.parsed.version, status: head.parsed.status, to: method)
     head.parsed.framing = decision.framing
     head.parsed.repeated = facts.repeated
     head.parsed.announcedLength = facts.framing.length
     head.parsed.keepsAlive =
-      facts.keepsAlive(head.parsed.version) && decision.isTrusted && decision.framing != .untilClose
+      start == .statusLine && facts.keepsAlive(head.parsed.version) && decision.isTrusted
+      && decision.framing != .untilClose
     head.parsed.upgrade = facts.upgrade(head.parsed.version)
     head.storage.present = facts.present
   }
