@@ -35,6 +35,7 @@ let rows: [ModuleRow] = [
     "a live TLS session"
   ),
   ("HTTP", ["CNGHTTP2", "Bytes"], [], "HTTP/1.1 and HTTP/2 as RFC 9110, 9112 and 9113 have them"),
+  ("CGI", ["Bytes", "HTTP"], [], "what FastCGI, SCGI and uwsgi servers are told of a request, and what they reply"),
   ("DNS", ["CAres", "Bytes", "Transport"], [], "names asked of DNS servers, beside the event loop's other work"),
   ("Redis", ["Bytes"], [], "what is said to a Redis or Valkey server, and what it replies"),
   ("PostgreSQL", ["CPostgreSQL"], [], "sessions with a database, by libpq, which is loaded when one is needed"),
@@ -231,6 +232,7 @@ if Context.environment["SALLYPORT_FUZZ"] != nil {
     ("FuzzSignature", ["Signature", "HTTP", "Crypto", "Bytes"]),
     ("FuzzNegotiation", ["Negotiation"]), ("FuzzCertificateField", ["Identity", "Crypto", "Bytes"]),
     ("FuzzACME", ["ACME", "Crypto", "JSON"]), ("FuzzWorkload", ["SPIFFE"]),
+    ("FuzzFastCGI", ["CGI", "Bytes"]), ("FuzzCGIHead", ["CGI", "HTTP", "Bytes"]),
     ("FuzzRedis", ["Redis", "Traffic", "Forward", "Features"]),
     ("FuzzAPI", ["Traffic", "Forward", "Features", "Transport", "Upstream"]),
   ] where Context.packageDirectoryHolds("Tests/Fuzz/\(name)") {
