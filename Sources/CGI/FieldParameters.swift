@@ -4,8 +4,6 @@ public import HTTP
 /// How the fields of a request become parameters (RFC 3875 §4.1.18).
 public enum FieldParameters {
   static let prefix: StaticString = "HTTP_"
-  /// In place of a fingerprint.
-  static let unsent: UInt64 = 0
 
   /// The parameter that a field of this name becomes: `HTTP_X_CLIENT_DN` for `X-Client-DN`, and also for `X_Client_DN`
   /// and `x.client.dn`.
@@ -29,7 +27,8 @@ public enum FieldParameters {
   public static func isPassed(_ field: Field, in bytes: UnsafeRawBufferPointer) -> Bool {
     if field.isHopByHop { return false }
     let name = bytes[field.name]
-    let id = field.id == .other ? FieldName.folded(name) : field.id
+    // An ordinary name is its own only spelling.
+    let id = field.id == .other && !isOrdinary(name) ? FieldName.folded(name) : field.id
     return !id.isHopByHop && id != .contentLength && id != .contentType && !name.equalsIgnoringCase("proxy")
   }
 
@@ -76,6 +75,26 @@ public struct ReservedParameters: Sendable {
   }
 }
 
+/// Fields of one fingerprint, in their order: those of one parameter, and rarely of another one too.
+///
+/// Why groups: with 1000 fields, comparing each with each takes two milliseconds.
+private struct FieldGroup {
+  /// Numbers of fields have 16 bits of a key.
+  static var mostFields: Int { 1 << 16 }
+
+  let keys: UnsafeMutableBufferPointer<UInt64>
+  let fields: UnsafeBufferPointer<Field>
+  let bytes: UnsafeRawBufferPointer
+
+  static func key(_ fingerprint: UInt64, _ index: Int) -> UInt64 { fingerprint << 16 | UInt64(index) }
+  static func index(_ key: UInt64) -> Int { Int(key & 0xFFFF) }
+  static func isSame(_ left: UInt64, _ right: UInt64) -> Bool { left >> 16 == right >> 16 }
+
+  var count: Int { keys.count }
+  func index(_ position: Int) -> Int { Self.index(keys[position]) }
+  func name(_ index: Int) -> UnsafeRawBufferPointer { bytes[fields[index].name] }
+}
+
 extension ParameterBlock {
   /// Adds the fields of a request as `HTTP_…` parameters, except those that are reserved or not passed.
   ///
@@ -86,18 +105,41 @@ extension ParameterBlock {
     of head: RequestHead, except reserved: borrowing ReservedParameters
   ) throws(ParameterFault) {
     let fields = head.fields, bytes = head.bytes.readable
-    let fault: ParameterFault? = withUnsafeTemporaryAllocation(of: UInt64.self, capacity: fields.count) {
-      fingerprints in
+    guard fields.count <= FieldGroup.mostFields else { throw .tooLarge(limit: kind.parameterBytes) }
+    let fault: ParameterFault? = withUnsafeTemporaryAllocation(of: UInt64.self, capacity: 2 * fields.count) { memory in
+      // The fields that are sent, by fingerprint: those that may be one parameter stand together, in their order.
+      var count = 0
       for index in 0..<fields.count {
         let name = bytes[fields[index].name]
         let fingerprint = FieldParameters.fingerprint(name)
-        let isSent = FieldParameters.isPassed(fields[index], in: bytes) && !reserved.contains(name, fingerprint)
-        // A field that isn't sent is no other spelling of one that is.
-        fingerprints.initializeElement(at: index, to: isSent ? fingerprint : FieldParameters.unsent)
+        guard FieldParameters.isPassed(fields[index], in: bytes), !reserved.contains(name, fingerprint) else {
+          continue
+        }
+        memory.initializeElement(at: count, to: FieldGroup.key(fingerprint, index))
+        count += 1
+      }
+      var keys = UnsafeMutableBufferPointer(rebasing: memory[..<count])
+      keys.sort()
+      // Where the group of each field begins.
+      let starts = UnsafeMutableBufferPointer(rebasing: memory[fields.count...])
+      starts.initialize(repeating: UInt64(fields.count))
+      var start = 0
+      for position in 0..<count {
+        if !FieldGroup.isSame(keys[position], keys[start]) { start = position }
+        starts[FieldGroup.index(keys[position])] = UInt64(start)
       }
       do throws(ParameterFault) {
-        for index in 0..<fields.count where fingerprints[index] != FieldParameters.unsent {
-          try addField(index, fields, bytes, fingerprints)
+        for index in 0..<fields.count where starts[index] < UInt64(fields.count) {
+          let first = Int(starts[index])
+          let leader = FieldGroup.index(keys[first])
+          if leader < index, FieldParameters.areOneParameter(bytes[fields[leader].name], bytes[fields[index].name]) {
+            continue
+          }
+          var end = first + 1
+          while end < count, FieldGroup.isSame(keys[first], keys[end]) { end += 1 }
+          let group = FieldGroup(
+            keys: UnsafeMutableBufferPointer(rebasing: keys[first..<end]), fields: fields, bytes: bytes)
+          try addParameter(of: index, group)
         }
         return nil
       } catch {
@@ -108,41 +150,33 @@ extension ParameterBlock {
   }
 
   /// Adds the parameter of which this field is the first, with the values of all fields of the name that is taken.
-  private mutating func addField(
-    _ first: Int, _ fields: UnsafeBufferPointer<Field>, _ bytes: UnsafeRawBufferPointer,
-    _ fingerprints: UnsafeMutableBufferPointer<UInt64>
-  ) throws(ParameterFault) {
-    let fingerprint = fingerprints[first]
-    var taken = bytes[fields[first].name]
-    func isOfParameter(_ index: Int) -> Bool {
-      fingerprints[index] == fingerprint && FieldParameters.areOneParameter(bytes[fields[index].name], taken)
-    }
-    for index in 0..<first where isOfParameter(index) { return }
-    if !FieldParameters.isOrdinary(taken) {
-      let ordinary = (first..<fields.count).first {
-        isOfParameter($0) && FieldParameters.isOrdinary(bytes[fields[$0].name])
+  private mutating func addParameter(of first: Int, _ group: FieldGroup) throws(ParameterFault) {
+    var taken = group.name(first)
+    if group.count > 1 {
+      var ordinary: UnsafeRawBufferPointer?
+      for position in 0..<group.count {
+        let index = group.index(position), name = group.name(index)
+        guard FieldParameters.areOneParameter(name, taken) else { continue }
+        if index < first { return }
+        if ordinary == nil, FieldParameters.isOrdinary(name) { ordinary = name }
       }
-      if let ordinary { taken = bytes[fields[ordinary].name] }
-    }
-    func isTaken(_ index: Int) -> Bool {
-      fingerprints[index] == fingerprint && bytes[fields[index].name].equalsIgnoringCase(taken)
+      taken = ordinary ?? taken
     }
     var valueCount = -2
-    for index in first..<fields.count where isTaken(index) { valueCount += Int(fields[index].value.count) + 2 }
+    for position in 0..<group.count {
+      let index = group.index(position)
+      if group.name(index).equalsIgnoringCase(taken) { valueCount += Int(group.fields[index].value.count) + 2 }
+    }
     try beginName(FieldParameters.prefix.utf8CodeUnitCount + taken.count, value: valueCount)
-    append(
-      part: UnsafeRawBufferPointer(
-        start: FieldParameters.prefix.utf8Start, count: FieldParameters.prefix.utf8CodeUnitCount))
-    for byte in taken { append(part: FieldParameters.byte(byte)) }
+    append(fieldName: taken)
     beginValue(valueCount)
     var isFirst = true
-    for index in first..<fields.count where isTaken(index) {
-      if !isFirst {
-        append(part: fields[index].id == .cookie ? 0x3B : 0x2C)
-        append(part: 0x20)
-      }
+    for position in 0..<group.count {
+      let field = group.fields[group.index(position)]
+      guard group.bytes[field.name].equalsIgnoringCase(taken) else { continue }
+      if !isFirst { append(separator: field.id == .cookie ? 0x3B : 0x2C) }
       isFirst = false
-      append(part: bytes[fields[index].value])
+      append(part: group.bytes[field.value])
     }
     endValue()
   }
@@ -150,11 +184,7 @@ extension ParameterBlock {
   /// Adds CONTENT_LENGTH and CONTENT_TYPE. `bodyLength`: what is sent, which the head need not have said; nil: the
   /// request has no body, or none whose length is known, and programs get no CONTENT_LENGTH.
   public mutating func addContent(of head: RequestHead, bodyLength: UInt64?) throws(ParameterFault) {
-    if let bodyLength {
-      var digits = ByteBuffer(capacity: 20)
-      digits.append(decimal: bodyLength)
-      try add("CONTENT_LENGTH", digits.readable)
-    }
+    if let bodyLength { try add("CONTENT_LENGTH", decimal: bodyLength) }
     if let type = head.first(.contentType) { try add("CONTENT_TYPE", head.bytes.readable[type.value]) }
   }
 }

@@ -43,7 +43,7 @@ public struct ParameterBlock: ~Copyable {
   ) throws(ParameterFault) {
     guard name.count > 0, !Self.holds(name, 0x3D) else { throw .name }
     guard !Self.holds(name, 0), !Self.holds(value, 0) else { throw .nul }
-    if kind == .scgi, name.equals("CONTENT_LENGTH") || name.equals("SCGI") { return }
+    if isOwn(name) { return }
     try beginName(name.count, value: value.count)
     buffer.append(name)
     beginValue(value.count)
@@ -53,6 +53,32 @@ public struct ParameterBlock: ~Copyable {
 
   public mutating func add(_ name: StaticString, _ value: UnsafeRawBufferPointer) throws(ParameterFault) {
     try add(UnsafeRawBufferPointer(start: name.utf8Start, count: name.utf8CodeUnitCount), value)
+  }
+
+  /// Adds a parameter of digits. As in `add`, a block for SCGI doesn't take its own parameters.
+  public mutating func add(_ name: StaticString, decimal value: UInt64) throws(ParameterFault) {
+    let bytes = UnsafeRawBufferPointer(start: name.utf8Start, count: name.utf8CodeUnitCount)
+    if isOwn(bytes) { return }
+    let digits = Self.digits(of: value)
+    try beginName(bytes.count, value: digits)
+    buffer.append(bytes)
+    beginValue(digits)
+    buffer.append(decimal: value)
+    endValue()
+  }
+
+  /// Whether `appendHead` writes this parameter by itself.
+  private func isOwn(_ name: UnsafeRawBufferPointer) -> Bool {
+    kind == .scgi && (name.equals("CONTENT_LENGTH") || name.equals("SCGI"))
+  }
+
+  private static func digits(of value: UInt64) -> Int {
+    var digits = 1, rest = value / 10
+    while rest > 0 {
+      digits += 1
+      rest /= 10
+    }
+    return digits
   }
 
   private static func holds(_ bytes: UnsafeRawBufferPointer, _ byte: CInt) -> Bool {
@@ -87,9 +113,23 @@ public struct ParameterBlock: ~Copyable {
 
   mutating func endValue() { if kind == .scgi { buffer.append(0) } }
 
-  /// Appends a part of the name or the value that has begun.
+  /// Appends the name of a field's parameter.
+  mutating func append(fieldName name: UnsafeRawBufferPointer) {
+    buffer.append(FieldParameters.prefix)
+    buffer.reserve(name.count)
+    let room = buffer.writable
+    for index in 0..<name.count { room[index] = FieldParameters.byte(name[index]) }
+    buffer.didWrite(name.count)
+  }
+
+  /// Appends a part of a value.
   mutating func append(part: UnsafeRawBufferPointer) { buffer.append(part) }
-  mutating func append(part byte: UInt8) { buffer.append(byte) }
+
+  /// Appends what separates two parts of a value.
+  mutating func append(separator: UInt8) {
+    buffer.append(separator)
+    buffer.append(0x20)
+  }
 
   /// The bytes that a parameter takes beside its name and value.
   private func overhead(_ name: Int, _ value: Int) -> Int {
@@ -116,13 +156,8 @@ public struct ParameterBlock: ~Copyable {
       FastCGIRecord.appendEnd(of: .parameters, to: &output)
     case .scgi:
       // A netstring of names and values, each ended by NUL.
-      var digits = 1, rest = contentLength / 10
-      while rest > 0 {
-        digits += 1
-        rest /= 10
-      }
       let own = "CONTENT_LENGTH\0\0SCGI\u{0}1\0".utf8.count
-      output.append(decimal: UInt64(own + digits + count))
+      output.append(decimal: UInt64(own + Self.digits(of: contentLength) + count))
       output.append(":CONTENT_LENGTH\0")
       output.append(decimal: contentLength)
       output.append("\0SCGI\u{0}1\0")

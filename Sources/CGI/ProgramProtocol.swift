@@ -3,8 +3,8 @@ public import HTTP
 
 /// How a server of programs is spoken to, and what each request of a location says in the same way.
 public enum ProgramProtocol: Sendable, Equatable {
-  /// FastCGI 1.0, always as a responder. `keepsConnection`: whether the server is asked to leave the connection open after
-  /// the response.
+  /// FastCGI 1.0, always as a responder. `keepsConnection`: whether the server is asked to leave the connection open
+  /// after the response.
   case fastCGI(keepsConnection: Bool)
   case scgi
   /// The modifiers tell a uwsgi server what kind of packet follows; 0 and 0 is a request for a Python program.

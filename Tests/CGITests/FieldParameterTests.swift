@@ -63,6 +63,37 @@ import Testing
     #expect(try parameters("Connection: X-User\r\nX-User: root\r\nX_User: anna\r\n") == ["HTTP_X_USER=anna"])
   }
 
+  @Test func `a request without fields has no parameters of fields`() throws {
+    let head = RequestHead()
+    var parser = HeadParser()
+    _ = withBytes("GET / HTTP/1.0\r\n\r\n") { parser.request($0, limits: HeadLimits(), into: head) }
+    var block = ParameterBlock(.scgi)
+    try block.addFields(of: head, except: .init())
+    #expect(block.count == 0)
+  }
+
+  @Test func `random fields become what the rules say, said otherwise`() throws {
+    var random = SystemRandomNumberGenerator()
+    for _ in 0..<300 {
+      let fields = (0..<Int.random(in: 0...60, using: &random)).map { index in
+        let name = (0..<Int.random(in: 1...3, using: &random)).map { _ in "aAb-_.".randomElement(using: &random) ?? "a"
+        }
+        return (name: String(name), value: "\(index)")
+      }
+      func parameter(_ name: String) -> String { String(name.uppercased().map { $0.isLetter ? $0 : "_" }) }
+      var expected: [String] = []
+      for (index, field) in fields.enumerated() where parameter(field.name) != "A_A" {
+        let all = fields.enumerated().filter { parameter($0.element.name) == parameter(field.name) }
+        guard all.first?.offset == index else { continue }
+        let taken = all.map(\.element.name).first { $0.allSatisfy { $0.isLetter || $0 == "-" } } ?? field.name
+        let values = all.map(\.element).filter { $0.name.lowercased() == taken.lowercased() }.map(\.value)
+        expected.append("HTTP_\(parameter(field.name))=\(values.joined(separator: ", "))")
+      }
+      let text = fields.map { "\($0.name): \($0.value)\r\n" }.joined()
+      #expect(try parameters(text, except: "HTTP_A_A") == expected, "\(text)")
+    }
+  }
+
   @Test func `a thousand fields fit, and too much is refused`() throws {
     let fields = (0..<998).map { "n\($0): \($0)\r\n" }.joined()
     #expect(try parameters(fields).count == 998)
@@ -83,5 +114,8 @@ import Testing
     block.removeAll()
     try block.addContent(of: requestHead(""), bodyLength: nil)
     #expect(block.count == 0)
+    var scgi = ParameterBlock(.scgi)
+    try scgi.addContent(of: requestHead("Content-Length: 3\r\n"), bodyLength: 3)
+    #expect(scgi.count == 0)
   }
 }

@@ -132,10 +132,19 @@ import Testing
     #expect(body("abcde", .none) == (0, 5, .complete))
   }
 
-  @Test func `a response without a reason gets the usual one`() {
-    let head = ResponseHead()
-    #expect(ReadHead("Status: 404\r\nContent-Length: 0\r\n\r\n", into: head).status == 404)
-    #expect(head.reason == .empty)
+  @Test(
+    arguments: [
+      ("Status: 404\r\n\r\n", "404 Not Found"), ("Location: /\r\n\r\n", "302 Moved Temporarily"), ("\r\n", "200 OK"),
+      ("Status: 404 Gone Away\r\n\r\n", "404 Gone Away"), ("HTTP/1.1 404\r\n\r\n", "404 "),
+    ])
+  func `the client gets the program's phrase, or the usual one`(text: String, line: String) {
+    let head = ResponseHead(), outgoing = OutgoingResponseHead()
+    #expect(ReadHead(text, into: head).status > 0)
+    outgoing.reset(over: head)
+    outgoing.status = head.status
+    var output = ByteBuffer()
+    HTTP1Encoder.response(outgoing, to: &output)
+    #expect(String(decoding: output.readable, as: UTF8.self).hasPrefix("HTTP/1.1 \(line)\r\n"))
   }
 
   @Test(
