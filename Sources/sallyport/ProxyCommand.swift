@@ -19,6 +19,10 @@ struct ProxyCommand: ParsableCommand {
       the bytes in clear. With --to tls://HOST:PORT, or with any --upstream-… option or --pin, it gets them over TLS, \
       verified as below. Connections may be silent for 12 hours.
 
+      Without --cert, clients of this machine come in clear, and the upstream gets TLS, with --client-cert if it asks who \
+      sallyport is. --ca, --client-key and --starttls are then words for --upstream-ca, --upstream-key and \
+      --upstream-starttls. --listen must be on the loopback or a unix socket, unless --listen-anywhere is given.
+
       Each option has a variable: SALLYPORT_LISTEN for --listen, SALLYPORT_CLIENT_CA for --client-ca. An option wins over \
       its variable. A variable of a repeatable option has one value on each line. Any other variable whose name begins \
       with SALLYPORT_ is an error.
@@ -31,13 +35,18 @@ struct ProxyCommand: ParsableCommand {
 
   @Option(help: "Where to listen: :PORT, HOST:PORT or unix:/PATH; repeatable.")
   var listen: [String] = []
-  @Option(help: "The server's certificate: PEM, DER or PKCS#12. It may contain the key.")
+  @Flag(help: "Without --cert: let clients of other machines in, who come in clear.")
+  var listenAnywhere = false
+  @Option(
+    help: "The server's certificate: PEM, DER or PKCS#12. It may contain the key. Without it, clients come in clear.")
   var cert: [String] = []
   @Option(help: "The key of --cert, if it is in a separate file.")
   var key: [String] = []
   @Option(help: "A file with pass phrases for keys and PKCS#12, one on each line.")
   var passwordFile: [String] = []
-  @Option(name: .customLong("client-ca"), help: "The CAs whose clients may connect. Required unless --verify is off.")
+  @Option(
+    name: .customLong("client-ca"),
+    help: "The CAs whose clients may connect. Required with --cert unless --verify is off.")
   var clientCA: [String] = []
   @Option(
     help: "A pin of a client's key, or a file with its certificate: beside --client-ca, or in its place; repeatable.")
@@ -53,7 +62,9 @@ struct ProxyCommand: ParsableCommand {
   @Flag(help: "Pass connections of any protocol over TCP, and not requests of HTTP.")
   var tcp = false
   @Option(
-    help: "With --tcp, how clients ask for TLS: postgres, smtp, imap, pop3 or ldap. Without it, TLS begins at once.")
+    help:
+      "With --tcp, how clients ask for TLS: postgres, smtp, imap, pop3 or ldap. Without it, TLS begins at once. Without --cert, how the upstream is asked."
+  )
   var starttls: [String] = []
   @Option(
     help:
@@ -73,6 +84,18 @@ struct ProxyCommand: ParsableCommand {
   @Option(
     name: .customLong("upstream-starttls"), help: "With --tcp, how the upstream is asked for TLS, as in --starttls.")
   var upstreamStartTLS: [String] = []
+  @Option(
+    name: .customLong("upstream-id"),
+    help: "A SPIFFE ID that the upstream may have, in place of a name and CAs; repeatable.")
+  var upstreamID: [String] = []
+  @Option(help: "Without --cert: the certificate to present to the upstream, or spiffe: for that of the agent.")
+  var clientCert: [String] = []
+  @Option(help: "Without --cert: the key of --client-cert, if it is in a separate file.")
+  var clientKey: [String] = []
+  @Option(name: .customLong("ca"), help: "Without --cert: the CAs that verify the upstream, instead of the system's.")
+  var authority: [String] = []
+  @Option(help: "The socket of the SPIFFE agent, unix:/PATH, if SPIFFE_ENDPOINT_SOCKET doesn't name it.")
+  var spiffeEndpoint: [String] = []
   @Option(help: "Answer every plain HTTP request with 200 here, for probes; :PORT is on the loopback. Repeatable.")
   var healthListen: [String] = []
   @Option(help: "debug, info, notice, warn, error, crit, alert or emerg (default: notice).")
@@ -127,7 +150,9 @@ struct ProxyCommand: ParsableCommand {
       .clientPin: clientPin, .verify: verify,
       .crl: crl, .allow: allow, .deny: deny, .tcp: tcp ? ["on"] : [], .starttls: starttls, .to: to, .pin: pin,
       .upstreamCA: upstreamCA, .upstreamName: upstreamName, .upstreamCert: upstreamCert, .upstreamKey: upstreamKey,
-      .upstreamStartTLS: upstreamStartTLS, .healthListen: healthListen, .logLevel: logLevel, .user: user,
+      .upstreamStartTLS: upstreamStartTLS, .upstreamID: upstreamID, .clientCert: clientCert, .clientKey: clientKey,
+      .ca: authority, .spiffeEndpoint: spiffeEndpoint, .listenAnywhere: listenAnywhere ? ["on"] : [],
+      .healthListen: healthListen, .logLevel: logLevel, .user: user,
       .demoCA: demoCA ? ["on"] : [],
     ]
   }

@@ -3,6 +3,23 @@ import Forward
 package import Traffic
 import Transport
 
+extension ListenAddress {
+  var isUnix: Bool {
+    guard case .socket(.unix(path: _)) = self else { return false }
+    return true
+  }
+
+  /// Whether only programs of this machine can connect. Of a socket that systemd opens, nobody knows before it starts.
+  var isOfThisMachine: Bool {
+    guard case .socket(let address) = self else { return false }
+    return switch address.unmapped {
+    case .unix: true
+    case .ipv4(let address, _): address >> 24 == 127
+    case .ipv6(let high, let low, _): high == 0 && low == 1
+    }
+  }
+}
+
 /// The addresses that one value of `--listen` or `--health-listen` stands for.
 package enum ListenOption {
   /// `HOST:PORT`, `unix:PATH`, `systemd:NAME`. `:PORT` and `PORT` are the port on all addresses of the machine, or with

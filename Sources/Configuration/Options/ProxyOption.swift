@@ -5,6 +5,7 @@ import Features
 /// The options of `sallyport proxy` that make a configuration. Each has a variable of the environment.
 package enum ProxyOption: String, Sendable, Hashable, CaseIterable {
   case listen
+  case listenAnywhere = "listen-anywhere"
   case cert, key
   case passwordFile = "password-file"
   case clientCA = "client-ca"
@@ -16,7 +17,12 @@ package enum ProxyOption: String, Sendable, Hashable, CaseIterable {
   case upstreamName = "upstream-name"
   case upstreamCert = "upstream-cert"
   case upstreamKey = "upstream-key"
+  case upstreamID = "upstream-id"
   case upstreamStartTLS = "upstream-starttls"
+  case clientCert = "client-cert"
+  case clientKey = "client-key"
+  case ca
+  case spiffeEndpoint = "spiffe-endpoint"
   case healthListen = "health-listen"
   case logLevel = "log-level"
   case user
@@ -35,10 +41,24 @@ package enum ProxyOption: String, Sendable, Hashable, CaseIterable {
   /// Whether the option may be given several times. A variable has one value on each line.
   package var isRepeatable: Bool {
     switch self {
-    case .listen, .clientPin, .crl, .allow, .deny, .to, .pin, .healthListen: true
-    case .cert, .key, .passwordFile, .clientCA, .verify, .tcp, .starttls, .upstreamCA, .upstreamName, .upstreamCert,
-      .upstreamKey, .upstreamStartTLS, .logLevel, .user, .demoCA:
+    case .listen, .clientPin, .crl, .allow, .deny, .to, .pin, .upstreamID, .healthListen: true
+    case .listenAnywhere, .cert, .key, .passwordFile, .clientCA, .verify, .tcp, .starttls, .upstreamCA, .upstreamName,
+      .upstreamCert, .upstreamKey, .upstreamStartTLS, .clientCert, .clientKey, .ca, .spiffeEndpoint, .logLevel, .user,
+      .demoCA:
       false
+    }
+  }
+
+  /// The option that means the same with `--cert`, for a word of the client's side; nil if this is none.
+  ///
+  /// Without `--cert` only the upstream has TLS, so that nobody can take these words for options about clients.
+  var besideCertificate: ProxyOption? {
+    switch self {
+    case .clientCert: .upstreamCert
+    case .clientKey: .upstreamKey
+    case .ca: .upstreamCA
+    case .starttls: .upstreamStartTLS
+    default: nil
     }
   }
 }

@@ -48,6 +48,31 @@ package struct ProxyOptions: Sendable, Hashable {
     values[option] = [ProxyValue(option, text, origin: origin)]
   }
 
+  /// Whether clients come in clear, from this machine: the proxy has no certificate to show them.
+  package var isOfClientSide: Bool { values[.cert] == nil }
+
+  /// The options in the words that a proxy with `--cert` uses. Their origins stay.
+  func inWordsOfBothSides(_ faults: inout [ProxyOptionFault]) -> ProxyOptions {
+    var spoken = self
+    for option in ProxyOption.allCases {
+      guard let same = option.besideCertificate, let value = one(option) else { continue }
+      if !isOfClientSide {
+        if option == .starttls { continue }
+        faults.append(
+          ProxyOptionFault(
+            "\(value.origin) belongs to a proxy without --cert, whose clients come in clear",
+            hint: "with \(one(.cert)?.origin ?? "--cert"), write \(same.spelling)"))
+        continue
+      }
+      if let other = one(same) {
+        faults.append(ProxyOptionFault("\(value.origin) and \(other.origin) mean the same", hint: "leave one out"))
+      }
+      spoken.values[same] = values[option]
+      spoken.values[option] = nil
+    }
+    return spoken
+  }
+
   private static func unknown(_ name: String) -> ProxyOptionFault {
     let known = ProxyOption.allCases.map(\.variable)
     let near = Spelling.nearest(to: name, among: known).map { "did you mean \($0)?" }

@@ -19,7 +19,10 @@ struct ProxyPlan {
   let targets: [(ProxyTarget, ProxyValue)]
   let allow: [([String], ProxyValue)]
   let deny: [([String], ProxyValue)]
-  let certificate: ProxyValue
+  /// nil: clients come in clear, from this machine or from where `--listen-anywhere` lets them in.
+  let certificate: ProxyValue?
+  /// Whether clients of other machines may come in clear.
+  let listensAnywhere: Bool
   let key: ProxyValue?
   let passwordFile: ProxyValue?
   let clientCA: ProxyValue?
@@ -33,20 +36,29 @@ struct ProxyPlan {
   let upstreamName: ProxyValue
   let upstreamCert: ProxyValue?
   let upstreamKey: ProxyValue?
+  /// The SPIFFE IDs that an upstream may have.
+  let upstreamIDs: [ProxyValue]
+  let spiffeEndpoint: ProxyValue?
   let logLevel: String
   let user: ProxyValue?
 
-  /// Whether TLS is spoken to the upstream. An option that only TLS can heed says so too.
-  var isTLS: Bool {
+  /// Whether TLS is spoken to the upstream.
+  let isTLS: Bool
+
+  /// Whether all servers of the upstream get TLS. An option that only TLS can heed says so too, with `--tcp`.
+  private static func isTLS(_ options: ProxyOptions, _ targets: [(ProxyTarget, ProxyValue)], isTCP: Bool) -> Bool {
     targets.first?.0.isTLS ?? false
-      || isTCP
-        && (!pins.isEmpty || upstreamCA != nil || hasUpstreamName || upstreamCert != nil || upstreamNegotiation != nil)
+      || isTCP && (optionsOfTrust + [.upstreamStartTLS]).contains { options.one($0) != nil }
   }
 
-  private let hasUpstreamName: Bool
+  /// The options that say whom the upstream is, or who sallyport is towards it.
+  private static let optionsOfTrust: [ProxyOption] = [
+    .pin, .upstreamCA, .upstreamName, .upstreamCert, .upstreamKey, .upstreamID,
+  ]
 
-  init(_ options: ProxyOptions, hasIPv6: Bool) throws(ProxyOptionFaults) {
+  init(_ given: ProxyOptions, hasIPv6: Bool) throws(ProxyOptionFaults) {
     var faults: [ProxyOptionFault] = []
+    let options = given.inWordsOfBothSides(&faults)
     (verification, logLevel) = Self.words(options, &faults)
     verify = options.one(.verify)
     let listeners = Self.parsed(options[.listen], &faults) { (text) throws(ProxyOptionFault) in
@@ -62,7 +74,8 @@ struct ProxyPlan {
     }
     negotiation = Self.negotiation(.starttls, options, &faults)
     upstreamNegotiation = Self.negotiation(.upstreamStartTLS, options, &faults)
-    hasUpstreamName = options.one(.upstreamName) != nil
+    listensAnywhere = Self.isOn(.listenAnywhere, options, &faults)
+    isTLS = Self.isTLS(options, targets, isTCP: isTCP)
     self.listeners = listeners
     self.healthListeners = healthListeners
     self.targets = targets
@@ -77,19 +90,24 @@ struct ProxyPlan {
     upstreamCA = options.one(.upstreamCA)
     upstreamCert = options.one(.upstreamCert)
     upstreamKey = options.one(.upstreamKey)
+    upstreamIDs = options[.upstreamID]
+    spiffeEndpoint = options.one(.spiffeEndpoint)
     user = options.one(.user)
-    let certificate = options.one(.cert)
+    certificate = options.one(.cert)
     let hosts = Set(targets.map(\.0.host))
     let name = options.one(.upstreamName) ?? targets.first.map { ProxyValue(.to, $0.0.host, origin: $0.1.origin) }
     for option in [ProxyOption.listen, .to] where options[option].isEmpty {
       faults.append(Self.missing(option, isTCP: isTCP))
     }
-    if certificate == nil { faults.append(Self.missing(.cert)) }
     faults += Self.textFaults(options)
     faults += Self.negotiationFaults(negotiation, upstreamNegotiation, isTCP: isTCP)
-    faults += Self.clientFaults(options, verification) + Self.upstreamFaults(options, targets, hosts)
-    guard faults.isEmpty, let certificate, let name else { throw ProxyOptionFaults(faults) }
-    self.certificate = certificate
+    faults += Self.upstreamFaults(options, targets, hosts, isTLS: isTLS)
+    if certificate == nil {
+      faults += Self.clearFaults(options, listeners, targets, anywhere: listensAnywhere, isTLS: isTLS)
+    } else {
+      faults += Self.clientFaults(options, verification)
+    }
+    guard faults.isEmpty, let name else { throw ProxyOptionFaults(faults) }
     upstreamName = name
   }
 
@@ -155,7 +173,8 @@ struct ProxyPlan {
   /// A `$` would begin a variable in some of these places, and a client chooses the values of many variables.
   private static func textFaults(_ options: ProxyOptions) -> [ProxyOptionFault] {
     let constants: [ProxyOption] = [
-      .cert, .key, .passwordFile, .clientCA, .clientPin, .crl, .pin, .upstreamCA, .upstreamCert, .upstreamKey, .user,
+      .cert, .key, .passwordFile, .clientCA, .clientPin, .crl, .pin, .upstreamCA, .upstreamCert, .upstreamKey,
+      .upstreamID, .spiffeEndpoint, .user,
     ]
     var faults: [ProxyOptionFault] = []
     for value in constants.flatMap({ options[$0] }) where value.text.contains("$") {
@@ -171,8 +190,57 @@ struct ProxyPlan {
 
   // MARK: Options that belong together
 
+  /// What a proxy without a certificate must not do: verify clients that have no TLS, let other machines use its
+  /// identity unasked, or send what it got in clear on in clear.
+  private static func clearFaults(
+    _ options: ProxyOptions, _ listeners: [(ListenAddress, ProxyValue)], _ targets: [(ProxyTarget, ProxyValue)],
+    anywhere: Bool, isTLS: Bool
+  ) -> [ProxyOptionFault] {
+    var faults: [ProxyOptionFault] = []
+    for option in [ProxyOption.key, .clientCA, .clientPin, .verify, .crl, .allow, .deny] {
+      guard let value = options.one(option) else { continue }
+      faults.append(
+        option == .key
+          ? ProxyOptionFault(
+            "\(value.origin) is the key of --cert, which is missing",
+            hint: "the key of a certificate that the upstream asks for is --client-key")
+          : ProxyOptionFault(
+            "\(value.origin) judges certificates of clients, who come in clear without --cert",
+            hint: "give --cert, the server's certificate, or leave \(value.origin) out"))
+    }
+    for (address, value) in listeners where !anywhere && !address.isOfThisMachine {
+      let refusal = ProxyOptionFault(
+        "without --cert everybody who reaches it would use the upstream, in clear",
+        hint:
+          "listen on 127.0.0.1:PORT, [::1]:PORT or unix:/PATH; --cert verifies clients; --listen-anywhere lets everybody in, if that is meant"
+      )
+      let told = refused(value, refusal)
+      if !faults.contains(told) { faults.append(told) }
+    }
+    if let target = targets.first, !isTLS {
+      let isTCP = options.one(.tcp)?.text == "on"
+      let secure = target.0.server
+      faults.append(
+        refused(
+          target.1,
+          ProxyOptionFault(
+            "without --cert the upstream must have TLS: bytes would come in clear and go on in clear",
+            hint: "\(target.1.origin) \(isTCP ? "tls" : "https")://\(secure); or --cert, to verify clients")))
+    }
+    if let file = options.one(.passwordFile), options.one(.upstreamCert) == nil {
+      faults.append(ProxyOptionFault("\(file.origin) opens the key of --client-cert, which is missing"))
+    }
+    return faults
+  }
+
   private static func clientFaults(_ options: ProxyOptions, _ verification: Verification) -> [ProxyOptionFault] {
     var faults: [ProxyOptionFault] = []
+    if let anywhere = options.one(.listenAnywhere) {
+      faults.append(
+        ProxyOptionFault(
+          "\(anywhere.origin) belongs to a proxy without --cert, whose clients come in clear",
+          hint: "leave it out: --listen alone says where clients with TLS connect"))
+    }
     if verification == .off {
       for option in [ProxyOption.clientCA, .clientPin, .crl, .allow, .deny] {
         guard let value = options.one(option) else { continue }
@@ -196,24 +264,21 @@ struct ProxyPlan {
   }
 
   private static func upstreamFaults(
-    _ options: ProxyOptions, _ targets: [(ProxyTarget, ProxyValue)], _ hosts: Set<String>
+    _ options: ProxyOptions, _ targets: [(ProxyTarget, ProxyValue)], _ hosts: Set<String>, isTLS: Bool
   ) -> [ProxyOptionFault] {
     var faults: [ProxyOptionFault] = []
     if let first = targets.first {
-      let isTCP = options.one(.tcp)?.text == "on"
-      let trusts = [ProxyOption.pin, .upstreamCA, .upstreamName, .upstreamCert, .upstreamKey]
-      let isTLS = first.0.isTLS || isTCP && (trusts + [.upstreamStartTLS]).contains { options.one($0) != nil }
       if let other = targets.first(where: { $0.0.isTLS != first.0.isTLS }) {
         faults.append(refused(other.1, ProxyOptionFault("all servers must have the same scheme as \(first.1.text)")))
       } else if isTLS {
-        if hosts.count > 1, options.one(.upstreamName) == nil {
+        if hosts.count > 1, options.one(.upstreamName) == nil, options.one(.upstreamID) == nil {
           faults.append(
             ProxyOptionFault(
               "--upstream-name is missing: the servers of \(first.1.origin) have different names",
               hint: "give the one name that all their certificates have"))
         }
       } else {
-        for option in trusts {
+        for option in optionsOfTrust {
           guard let value = options.one(option) else { continue }
           faults.append(
             ProxyOptionFault("\(value.origin) needs an upstream with TLS", hint: "\(first.1.origin) https://HOST:PORT"))
@@ -221,18 +286,51 @@ struct ProxyPlan {
       }
     }
     if let key = options.one(.upstreamKey), options.one(.upstreamCert) == nil {
-      faults.append(ProxyOptionFault("\(key.origin) is the key of --upstream-cert, which is missing"))
+      let certificate = options.isOfClientSide ? ProxyOption.clientCert : .upstreamCert
+      faults.append(ProxyOptionFault("\(key.origin) is the key of \(certificate.spelling), which is missing"))
+    }
+    faults += workloadFaults(options)
+    return faults
+  }
+
+  /// Names mean nothing for an upstream that is known by a SPIFFE ID, and pins change with each renewal.
+  private static func workloadFaults(_ options: ProxyOptions) -> [ProxyOptionFault] {
+    var faults: [ProxyOptionFault] = []
+    if let id = options.one(.upstreamID) {
+      for option in [ProxyOption.pin, .upstreamName] {
+        guard let other = options.one(option) else { continue }
+        faults.append(
+          ProxyOptionFault(
+            "\(other.origin) beside \(id.origin)", hint: "the ID says who the upstream is: leave one out"))
+      }
+      if let authority = options.one(.upstreamCA), !authority.text.hasPrefix("spiffe:") {
+        faults.append(
+          ProxyOptionFault(
+            "\(authority.origin) beside \(id.origin)", hint: "the SPIFFE agent vouches for an ID: leave one out"))
+      }
+    } else if let authority = options.one(.upstreamCA), authority.text.hasPrefix("spiffe:") {
+      faults.append(
+        ProxyOptionFault(
+          "--upstream-id is missing: \(authority.origin) \"\(authority.text)\" vouches for many",
+          hint: "such as spiffe://example.org/ns/prod/sa/app"))
+    }
+    let takers = [ProxyOption.cert, .clientCA, .upstreamCert, .upstreamCA]
+    if let endpoint = options.one(.spiffeEndpoint), options.one(.upstreamID) == nil,
+      !takers.contains(where: { options.one($0)?.text.hasPrefix("spiffe:") == true })
+    {
+      faults.append(
+        ProxyOptionFault(
+          "\(endpoint.origin) is the socket of an agent that nothing is taken from",
+          hint: "spiffe: in place of a file, or --upstream-id"))
     }
     return faults
   }
 
   private static func missing(_ option: ProxyOption, isTCP: Bool = false) -> ProxyOptionFault {
     let what =
-      switch option {
-      case .listen: "where to listen, such as \(isTCP ? ":5433" : ":8443")"
-      case .to: "the upstream, such as \(isTCP ? "db.internal:5432" : "https://10.0.0.5:8443")"
-      default: "the server's certificate"
-      }
+      option == .listen
+      ? "where to listen, such as \(isTCP ? ":5433" : ":8443")"
+      : "the upstream, such as \(isTCP ? "db.internal:5432" : "https://10.0.0.5:8443")"
     return ProxyOptionFault("\(option.spelling) is missing: \(what)", hint: "or set \(option.variable)")
   }
 

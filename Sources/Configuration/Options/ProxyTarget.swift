@@ -8,6 +8,13 @@ struct ProxyTarget: Hashable {
   let server: String
   /// The host without its port.
   let host: String
+  /// What requests to the server have in Host: the port stands there unless it is the scheme's own.
+  func authority(named name: String, withPort: Bool = true) -> String {
+    let written = name.contains(":") ? "[\(name)]" : name
+    return (withPort ? port : nil).map { "\(written):\($0)" } ?? written
+  }
+  /// The port, unless it is the scheme's own or there is none.
+  private let port: Int?
 
   /// An upstream of HTTP, as a URL.
   init(_ text: String) throws(ProxyOptionFault) {
@@ -59,12 +66,14 @@ struct ProxyTarget: Hashable {
       switch try Authority(parsing: String(authority)) {
       case .unix(let path):
         server = "unix:\(path)"
+        self.port = nil
         host = "localhost"
       case .host(let name, let port):
         guard let port = port.map({ Int($0) }) ?? defaultPort else {
           throw Authority.ParseError(reason: "it has no port", hint: nil)
         }
         host = name
+        self.port = port == defaultPort ? nil : port
         server = "\(name.contains(":") ? "[\(name)]" : name):\(port)"
       }
     } catch {

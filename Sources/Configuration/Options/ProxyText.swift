@@ -36,6 +36,7 @@ package struct ProxyText: Sendable {
     add("worker_processes auto;")
     add("error_log stderr \(plan.logLevel);")
     add("events { worker_connections 4096; }")
+    if let endpoint = plan.spiffeEndpoint { add("spiffe_endpoint", [endpoint.text], endpoint) }
     if plan.isTCP { passConnections(plan) } else { passRequests(plan) }
   }
 
@@ -48,8 +49,10 @@ package struct ProxyText: Sendable {
     for (target, value) in plan.targets { add("        server", [target.server], value) }
     add("        keepalive 32;")
     add("    }")
+    if isNamed(plan) { refuseOtherNames(plan) }
     add("    server {")
-    for (address, value) in plan.listeners { add("        listen", [address.description, "ssl"], value) }
+    for (address, value) in plan.listeners { add("        listen", [address.description] + ending(plan), value) }
+    if isNamed(plan) { add("        server_name", names(plan), nil) }
     add("        http2 on;")
     clients(plan)
     add("        client_max_body_size 0;")
@@ -72,7 +75,7 @@ package struct ProxyText: Sendable {
     add("    }")
     add("    server {")
     for (address, value) in plan.listeners {
-      add("        listen", [address.description, "ssl", "so_keepalive=on"], value)
+      add("        listen", [address.description] + ending(plan) + ["so_keepalive=on"], value)
     }
     clients(plan)
     if let (kind, value) = plan.negotiation { add("        starttls", [kind.rawValue], value) }
@@ -93,8 +96,38 @@ package struct ProxyText: Sendable {
     add("}")
   }
 
+  /// Whether requests come in clear over TCP from this machine alone, so that it is known under which names they come.
+  ///
+  /// A page of a browser on this machine could else reach the upstream as sallyport, if its host's name leads to
+  /// 127.0.0.1 (DNS rebinding): its requests have that name in Host.
+  private func isNamed(_ plan: ProxyPlan) -> Bool {
+    plan.certificate == nil && !plan.listensAnywhere
+      && plan.listeners.contains { !$0.0.isUnix }
+  }
+
+  /// The names of the loopback, and those of the upstream, which a hosts file may lead here.
+  private func names(_ plan: ProxyPlan) -> [String] {
+    var names = ["localhost", "127.0.0.1", "[::1]"]
+    for (target, _) in plan.targets {
+      for name in [target.host, plan.upstreamName.text].map({ target.authority(named: $0, withPort: false) })
+      where !names.contains(name) { names.append(name) }
+    }
+    return names
+  }
+
+  private mutating func refuseOtherNames(_ plan: ProxyPlan) {
+    add("    server {")
+    for (address, value) in plan.listeners { add("        listen", [address.description, "default_server"], value) }
+    add("        http2 on;")
+    add("        return 421 \"this proxy is called localhost, 127.0.0.1 or as its upstream, and not as in Host\\n\";")
+    add("    }")
+  }
+
+  private func ending(_ plan: ProxyPlan) -> [String] { plan.certificate == nil ? [] : ["ssl"] }
+
   private mutating func clients(_ plan: ProxyPlan) {
-    add("        ssl_certificate", [plan.certificate.text], plan.certificate)
+    guard let certificate = plan.certificate else { return }
+    add("        ssl_certificate", [certificate.text], certificate)
     if let key = plan.key { add("        ssl_certificate_key", [key.text], key) }
     if let file = plan.passwordFile { add("        ssl_password_file", [file.text], file) }
     if let authority = plan.clientCA { add("        ssl_client_certificate", [authority.text], authority) }
@@ -110,9 +143,16 @@ package struct ProxyText: Sendable {
     add("            proxy_http_version 1.1;")
     add("            proxy_set_header Upgrade $http_upgrade;")
     add("            proxy_set_header Connection $connection_upgrade;")
-    add("            proxy_set_header Host $http_host;")
-    add("            proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;")
-    add("            proxy_set_header X-Forwarded-Proto $scheme;")
+    if plan.certificate != nil {
+      add("            proxy_set_header Host $http_host;")
+      add("            proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;")
+      add("            proxy_set_header X-Forwarded-Proto $scheme;")
+    } else if let (target, value) = plan.targets.first {
+      // The client has asked for localhost. The upstream answers for its own name, and knows nothing of this hop.
+      let authority = target.authority(named: plan.upstreamName.text)
+      add("            proxy_set_header", ["Host", authority], value)
+      add("            proxy_redirect", ["https://\(authority)/", "/"], value)
+    }
     add("            proxy_set_header X-Client-Verify $ssl_client_verify;")
     add("            proxy_set_header X-Client-DN $ssl_client_s_dn;")
     if plan.isTLS { upstreamTrust(plan, indent: "            ") }
@@ -121,7 +161,10 @@ package struct ProxyText: Sendable {
   private mutating func upstreamTrust(_ plan: ProxyPlan, indent: String) {
     if let authority = plan.upstreamCA {
       add("\(indent)proxy_ssl_trusted_certificate", [authority.text], authority)
+    } else if let id = plan.upstreamIDs.first {
+      add("\(indent)proxy_ssl_trusted_certificate", ["spiffe:"], id)
     }
+    if let id = plan.upstreamIDs.first { add("\(indent)proxy_ssl_spiffe_id", plan.upstreamIDs.map(\.text), id) }
     // A pin alone names the key that is trusted, whoever certified it.
     let isByKeyAlone = plan.upstreamCA == nil && !plan.pins.isEmpty
     add("\(indent)proxy_ssl_verify \(isByKeyAlone ? "off" : "on");")

@@ -34,7 +34,8 @@ enum UpstreamTLS: PassFeature {
   static let workloadID = DirectiveEntry.list(
     "proxy_ssl_spiffe_id", levels, .words(1...Int.max, "SPIFFE-ID …"), "",
     "The SPIFFE IDs of which the upstream must have one, with `proxy_ssl_trusted_certificate spiffe:`. `*` stands for one segment of the path, `**` at the end for one or more. A host name is then not checked.",
-    example: "proxy_ssl_spiffe_id spiffe://example.org/ns/*/sa/app;", trust: .told)
+    example: "proxy_ssl_spiffe_id spiffe://example.org/ns/*/sa/app;", trust: .told
+  ).option("--upstream-id")
   static let pinning = DirectiveEntry.value(
     "proxy_ssl_pinning", levels, .oneOf(["none", "public_key", "certificate"]), "public_key once a pin is given",
     "What a pin must match: the upstream's key, or a certificate of its verified chain, byte for byte. The default is `certificate` if all pins are `cert:HEX`.",

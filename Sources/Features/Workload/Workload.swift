@@ -12,7 +12,8 @@ enum Workload: Feature {
   private static let row = DirectiveEntry.local(
     "spiffe_endpoint", .main, .words(1...1, "unix:PATH"), "$SPIFFE_ENDPOINT_SOCKET",
     "The socket of the SPIFFE agent (Workload API), from which `spiffe:` takes certificates, keys and trust bundles.",
-    example: "spiffe_endpoint unix:/run/spire/agent/public/api.sock;")
+    example: "spiffe_endpoint unix:/run/spire/agent/public/api.sock;"
+  ).option("--spiffe-endpoint")
   static let directives = [row]
 
   static func begin(_ scope: Scope, _ main: inout MainSettings, _ builder: inout SettingsBuilder) {

@@ -273,14 +273,18 @@ import Upstream
   ]
 
   /// Whoever gave options and no file can't do anything with a directive's name or a line of a text.
-  @Test(arguments: [[:], [ProxyOption.tcp: ["on"], .to: ["tls://db:5432"], .upstreamStartTLS: ["postgres"]]])
-  func `no option's error speaks of a directive or of a line`(base: [ProxyOption: [String]]) throws {
+  @Test(
+    arguments: [[:], [ProxyOption.tcp: ["on"], .to: ["tls://db:5432"], .upstreamStartTLS: ["postgres"]]],
+    [[], [ProxyOption.cert, .clientCA]])
+  func `no option's error speaks of a directive or of a line`(
+    base: [ProxyOption: [String]], without: [ProxyOption]
+  ) throws {
     var count = 0
     let block = base.isEmpty ? "http" : "stream"
     for option in ProxyOption.allCases where option != .demoCA {
       for value in Self.hostile {
         do throws(ProxyOptionFaults) {
-          let made = try text(base.merging([option: [value]]) { $1 })
+          let made = try text(base.merging([option: [value]]) { $1 }, without: without)
           let wording = OptionWording(made)
           for diagnostic in Configuration.read(.text(made.text, name: ProxyText.name)).diagnostics {
             let spoken = wording.reworded(diagnostic)
