@@ -97,6 +97,10 @@ let rows: [ModuleRow] = [
     "nginx's language, parsed into immutable settings"
   ),
   (
+    "Conversion", ["Observability", "Language", "Traffic", "Features", "Configuration"], [],
+    "configurations of other proxies, as ours: text in, text and notes out"
+  ),
+  (
     "Daemon",
     [
       "CLinux", "Bytes", "Observability", "Patterns", "Transport", "Compression", "Sandbox", "Crypto", "Negotiation",
@@ -156,7 +160,7 @@ targets.append(
     dependencies: named([
       "CLinux", "Bytes", "Observability", "Crypto", "TLS", "HTTP", "Language", "Transport", "Negotiation", "Envelope",
       "Signature", "Enrolment", "ACME",
-      "Configuration", "Daemon",
+      "Configuration", "Conversion", "Daemon",
     ])
       + [arguments], swiftSettings: settings))
 
@@ -190,7 +194,7 @@ if Context.packageDirectoryHolds("Tests/ConfigurationSupport") {
 let supported: [String: [String]] = [
   "Daemon": ["CertificateFacts", "ConfigurationSupport"], "Language": ["ConfigurationSupport"],
   "Traffic": ["ConfigurationSupport"], "Forward": ["ConfigurationSupport"], "Features": ["ConfigurationSupport"],
-  "Configuration": ["ConfigurationSupport"],
+  "Configuration": ["ConfigurationSupport"], "Conversion": ["ConfigurationSupport"],
 ]
 // A program that does one thing inside the sandbox: SandboxTests runs it.
 if Context.packageDirectoryHolds("Tests/SandboxTrial") {

@@ -23,6 +23,7 @@ enum Entry {
       LogFile.standardError.write(string: text)
       exit(ExitCode.validationFailure.rawValue)
     }
+    words = ConvertCommand.completed(words)
     if let fault = CommandName.fault(in: words) {
       LogFile.standardError.write(string: fault)
       exit(ExitCode.validationFailure.rawValue)

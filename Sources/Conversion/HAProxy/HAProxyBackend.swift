@@ -1,0 +1,297 @@
+/// A backend: its group of servers, and what a location or a server of `stream` says of it.
+struct HAProxyBackend {
+  let name: String
+  let isHTTP: Bool
+  /// The group's name here.
+  let groupName: String
+  private(set) var group: ConvertedBlock
+  /// Lines about TLS to its servers.
+  private(set) var trust: [(String, [String])] = []
+  private(set) var isTLS = false
+  /// What its own rules say of a request.
+  private(set) var rules = HAProxyRules()
+  private(set) var times: [(String, [String])] = []
+  private(set) var proxyProtocol: String?
+  private(set) var usesForwardedFor = false
+  var isClosed: Bool { group.isClosed }
+
+  init(
+    _ section: HAProxyFile.Section, lines: [HAProxyLine], isHTTP: Bool, number: Int, base: String,
+    authorityBase: String
+  ) {
+    name = section.name
+    self.isHTTP = isHTTP
+    groupName = "haproxy_\(number)"
+    group = ConvertedBlock(section.head)
+    group.group = groupName
+    group.closed = ["server 127.0.0.1:1 down;"]
+    var conditions = HAProxyConditions()
+    for line in lines where line.name == "acl" { conditions.define(line) }
+    var servers: [Server] = []
+    var common: [String] = []
+    for line in lines {
+      switch line.name {
+      case "acl": group.take(line.line)
+      case "default-server": common += line.words.dropFirst()
+      case "server": servers.append(Server(line, common: common))
+      case "balance":
+        if line == lines.last(where: { $0.name == "balance" }) { balance(line) } else { group.take(line.line) }
+      case "option": option(line)
+      case "timeout": time(line)
+      case "http-request", "http-response":
+        // The front of a `listen` section reads its rules.
+        if section.kind == "backend" { rules.read(line, conditions, &group) }
+      case "mode", "retries", "log", "description", "id", "fullconn", "enabled", "http-reuse", "hash-type", "maxconn",
+        "unique-id-format", "log-format", "errorfile", "backlog", "bind", "default_backend", "use_backend",
+        "tcp-request",
+        "monitor-uri", "redirect", "stats", "compression", "filter", "http-error":
+        if section.kind == "backend" { remaining(line) }
+      case "disabled": group.refuse(line.line, "the backend is disabled in the old file, too")
+      case "cookie", "stick-table", "stick", "dynamic-cookie-key", "appsession":
+        group.refuse(line.line, "clients stay at a server by `sticky cookie NAME;` in the group", closing: false)
+      case "http-check", "tcp-check", "external-check":
+        group.refuse(line.line, "health_check in a location tells what a healthy server answers", closing: false)
+      default: if section.kind == "backend" { group.refuse(line.line, "it isn't known, and it may be a check") }
+      }
+    }
+    add(servers, section, base, authorityBase)
+  }
+
+  private mutating func remaining(_ line: HAProxyLine) {
+    switch line.name {
+    case "mode", "log", "description", "id", "enabled", "http-reuse", "hash-type", "unique-id-format", "log-format",
+      "fullconn", "backlog", "retries", "maxconn":
+      group.take(line.line)
+    case "errorfile", "compression", "filter", "http-error", "stats":
+      group.refuse(line.line, "it isn't carried over: error_page, gzip and status are there", closing: false)
+    case _ where line.isDefault: break
+    default: group.refuse(line.line, "it belongs to frontends, or it may be a check")
+    }
+  }
+
+  private mutating func balance(_ line: HAProxyLine) {
+    let method = line.word(1)
+    switch method {
+    case "roundrobin", "static-rr": group.take(line.line)
+    case "leastconn": group.take(line.line, "least_conn", words: [])
+    case "random", "random(2)": group.take(line.line, "random", words: [])
+    case "source":
+      group.change(line.line, "the same client stays at one server, but not at the one that HAProxy chose")
+      group.write("hash", "$remote_addr")
+    case "uri" where isHTTP:
+      group.change(line.line, "the same path stays at one server, but not at the one that HAProxy chose")
+      group.write("hash", "$uri")
+    default:
+      group.refuse(line.line, "the servers take turns: hash KEY; has what `\(method)` may mean", closing: false)
+    }
+  }
+
+  private mutating func option(_ line: HAProxyLine) {
+    switch line.word(1) {
+    case "forwardfor":
+      usesForwardedFor = true
+      if line.words.count > 2 {
+        group.change(line.line, "X-Forwarded-For has the addresses that the client sent, and its own behind them")
+      } else {
+        group.take(line.line)
+      }
+    case "httpchk", "ssl-hello-chk", "mysql-check", "pgsql-check", "redis-check", "smtpchk", "ldap-check", "tcp-check",
+      "external-check":
+      group.refuse(
+        line.line, "servers are judged by connections that fail (max_fails); health_check asks servers of http",
+        closing: false)
+    default: group.take(line.line, because: "without effect here")
+    }
+  }
+
+  private mutating func time(_ line: HAProxyLine) {
+    guard let time = HAProxyTime.written(line.word(2)) else {
+      return group.refuse(line.line, "no time: 500, 10s or 5m", closing: false)
+    }
+    switch line.word(1) {
+    case "connect": times.set("proxy_connect_timeout", time)
+    case "server" where isHTTP:
+      times.set("proxy_read_timeout", time)
+      times.set("proxy_send_timeout", time)
+    case "server": times.set("proxy_timeout", time)
+    default: break
+    }
+    group.take(line.line)
+  }
+
+  // MARK: Servers
+
+  private struct Server {
+    let line: HAProxyLine
+    var options: [String: String] = [:]
+    var unknown: [String] = []
+
+    init(_ line: HAProxyLine, common: [String]) {
+      self.line = line
+      var rest = (common + line.words.dropFirst(3))[...]
+      while let word = rest.popFirst() {
+        if Self.valued.contains(word) {
+          options[word] = rest.popFirst() ?? ""
+        } else if Self.switches.contains(word) {
+          options[word] = ""
+        } else {
+          unknown.append(word)
+        }
+      }
+      if options["no-ssl"] != nil { options["ssl"] = nil }
+    }
+
+    static let valued: Set<String> = [
+      "weight", "maxconn", "inter", "fastinter", "downinter", "rise", "fall", "port", "addr", "verify", "verifyhost",
+      "ca-file", "crl-file", "crt", "sni", "alpn", "check-alpn", "check-sni", "ciphers", "ciphersuites", "ssl-min-ver",
+      "ssl-max-ver", "cookie", "slowstart", "resolvers", "init-addr", "observe", "on-marked-down", "on-marked-up",
+      "error-limit", "maxqueue", "id", "source", "pool-max-conn", "pool-purge-delay", "minconn", "resolve-prefer",
+      "proto",
+      "hash-key", "tcp-ut",
+    ]
+    static let switches: Set<String> = [
+      "check", "ssl", "backup", "disabled", "enabled", "check-ssl", "no-check", "no-check-ssl", "send-proxy",
+      "send-proxy-v2", "send-proxy-v2-ssl", "send-proxy-v2-ssl-cn", "no-ssl", "no-ssl-reuse", "check-send-proxy",
+      "no-sslv3", "no-tlsv10", "no-tlsv11", "no-tls-tickets", "ssl-reuse", "non-stick", "no-backup",
+    ]
+  }
+
+  /// TLS and the PROXY protocol are the group's, so all servers must have them alike.
+  private struct Terms: Hashable {
+    var isTLS: Bool
+    var options: [String: String]
+  }
+
+  private mutating func add(
+    _ servers: [Server], _ section: HAProxyFile.Section, _ base: String, _ authorityBase: String
+  ) {
+    guard let first = servers.first else {
+      if section.kind == "backend" { group.refuse(section.head, "it has no server") }
+      return
+    }
+    let ofTLS = [
+      "verify", "verifyhost", "ca-file", "crl-file", "crt", "sni", "ciphers", "ciphersuites", "ssl-min-ver",
+      "ssl-max-ver",
+      "send-proxy", "send-proxy-v2", "send-proxy-v2-ssl", "send-proxy-v2-ssl-cn",
+    ]
+    func terms(_ server: Server) -> Terms {
+      Terms(isTLS: server.options["ssl"] != nil, options: server.options.filter { ofTLS.contains($0.key) })
+    }
+    var hosts: Set<String> = []
+    for server in servers {
+      for word in server.unknown {
+        group.refuse(server.line.line, "\"\(word)\" isn't known, and it may be a check")
+      }
+      if terms(server) != terms(first) {
+        group.refuse(server.line.line, "all servers of a group have the same TLS here: write a group for each kind")
+      }
+      let text = server.line.word(2)
+      let endpoint =
+        text.hasPrefix("unix@/")
+        ? Endpoint(socket: String(text.dropFirst(5))) : text.hasPrefix("/") ? Endpoint(socket: text) : Endpoint(text)
+      guard let endpoint else {
+        group.refuse(server.line.line, "a server needs an address and a port")
+        continue
+      }
+      hosts.insert(endpoint.host ?? "localhost")
+      var words = [endpoint.server(standard: "127.0.0.1")]
+      for (name, parameter) in [("weight", "weight"), ("maxconn", "max_conns")] {
+        guard let text = server.options[name] else { continue }
+        guard let number = Int(text), (0...1_000_000).contains(number) else {
+          group.refuse(server.line.line, "\(name) \(text): a number is needed")
+          continue
+        }
+        if number > 0 { words.append("\(parameter)=\(number)") } else if name == "weight" { words.append("down") }
+      }
+      if server.options["backup"] != nil { words.append("backup") }
+      if server.options["disabled"] != nil, !words.contains("down") { words.append("down") }
+      let isChecked = server.options["check"] != nil
+      if server.options["slowstart"] != nil || server.options["cookie"] != nil || server.options["source"] != nil {
+        group.refuse(
+          server.line.line,
+          "slowstart, cookie and source aren't carried over: slow_start, sticky and proxy_bind are there",
+          closing: false)
+      }
+      if isChecked {
+        group.change(
+          server.line.line, "it is judged by connections that fail (max_fails), and isn't asked in between", "server",
+          words: words)
+      } else {
+        group.take(server.line.line, "server", words: words)
+      }
+    }
+    isTLS = first.options["ssl"] != nil
+    if first.options["send-proxy"] != nil { proxyProtocol = "on" }
+    if first.options.keys.contains(where: { $0.hasPrefix("send-proxy-v2") }) { proxyProtocol = "v2" }
+    if isTLS { trust(first, hosts, base, authorityBase) }
+  }
+
+  private mutating func trust(_ server: Server, _ hosts: Set<String>, _ base: String, _ authorityBase: String) {
+    let line = server.line.line
+    let options = server.options
+    let sni = options["sni"].flatMap { text -> String? in
+      text.hasPrefix("str(") && text.hasSuffix(")") ? String(text.dropFirst(4).dropLast()) : nil
+    }
+    if options["sni"] != nil, sni == nil {
+      group.refuse(line, "only sni str(NAME) is taken: proxy_ssl_name can have variables")
+    }
+    if let sni, let host = options["verifyhost"], sni.lowercased() != host.lowercased() {
+      group.refuse(line, "the name that is sent is the one that the certificate must have")
+    }
+    let name = options["verifyhost"] ?? sni
+    if let certificate = options["crt"] {
+      let path = HAProxyBind.path(certificate, base)
+      trust.append(("proxy_ssl_certificate", [path]))
+      trust.append(("proxy_ssl_certificate_key", [path]))
+    }
+    if let ciphers = options["ciphers"] { trust.append(("proxy_ssl_ciphers", [ciphers])) }
+    if let suites = options["ciphersuites"] { trust.append(("proxy_ssl_conf_command", ["Ciphersuites", suites])) }
+    let versions = HAProxyVersions(options.mapValues { [$0] })
+    for refusal in versions.refusals { group.refuse(line, refusal) }
+    if let words = versions.words { trust.append(("proxy_ssl_protocols", words)) }
+    if let name {
+      guard Endpoint.isHost(name) else { return group.refuse(line, "a host name or an IP address is needed") }
+      trust.append(("proxy_ssl_name", [name]))
+      trust.append(("proxy_ssl_server_name", [sni == nil ? "off" : "on"]))
+    } else if hosts.count == 1, let host = hosts.first {
+      trust.append(("proxy_ssl_name", [host]))
+    } else {
+      group.refuse(line, "one name is expected in the certificates of a group: verifyhost NAME")
+    }
+    switch options["verify"] ?? "required" {
+    case "none":
+      let host = Endpoint(server.line.word(2))?.host ?? "localhost"
+      let port = if case .port(_, let port)? = Endpoint(server.line.word(2))?.place { port } else { 0 }
+      group.refuse(line, TrustGap.reason("HAProxy (verify none)", host: host, port: port), closing: false)
+      trust.append(("proxy_ssl_verify", ["off"]))
+      trust.append(("proxy_ssl_pin", [TrustGap.path(host: host, port: port)]))
+    case "required":
+      guard let file = options["ca-file"], !file.hasSuffix("/") else {
+        return group.refuse(line, "the server is verified, and no file with CAs is named: ca-file FILE")
+      }
+      if file != "@system-ca" {
+        guard !file.hasPrefix("@") else { return group.refuse(line, "a file with CAs is needed") }
+        trust.append(("proxy_ssl_trusted_certificate", [HAProxyBind.path(file, authorityBase)]))
+      }
+      trust.append(("proxy_ssl_verify", ["on"]))
+      trust.append(("proxy_ssl_verify_depth", ["10"]))
+      if let list = options["crl-file"] { trust.append(("proxy_ssl_crl", [HAProxyBind.path(list, authorityBase)])) }
+      if name == nil {
+        group.change(
+          line, "HAProxy takes any certificate of the CA without verifyhost; here it must be for the server's host")
+      }
+    default: group.refuse(line, "verify is none or required")
+    }
+    for (_, words) in trust where !words.allSatisfy(ConvertedWord.isConstant) {
+      group.refuse(line, "a word with \"$\"")
+    }
+  }
+}
+
+extension [(String, [String])] {
+  /// A directive that stands once, in place of an earlier one of its name.
+  mutating func set(_ name: String, _ word: String) {
+    removeAll { $0.0 == name }
+    append((name, [word]))
+  }
+}

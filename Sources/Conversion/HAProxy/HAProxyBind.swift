@@ -1,0 +1,170 @@
+/// A `bind` line: where clients come in, and the TLS there.
+struct HAProxyBind {
+  let addresses: [String]
+  let isTLS: Bool
+  let takesProxyProtocol: Bool
+  let line: HAProxyLine
+  /// Lines of a server block.
+  private(set) var statements: [(String, [String])] = []
+  private(set) var verification = "off"
+  private(set) var changes: [String] = []
+  private(set) var refusals: [String] = []
+
+  init(_ line: HAProxyLine, base: String, authorityBase: String) {
+    self.line = line
+    var options: [String: [String]] = [:]
+    var refusals: [String] = []
+    var rest = line.words.dropFirst(2)
+    while let word = rest.popFirst() {
+      if Self.valued.contains(word) {
+        options[word, default: []].append(rest.popFirst() ?? "")
+      } else if Self.switches.contains(word) {
+        options[word] = []
+      } else {
+        refusals.append("\"\(word)\" isn't known, and it may be a check")
+      }
+    }
+    isTLS = options["ssl"] != nil
+    takesProxyProtocol = options["accept-proxy"] != nil
+    var addresses: [String] = []
+    for text in line.word(1).split(separator: ",", omittingEmptySubsequences: false) {
+      if let address = Self.address(String(text)) {
+        addresses.append(address)
+      } else {
+        refusals.append("\"\(text)\" needs an IP address with a port, or unix@/PATH")
+      }
+    }
+    if line.word(1).isEmpty { refusals.append("an address is missing") }
+    self.addresses = addresses
+    self.refusals = refusals
+    for name in ["interface", "crt-list", "strict-sni", "transparent", "namespace", "ca-verify-file", "crt-dir"]
+    where options[name] != nil {
+      self.refusals.append(
+        "\"\(name)\" can't be had: \(Self.instead[name] ?? "name the addresses and certificates in lines of their own")"
+      )
+    }
+    if options["accept-proxy"] != nil {
+      changes.append("whose header of the PROXY protocol is believed, set_real_ip_from must say")
+    }
+    guard isTLS else {
+      if options["verify"] != nil || options["ca-file"] != nil {
+        self.refusals.append("verify and ca-file need \"ssl\"")
+      }
+      return
+    }
+    tls(options, base: base, authorityBase: authorityBase)
+  }
+
+  private mutating func tls(_ options: [String: [String]], base: String, authorityBase: String) {
+    let certificates = options["crt"] ?? []
+    if certificates.count != 1 || certificates[0].hasSuffix("/") || certificates[0].hasPrefix("@") {
+      refusals.append(
+        "one file with a certificate and its key is taken: write a server with server_name for each certificate")
+    } else {
+      let path = Self.path(certificates[0], base)
+      statements.append(("ssl_certificate", [path]))
+      statements.append(("ssl_certificate_key", [path]))
+    }
+    let authorities = options["ca-file"]?.last
+    switch options["verify"]?.last ?? "none" {
+    case "none":
+      changes.append("HAProxy verifies no client here (verify none): whoever reaches this port gets in, as before")
+    case "optional":
+      verification = "optional"
+      changes.append("as in HAProxy, a client without a certificate gets in where no rule wants one")
+    case "required": verification = "on"
+    default: refusals.append("verify is none, optional or required")
+    }
+    if verification != "off" {
+      if let authorities, !authorities.hasPrefix("@"), !authorities.hasSuffix("/") {
+        statements.append(("ssl_client_certificate", [Self.path(authorities, authorityBase)]))
+        statements.append(("ssl_verify_depth", ["10"]))
+      } else {
+        refusals.append("verify needs a file with CAs: ca-file FILE")
+      }
+      for list in options["crl-file"] ?? [] { statements.append(("ssl_crl", [Self.path(list, authorityBase)])) }
+    }
+    statements.append(("ssl_verify_client", [verification]))
+    for name in ["crt-ignore-err", "ca-ignore-err"] where options[name] != nil {
+      changes.append("\(name) isn't carried over: a client whose certificate has a fault is refused")
+    }
+    if options["allow-0rtt"] != nil { changes.append("early data isn't accepted (ssl_early_data)") }
+    if let ciphers = options["ciphers"]?.last { statements.append(("ssl_ciphers", [ciphers])) }
+    if let suites = options["ciphersuites"]?.last { statements.append(("ssl_conf_command", ["Ciphersuites", suites])) }
+    if let curves = options["curves"]?.last ?? options["ecdhe"]?.last {
+      statements.append(("ssl_ecdh_curve", [curves]))
+    }
+    if options["no-tls-tickets"] != nil { statements.append(("ssl_session_tickets", ["off"])) }
+    let versions = HAProxyVersions(options)
+    if let words = versions.words { statements.append(("ssl_protocols", words)) }
+    refusals += versions.refusals
+    usesHTTP2 = options["alpn"]?.last.map { $0.split(separator: ",").contains("h2") } ?? true
+    if options["npn"] != nil { changes.append("NPN isn't there; ALPN is") }
+  }
+
+  private(set) var usesHTTP2 = false
+
+  static func path(_ text: String, _ base: String) -> String {
+    ConvertedWord.path(
+      text.hasPrefix("/") || base.isEmpty ? text : base.hasSuffix("/") ? base + text : "\(base)/\(text)")
+  }
+
+  private static func address(_ text: String) -> String? {
+    if text.hasPrefix("unix@") { return text.hasPrefix("unix@/") ? "unix:\(text.dropFirst(5))" : nil }
+    if text.hasPrefix("/") { return "unix:\(text)" }
+    for prefix in ["ipv4@", "ipv6@"] where text.hasPrefix(prefix) { return Endpoint(String(text.dropFirst(5)))?.listen }
+    return Endpoint(text)?.listen
+  }
+
+  private static let valued: Set<String> = [
+    "crt", "ca-file", "ca-verify-file", "crl-file", "verify", "ciphers", "ciphersuites", "curves", "ecdhe", "alpn",
+    "npn",
+    "ssl-min-ver", "ssl-max-ver", "crt-list", "crt-ignore-err", "ca-ignore-err", "interface", "name", "maxconn",
+    "backlog",
+    "mode", "user", "group", "uid", "gid", "id", "nice", "process", "thread", "tcp-ut", "mss", "namespace", "level",
+    "severity-output", "shards",
+  ]
+  private static let switches: Set<String> = [
+    "ssl", "accept-proxy", "strict-sni", "no-sslv3", "no-tlsv10", "no-tlsv11", "no-tlsv12", "no-tlsv13",
+    "no-tls-tickets",
+    "tls-ticket-keys", "force-tlsv10", "force-tlsv11", "force-tlsv12", "force-tlsv13", "allow-0rtt", "v4v6", "v6only",
+    "tfo", "transparent", "defer-accept", "prefer-client-ciphers", "generate-certificates", "no-strict-sni",
+  ]
+  private static let instead = [
+    "interface": "listen on the interface's address",
+    "crt-list": "write a server with server_name, ssl_certificate and ssl_verify_client for each line of it",
+    "strict-sni": "a server with default_server and ssl_reject_handshake on refuses other names",
+    "transparent": "sallyport listens on its own addresses",
+  ]
+}
+
+/// Versions of TLS by `ssl-min-ver` and the like.
+struct HAProxyVersions {
+  private(set) var words: [String]?
+  private(set) var refusals: [String] = []
+
+  init(_ options: [String: [String]]) {
+    let known = ["TLSv1.0", "TLSv1.1", "TLSv1.2", "TLSv1.3"]
+    var lowest = 2, highest = 3
+    var isSaid = false
+    for (name, isLowest) in [("ssl-min-ver", true), ("ssl-max-ver", false)] {
+      guard let text = options[name]?.last else { continue }
+      guard let place = known.firstIndex(of: text) else {
+        refusals.append("\(name): TLSv1.0 to TLSv1.3")
+        continue
+      }
+      if isLowest { lowest = place } else { highest = place }
+      isSaid = true
+    }
+    for (place, name) in ["tlsv10", "tlsv11", "tlsv12", "tlsv13"].enumerated() {
+      if options["force-\(name)"] != nil { (lowest, highest, isSaid) = (place, place, true) }
+    }
+    var allowed = lowest <= highest ? Array(lowest...highest) : []
+    for (place, name) in ["tlsv10", "tlsv11", "tlsv12", "tlsv13"].enumerated() where options["no-\(name)"] != nil {
+      if allowed.contains(place) { isSaid = true }
+      allowed.removeAll { $0 == place }
+    }
+    if allowed.isEmpty { refusals.append("no version of TLS is left") }
+    if isSaid { words = allowed.map { $0 == 0 ? "TLSv1" : known[$0] } }
+  }
+}

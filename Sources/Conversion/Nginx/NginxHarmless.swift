@@ -1,0 +1,29 @@
+/// Directives of nginx's and of its modules' that keep nobody out: a server is not more open without them.
+enum NginxHarmless {
+  private static let prefixes = [
+    "proxy_cache", "proxy_store", "proxy_temp", "fastcgi_cache", "fastcgi_buffer", "fastcgi_param", "fastcgi_read",
+    "fastcgi_send", "fastcgi_connect", "fastcgi_index", "fastcgi_split", "fastcgi_temp", "fastcgi_hide", "uwsgi_param",
+    "uwsgi_read", "uwsgi_buffer", "scgi_param", "sub_filter", "brotli", "zstd", "gunzip", "image_filter_", "ssi_",
+    "addition_",
+    "vhost_traffic_status", "opentracing", "opentelemetry", "pagespeed", "memcached_", "http3", "quic", "status_",
+    "fancyindex_", "geoip_proxy", "xslt_", "mp4_", "userid",
+  ]
+  private static let names: Set<String> = [
+    "ssi", "brotli", "slice", "charset_map", "override_charset", "source_charset", "add_before_body", "add_after_body",
+    "proxy_force_ranges", "working_directory", "worker_priority", "load_module", "google_perftools_profiles",
+    "debug_connection", "keepalive_min_timeout", "post_action", "zone_sync", "queue", "ntlm", "check", "fair",
+    "ssl_ech_file", "ssl_encrypted_hello_key", "ssl_key_log", "proxy_ssl_key_log", "grpc_ssl_key_log", "mail",
+    "fancyindex", "random_index",
+  ]
+
+  static func contains(_ name: String) -> Bool {
+    names.contains(name) || prefixes.contains { name.hasPrefix($0) }
+  }
+
+  /// What only names something that others use; each use is judged by itself.
+  static func isDefinition(_ name: String) -> Bool {
+    name.hasPrefix("lua_") || name.hasPrefix("init_") || name.hasPrefix("js_import") || name.hasPrefix("js_path")
+      || name.hasPrefix("js_set") || name.hasPrefix("perl") || name.hasPrefix("geoip") || name.hasPrefix("geoip2")
+      || name == "upstream" || name.hasSuffix("_zone")
+  }
+}
