@@ -74,10 +74,10 @@ struct ConversionDocument {
           refusals.lower(owner)
         else { continue }
         isBetter = true
-        added.append(
-          ConversionNote(
-            .refused, block(owner).head,
-            "the new configuration would not be valid: \(fault.message)" + (fault.hint.map { ": \($0)" } ?? "")))
+        let reason = "the new configuration would not be valid: \(fault.message)" + (fault.hint.map { ": \($0)" } ?? "")
+        let note = ConversionNote(.refused, block(owner).head, OldText.plain(Array(reason.utf8)))
+        added.append(note)
+        refusals.notes[owner, default: []].append(note)
       }
       guard isBetter else { break }
     }
@@ -136,6 +136,8 @@ struct ConversionDocument {
   private struct Refusals {
     var streams: [State]
     var https: [State]
+    /// What our own reader said.
+    var notes: [Owner: [ConversionNote]] = [:]
 
     subscript(owner: Owner) -> State {
       get { owner.isStream ? streams[owner.index] : https[owner.index] }
@@ -203,7 +205,9 @@ struct ConversionDocument {
         for line in block.statements { text.add("        \(line)", owner) }
         text.add("    }", owner)
       case .open, .closed, .removed:
-        for note in block.notes where note.outcome != .taken { for line in note.comment { text.add("    \(line)") } }
+        for note in block.notes + (states.notes[owner] ?? []) where note.outcome != .taken {
+          for line in note.comment { text.add("    \(line)") }
+        }
         text.add("    # This can't be had, so nobody gets in here.")
         guard serves, states[owner] == .closed, !block.closed.isEmpty else { continue }
         text.add("    \(block.group.map { "upstream \($0)" } ?? "server") {", owner)

@@ -35,7 +35,7 @@ struct HAProxyBackend {
       case "default-server": common += line.words.dropFirst()
       case "server": servers.append(Server(line, common: common))
       case "balance":
-        if line == lines.last(where: { $0.name == "balance" }) { balance(line) } else { group.take(line.line) }
+        if line == lines.last(where: { $0.name == "balance" }) { balance(line, lines) } else { group.take(line.line) }
       case "option": option(line)
       case "timeout": time(line)
       case "http-request", "http-response":
@@ -69,8 +69,13 @@ struct HAProxyBackend {
     }
   }
 
-  private mutating func balance(_ line: HAProxyLine) {
+  private mutating func balance(_ line: HAProxyLine, _ lines: [HAProxyLine]) {
     let method = line.word(1)
+    let isKeyed = !["roundrobin", "static-rr", "leastconn"].contains(method)
+    if isKeyed, lines.contains(where: { $0.name == "server" && $0.words.contains("backup") }) {
+      return group.refuse(
+        line.line, "a server with backup can't stand beside it: the servers take turns", closing: false)
+    }
     switch method {
     case "roundrobin", "static-rr": group.take(line.line)
     case "leastconn": group.take(line.line, "least_conn", words: [])
@@ -166,8 +171,7 @@ struct HAProxyBackend {
     _ servers: [Server], _ section: HAProxyFile.Section, _ base: String, _ authorityBase: String
   ) {
     guard let first = servers.first else {
-      if section.kind == "backend" { group.refuse(section.head, "it has no server") }
-      return
+      return group.refuse(section.head, "it has no server")
     }
     let ofTLS = [
       "verify", "verifyhost", "ca-file", "crl-file", "crt", "sni", "ciphers", "ciphersuites", "ssl-min-ver",

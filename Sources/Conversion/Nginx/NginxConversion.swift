@@ -43,6 +43,7 @@ package enum NginxConversion {
     let note = ConversionNote(
       .refused, OldLine(file: name, number: 1, text: ""),
       "the new configuration as a whole would not be valid; `sallyport check` of the old file says why")
-    return Converted(text: (heading + note.comment).joined(separator: "\n") + "\n", notes: tree.notes + [note], hasServers: false)
+    return Converted(
+      text: (heading + note.comment).joined(separator: "\n") + "\n", notes: tree.notes + [note], hasServers: false)
   }
 }

@@ -199,6 +199,7 @@ struct NginxTree {
   private func render(_ index: Int, _ indent: String, _ text: inout Rendered) {
     let node = nodes[index]
     for comment in node.comments { text.lines.append(indent + comment) }
+    if node.state != .kept { addComments(below: index, indent, &text) }
     guard node.state != .gone else { return }
     func add(_ line: String) {
       text.lines.append(indent + line)
@@ -217,6 +218,14 @@ struct NginxTree {
       for child in node.children { render(child, indent + "    ", &text) }
     }
     add("}")
+  }
+
+  /// What was refused inside of a block that is replaced.
+  private func addComments(below index: Int, _ indent: String, _ text: inout Rendered) {
+    for child in nodes[index].children {
+      for comment in nodes[child].comments { text.lines.append(indent + comment) }
+      addComments(below: child, indent, &text)
+    }
   }
 
   /// What stands in a block that lets nobody in.

@@ -1,0 +1,115 @@
+import Configuration
+import ConfigurationSupport
+import Language
+import Testing
+
+@testable import Conversion
+
+@Suite struct `Whatever is converted` {
+  @Test func `there are ten samples of each kind`() {
+    for peer in Sample.Peer.allCases { #expect(Sample.all.count { $0.peer == peer } == 10, "\(peer)") }
+  }
+
+  @Test(arguments: Sample.all) func `is taken by our own reader`(sample: Sample) {
+    let converted = sample.converted
+    #expect(converted.hasServers)
+    #expect(LoadedText(converted.text).errors == [], "\(converted.text)")
+  }
+
+  @Test(arguments: Sample.all) func `has a note with a place for each line that changed`(sample: Sample) {
+    let converted = sample.converted
+    #expect(!converted.notes.isEmpty)
+    for note in converted.notes {
+      #expect(note.line.number > 0, "\(note)")
+      #expect(note.outcome == .taken || !note.reason.isEmpty, "\(note)")
+      guard note.outcome != .taken else { continue }
+      #expect(converted.text.contains(note.reason), "\(note)")
+    }
+  }
+
+  @Test(arguments: Sample.all) func `tells no pass phrase`(sample: Sample) {
+    let converted = sample.converted
+    #expect(!converted.text.contains("secret-word"))
+    #expect(!converted.notes.contains { $0.description.contains("secret-word") })
+  }
+
+  @Test(arguments: Sample.all) func `is so again`(sample: Sample) {
+    #expect(sample.converted == sample.converted)
+  }
+
+  /// The same sequence every time.
+  private struct Sequence: RandomNumberGenerator {
+    var state: UInt64
+    mutating func next() -> UInt64 {
+      state &+= 0x9E37_79B9_7F4A_7C15
+      var word = (state ^ state >> 30) &* 0xBF58_476D_1CE4_E5B9
+      word = (word ^ word >> 27) &* 0x94D0_49BB_1331_11EB
+      return word ^ word >> 31
+    }
+  }
+
+  @Test(arguments: Sample.all) func `is taken by our own reader after mutations`(sample: Sample) {
+    var random = Sequence(state: 46)
+    for _ in 0..<60 {
+      var bytes = Array(sample.text.utf8)
+      for _ in 0..<Int.random(in: 1...4, using: &random) { Self.mutate(&bytes, &random) }
+      let old = String(decoding: bytes, as: UTF8.self)
+      let converted = Sample.converted(old, sample.peer)
+      guard converted.hasServers else { continue }
+      #expect(LoadedText(converted.text).errors == [], "\(old)\n\n\(converted.text)")
+    }
+  }
+
+  private static func mutate(_ bytes: inout [UInt8], _ random: inout Sequence) {
+    guard !bytes.isEmpty else { return }
+    let place = Int.random(in: bytes.indices, using: &random)
+    var lines: [[UInt8]] { bytes.split(separator: 10, omittingEmptySubsequences: false).map(Array.init) }
+    switch Int.random(in: 0...4, using: &random) {
+    case 0: bytes[place] = UInt8.random(in: 0...255, using: &random)
+    case 1: bytes.remove(at: place)
+    case 2: bytes.insert("{}\"';$#\n*\\\0".utf8.randomElement(using: &random) ?? 0, at: place)
+    case 3:
+      var rest = lines
+      rest.remove(at: Int.random(in: rest.indices, using: &random))
+      bytes = Array(rest.joined(separator: [10]))
+    default: bytes = Array((lines + [lines.randomElement(using: &random) ?? []]).joined(separator: [10]))
+    }
+  }
+
+  /// Lines that make a file of any size.
+  private static let long: [(Sample.Peer, String, @Sendable (Int) -> String)] = [
+    (.stunnel, "client = no\n", { "[s\($0)]\naccept = \(1024 + $0)\nconnect = 80\ncert = a\nwhat = x\n" }),
+    (
+      .stunnel, "[a]\naccept = 1\ncert = a\nconnect = 1\nverifyChain = yes\nCAfile = c\n",
+      { "checkHost = h\($0).example\n" }
+    ),
+    (
+      .ghostunnel, "ghostunnel server --listen :1 --target unix:/x --cert a --key b --cacert c",
+      { " --allow-cn c\($0)" }
+    ),
+    (
+      .haproxy, "backend b\nmode http\nserver s a:1\nfrontend f\nmode http\nbind :80\ndefault_backend b\n",
+      { "use_backend b if { path_beg /\($0) }\n" }
+    ),
+    (
+      .haproxy, "backend b\nmode http\nserver s a:1\nfrontend f\nmode http\nbind :80\ndefault_backend b\n",
+      { "use_backend b if { hdr(host) h\($0).example }\n" }
+    ),
+    (.nginx, "events { }\n", { "what\($0) x;\n" }),
+  ]
+
+  @Test(arguments: long.indices) func `takes a time that grows as the file does`(index: Int) {
+    let (peer, head, line) = Self.long[index]
+    func seconds(_ count: Int) -> Double {
+      let text = head + (0..<count).map(line).joined()
+      let clock = ContinuousClock()
+      // The least of three: other work on the machine only adds.
+      return (0..<3).map { _ in
+        let time = clock.measure { _ = Sample.converted(text, peer) }
+        return Double(time.components.seconds) + Double(time.components.attoseconds) / 1e18
+      }.min() ?? 0
+    }
+    let short = seconds(500), long = seconds(2000)
+    #expect(long < 10 * short + 0.2, "\(short) s, \(long) s")
+  }
+}
