@@ -1,8 +1,19 @@
-/// A `bind` line: where clients come in, and the TLS there.
+import Language
+
+/// A `bind` line: where clients come in, and the TLS there. With `crt-list`, it is one for each certificate.
 struct HAProxyBind {
   let addresses: [String]
   let isTLS: Bool
   let takesProxyProtocol: Bool
+  /// The names that select it; empty: all that no other one has.
+  private(set) var names: [String] = []
+  /// Whether it serves nobody, but refuses names that nobody has (`strict-sni`).
+  private(set) var rejects = false
+  /// Whether it serves a name that no other one has.
+  private(set) var isDefault = false
+  /// Whether others share its addresses by their names.
+  private(set) var isShared = false
+  private let options: [String: [String]]
   let line: HAProxyLine
   /// Lines of a server block.
   private(set) var statements: [(String, [String])] = []
@@ -24,6 +35,7 @@ struct HAProxyBind {
         refusals.append("\"\(word)\" isn't known, and it may be a check")
       }
     }
+    self.options = options
     isTLS = options["ssl"] != nil
     takesProxyProtocol = options["accept-proxy"] != nil
     var addresses: [String] = []
@@ -37,7 +49,7 @@ struct HAProxyBind {
     if line.word(1).isEmpty { refusals.append("an address is missing") }
     self.addresses = addresses
     self.refusals = refusals
-    for name in ["interface", "crt-list", "strict-sni", "transparent", "namespace", "ca-verify-file", "crt-dir"]
+    for name in ["interface", "transparent", "namespace", "ca-verify-file"]
     where options[name] != nil {
       self.refusals.append(
         "\"\(name)\" can't be had: \(Self.instead[name] ?? "name the addresses and certificates in lines of their own")"
@@ -52,7 +64,48 @@ struct HAProxyBind {
       }
       return
     }
-    tls(options, base: base, authorityBase: authorityBase)
+    if options["crt-list"] == nil {
+      if options["strict-sni"] != nil {
+        self.refusals.append(
+          "strict-sni needs the names of the certificate, which aren't known here: write them into a crt-list")
+      }
+      tls(options, base: base, authorityBase: authorityBase)
+    }
+  }
+
+  /// The same line for each certificate of its list; itself without one. Notes tell what of the list can't be had.
+  func divided(_ files: SourceFiles, base: String, authorityBase: String) -> (
+    binds: [HAProxyBind], faults: [ConversionNote]
+  ) {
+    guard isTLS, let path = options["crt-list"]?.last else { return ([self], []) }
+    let list = HAProxyCertificateList(path, at: line.line, files: files)
+    var binds: [HAProxyBind] = []
+    if options["strict-sni"] != nil {
+      var other = self
+      other.rejects = true
+      other.isDefault = true
+      other.isShared = true
+      other.statements = [("ssl_reject_handshake", ["on"])]
+      binds.append(other)
+    }
+    if options["crt"] != nil {
+      return ([self], [ConversionNote(.refused, line.line, "crt beside crt-list: use the list alone")])
+    }
+    for (index, entry) in list.entries.enumerated() {
+      var other = self
+      other.isShared = true
+      // The first certificate is shown where no name fits.
+      other.isDefault = index == 0 && options["strict-sni"] == nil
+      other.names = entry.names
+      var merged = options.merging(entry.options) { $1 }
+      merged["crt"] = [entry.certificate]
+      other.tls(merged, base: base, authorityBase: authorityBase)
+      if other.names.isEmpty, !other.isDefault {
+        other.refusals.append("the names of \(entry.certificate) aren't known here")
+      }
+      binds.append(other)
+    }
+    return (binds.isEmpty ? [self] : binds, list.faults)
   }
 
   private mutating func tls(_ options: [String: [String]], base: String, authorityBase: String) {
@@ -116,7 +169,7 @@ struct HAProxyBind {
     return Endpoint(text)?.listen
   }
 
-  private static let valued: Set<String> = [
+  static let valued: Set<String> = [
     "crt", "ca-file", "ca-verify-file", "crl-file", "verify", "ciphers", "ciphersuites", "curves", "ecdhe", "alpn",
     "npn",
     "ssl-min-ver", "ssl-max-ver", "crt-list", "crt-ignore-err", "ca-ignore-err", "interface", "name", "maxconn",
@@ -124,7 +177,7 @@ struct HAProxyBind {
     "mode", "user", "group", "uid", "gid", "id", "nice", "process", "thread", "tcp-ut", "mss", "namespace", "level",
     "severity-output", "shards",
   ]
-  private static let switches: Set<String> = [
+  static let switches: Set<String> = [
     "ssl", "accept-proxy", "strict-sni", "no-sslv3", "no-tlsv10", "no-tlsv11", "no-tlsv12", "no-tlsv13",
     "no-tls-tickets",
     "tls-ticket-keys", "force-tlsv10", "force-tlsv11", "force-tlsv12", "force-tlsv13", "allow-0rtt", "v4v6", "v6only",
@@ -132,8 +185,6 @@ struct HAProxyBind {
   ]
   private static let instead = [
     "interface": "listen on the interface's address",
-    "crt-list": "write a server with server_name, ssl_certificate and ssl_verify_client for each line of it",
-    "strict-sni": "a server with default_server and ssl_reject_handshake on refuses other names",
     "transparent": "sallyport listens on its own addresses",
   ]
 }

@@ -47,7 +47,7 @@ package enum HAProxyConversion {
         let isHTTP = isHTTP(lines)
         var frontend = HAProxyFrontend(
           section, lines: lines, isHTTP: isHTTP, number: number, base: base, authorityBase: authorityBase,
-          backends: backends)
+          backends: backends, files: files)
         for block in frontend.servers() {
           if isHTTP { document.add(http: block) } else { document.add(stream: block) }
         }

@@ -1,3 +1,5 @@
+import Language
+
 /// A frontend, or the front of a `listen` section, as servers of `http` or `stream`.
 struct HAProxyFrontend {
   private struct Route {
@@ -26,7 +28,7 @@ struct HAProxyFrontend {
   init(
     _ section: HAProxyFile.Section, lines: [HAProxyLine], isHTTP: Bool, number: Int, base: String,
     authorityBase: String,
-    backends: [String: HAProxyBackend]
+    backends: [String: HAProxyBackend], files: SourceFiles
   ) {
     self.section = section
     self.isHTTP = isHTTP
@@ -36,7 +38,7 @@ struct HAProxyFrontend {
     var conditions = HAProxyConditions()
     for line in lines where line.name == "acl" { conditions.define(line) }
     if section.kind == "listen" { standard = (section.name, section.head) }
-    for line in lines { read(line, conditions, base, authorityBase) }
+    for line in lines { read(line, conditions, base, authorityBase, files) }
     if binds.isEmpty { common.refuse(section.head, "it has no \"bind\"") }
     if rules.usesSource, binds.contains(where: \.takesProxyProtocol) {
       common.refuse(
@@ -48,16 +50,22 @@ struct HAProxyFrontend {
   }
 
   private mutating func read(
-    _ line: HAProxyLine, _ conditions: HAProxyConditions, _ base: String, _ authorityBase: String
+    _ line: HAProxyLine, _ conditions: HAProxyConditions, _ base: String, _ authorityBase: String,
+    _ files: SourceFiles
   ) {
     let end = line.words.firstIndex { $0 == "if" || $0 == "unless" } ?? line.words.endIndex
     switch line.name {
     case "bind":
-      let bind = HAProxyBind(line, base: base, authorityBase: authorityBase)
-      binds.append(bind)
-      for refusal in bind.refusals { common.refuse(line.line, refusal) }
-      for change in bind.changes { common.change(line.line, change) }
-      if bind.refusals.isEmpty, bind.changes.isEmpty { common.take(line.line) }
+      let divided = HAProxyBind(line, base: base, authorityBase: authorityBase)
+        .divided(files, base: base, authorityBase: authorityBase)
+      binds += divided.binds
+      for fault in divided.faults { common.refuse(fault.line, fault.reason) }
+      var told: Set<String> = []
+      for bind in divided.binds {
+        for refusal in bind.refusals where told.insert(refusal).inserted { common.refuse(line.line, refusal) }
+        for change in bind.changes where told.insert(change).inserted { common.change(line.line, change) }
+      }
+      if told.isEmpty { common.take(line.line) }
     case "acl":
       if conditions.isKnown(line.word(1)) {
         common.take(line.line)
@@ -201,6 +209,15 @@ struct HAProxyFrontend {
     }
     var blocks: [ConvertedBlock] = []
     for bind in binds {
+      if bind.isShared {
+        var block = opened(bind, names: bind.names, isDefault: bind.isDefault)
+        if !hosts.isEmpty {
+          block.refuse(section.head, "rules about hosts beside a crt-list: write a server for each name")
+        }
+        if bind.rejects { block.write("return", "403") } else { fill(&block, nil, bind) }
+        blocks.append(block)
+        continue
+      }
       for host in [String?.none] + hosts.map(Optional.some) {
         var block = opened(bind, names: host.map { [$0] } ?? [], isDefault: host == nil)
         fill(&block, host, bind)
@@ -362,7 +379,12 @@ struct HAProxyFrontend {
     let named = routes.filter { $0.names != nil }
     var isRouted = false
     for bind in binds {
-      var block = opened(bind, names: [], isDefault: false)
+      var block = opened(bind, names: bind.names, isDefault: bind.isDefault)
+      if bind.rejects {
+        block.write("return", "refused")
+        blocks.append(block)
+        continue
+      }
       for refusal in rules.refusals { block.refuse(refusal.line, "rules about requests need mode http") }
       if let redirect = rules.redirects { block.refuse(redirect.line, "rules about requests need mode http") }
       let first = routes.first { $0.names == nil }?.backend ?? standard?.name

@@ -1,0 +1,67 @@
+import Language
+
+/// A file of `crt-list`: for each certificate the names that it is shown for, and options of its own.
+struct HAProxyCertificateList {
+  struct Entry {
+    let certificate: String
+    /// Options in brackets, which take the place of those of the `bind` line.
+    var options: [String: [String]] = [:]
+    /// Each a word of `server_name`. Empty: the names of the certificate, which only the first entry needs not to know.
+    var names: [String] = []
+    let line: OldLine
+  }
+
+  private(set) var entries: [Entry] = []
+  private(set) var faults: [ConversionNote] = []
+
+  init(_ path: String, at line: OldLine, files: SourceFiles) {
+    switch files.read(path, Parser.maximumFileSize) {
+    case .failure(let fault):
+      faults.append(ConversionNote(.refused, line, "the list of certificates can't be read: \(fault.reason)"))
+    case .success(let bytes):
+      let text = String(decoding: bytes, as: UTF8.self)
+      for line in OldText.lines(text, file: OldText.plain(Array(path.utf8))) { read(line) }
+      if entries.isEmpty { faults.append(ConversionNote(.refused, line, "the list of certificates is empty")) }
+    }
+  }
+
+  private mutating func read(_ line: OldLine) {
+    guard !line.text.isEmpty, !line.text.hasPrefix("#") else { return }
+    func refuse(_ reason: String) { faults.append(ConversionNote(.refused, line, reason)) }
+    var rest = Substring(line.text)
+    let certificate = rest.prefix { $0 != " " && $0 != "[" }
+    rest = rest[certificate.endIndex...].drop { $0 == " " }
+    var entry = Entry(certificate: String(certificate), line: line)
+    if rest.hasPrefix("[") {
+      guard let end = rest.firstIndex(of: "]") else { return refuse("a bracket isn't closed") }
+      var words = rest[rest.index(after: rest.startIndex)..<end].split(separator: " ").map(String.init)[...]
+      while let word = words.popFirst() {
+        if HAProxyBind.valued.contains(word) {
+          entry.options[word, default: []].append(words.popFirst() ?? "")
+        } else if HAProxyBind.switches.contains(word) {
+          entry.options[word] = []
+        } else {
+          return refuse("\"\(word)\" isn't known, and it may be a check")
+        }
+      }
+      rest = rest[rest.index(after: end)...]
+    }
+    for name in rest.split(separator: " ") {
+      guard let word = Self.word(name.lowercased()) else {
+        return refuse("\"\(name)\": a name, or *.NAME")
+      }
+      entry.names.append(word)
+    }
+    if entry.names.isEmpty, !entries.isEmpty {
+      return refuse("the names of the certificate aren't known here: write them behind it")
+    }
+    entries.append(entry)
+  }
+
+  /// `*` stands for one label.
+  private static func word(_ name: String) -> String? {
+    guard name.hasPrefix("*.") else { return Endpoint.isHost(name) && !name.contains(":") ? name : nil }
+    let end = String(name.dropFirst(2))
+    return Endpoint.isHost(end) && !end.contains(":") ? "~^[^.]+\\.\(ConvertedWord.expression(of: end))\\z" : nil
+  }
+}

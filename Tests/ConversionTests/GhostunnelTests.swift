@@ -1,0 +1,55 @@
+import Testing
+
+@testable import Conversion
+
+@Suite struct `ghostunnel's command line` {
+  private func lines(_ words: [String]) -> [String] {
+    GhostunnelConversion.convert(arguments: words).text.split(separator: "\n").map { String($0.drop { $0 == " " }) }
+  }
+
+  @Test func `words of a file are those of a shell`() throws {
+    let text = "# a comment\nExecStart=/usr/bin/ghostunnel server --a 'b c' \\\n  --d=\"e\\\"f\" g\\ h\n"
+    let words = try CommandLineText.words(text, file: "f", program: "ghostunnel")
+    #expect(words.map(\.text) == ["server", "--a", "b c", "--d=e\"f", "g h"])
+    #expect(words.map(\.number) == [2, 2, 2, 3, 3])
+  }
+
+  @Test(arguments: ["a | b", "a; b", "a 'b", "a > b", "a `b`"]) func `nothing else of a shell's is taken`(text: String)
+  {
+    #expect(throws: CommandLineText.Fault.self) { try CommandLineText.words(text, file: "f", program: "ghostunnel") }
+    #expect(!GhostunnelConversion.convert(text, file: "f").hasServers)
+  }
+
+  @Test func `a pattern is an expression that matches no more`() {
+    #expect(GhostunnelPattern.expression("spiffe://x/*/a.b") == "spiffe://x/[^/]+/a\\.b/?")
+    #expect(GhostunnelPattern.expression("spiffe://x/**") == "spiffe://x(?:/.*)?")
+    #expect(GhostunnelPattern.expression("**") == nil)
+    #expect(GhostunnelPattern.expression("a/**/b") == nil)
+  }
+
+  @Test(arguments: [("10s", 10_000), ("1h30m", 5_400_000), ("300ms", 300), ("0", 0)])
+  func `times are Go's`(text: String, milliseconds: Int) {
+    #expect(GhostunnelDuration.milliseconds(text) == milliseconds)
+  }
+
+  @Test(arguments: ["", "10", "s", "1x", "99999999999999s", "-1s"]) func `others are no times`(text: String) {
+    #expect(GhostunnelDuration.milliseconds(text) == nil)
+  }
+
+  @Test func `a server of all addresses listens on both families, as Go does`() {
+    let found = lines([
+      "server", "--listen=:1", "--target=localhost:2", "--cert=c", "--key=k", "--cacert=a", "--allow-all",
+    ])
+    #expect(found.filter { $0.hasPrefix("listen") } == ["listen 1 ssl;", "listen [::]:1 ssl;"])
+  }
+
+  @Test func `what ghostunnel refuses itself has no server`() {
+    #expect(
+      !lines(["server", "--listen=:1", "--target=10.0.0.1:2", "--cert=c", "--key=k", "--cacert=a", "--allow-all"])
+        .contains { $0.hasPrefix("proxy_pass") })
+    #expect(
+      !lines(["client", "--listen=0.0.0.0:1", "--target=a:2", "--cert=c", "--key=k"]).contains {
+        $0.hasPrefix("proxy_pass")
+      })
+  }
+}

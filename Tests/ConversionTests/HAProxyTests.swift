@@ -1,0 +1,87 @@
+import ConfigurationSupport
+import Language
+import Testing
+
+@testable import Conversion
+
+@Suite struct `HAProxy's file` {
+  private static let backend = "backend b\nmode http\nserver s 127.0.0.1:80\n"
+
+  private func lines(_ converted: Converted) -> [String] {
+    converted.text.split(separator: "\n").map { String($0.drop { $0 == " " }) }
+  }
+
+  @Test func `each line of a crt-list is a server with its own verification`() {
+    let list = """
+      # certificates
+      /certs/a.pem [ca-file /certs/ca.crt verify required] a.example.com *.a.example.com
+
+      /certs/b.pem b.example.com
+      """
+    let converted = HAProxyConversion.convert(
+      Self.backend + "frontend f\nmode http\nbind :443 ssl crt-list /list strict-sni\ndefault_backend b", file: "old",
+      files: memory(["/list": list]))
+    #expect(LoadedText(converted.text).errors == [])
+    let lines = lines(converted)
+    #expect(lines.contains("listen 443 ssl default_server;"))
+    #expect(lines.contains("ssl_reject_handshake on;"))
+    #expect(lines.contains(#"server_name a.example.com "~^[^.]+\\.a\\.example\\.com\\z";"#))
+    #expect(lines.filter { $0.hasPrefix("ssl_verify_client") } == ["ssl_verify_client on;", "ssl_verify_client off;"])
+  }
+
+  @Test func `without strict-sni, the first certificate serves the other names too, and keeps its own`() {
+    let converted = HAProxyConversion.convert(
+      Self.backend + "frontend f\nmode http\nbind :443 ssl crt-list /list\ndefault_backend b", file: "old",
+      files: memory(["/list": "a.pem [verify required ca-file c] a.example.com\nb.pem *.example.com"]))
+    #expect(LoadedText(converted.text).errors == [])
+    let servers = converted.text.split(separator: "server {").dropFirst()
+    #expect(servers.first?.contains("listen 443 ssl default_server;") == true)
+    #expect(servers.first?.contains("server_name a.example.com;") == true)
+    #expect(servers.first?.contains("ssl_verify_client on;") == true)
+  }
+
+  @Test(arguments: ["a.pem [verify required", "a.pem [wibble] a", "a.pem a\nb.pem", "a.pem !a.example", ""])
+  func `a list that isn't understood closes the frontend`(list: String) {
+    let converted = HAProxyConversion.convert(
+      Self.backend + "frontend f\nmode http\nbind :443 ssl crt-list /list\ndefault_backend b", file: "old",
+      files: memory(["/list": list]))
+    #expect(!converted.isWhole)
+    #expect(!lines(converted).contains { $0.hasPrefix("proxy_pass") })
+  }
+
+  @Test func `rules about hosts and paths are found as HAProxy finds them: the first counts`() {
+    let converted = HAProxyConversion.convert(
+      Self.backend + """
+        backend c
+        mode http
+        server s 127.0.0.1:81
+        frontend f
+        mode http
+        bind :80
+        use_backend b if { path_beg /a }
+        use_backend c if { path_beg /a/b }
+        default_backend c
+        """, file: "old")
+    let text = converted.text
+    // HAProxy never gets to the second rule.
+    let inner = text.split(separator: "location ^~ /a/b {").last?.split(separator: "}").first ?? ""
+    #expect(inner.contains("proxy_pass http://haproxy_1;"), "\(text)")
+  }
+
+  @Test func `a field whose value can't be had is removed, so that no client sends it`() {
+    let converted = HAProxyConversion.convert(
+      Self.backend
+        + "frontend f\nmode http\nbind :80\nhttp-request set-header X-Cert %[ssl_c_der,base64]\ndefault_backend b",
+      file: "old")
+    #expect(lines(converted).contains(#"proxy_set_header X-Cert "";"#))
+    #expect(!converted.isWhole)
+  }
+
+  @Test func `a server that isn't verified needs a pin, which check misses`() {
+    let converted = HAProxyConversion.convert(
+      "backend b\nmode http\nserver s 10.0.0.1:443 ssl verify none\nfrontend f\nmode http\nbind :80\ndefault_backend b",
+      file: "old")
+    #expect(lines(converted).contains("proxy_ssl_pin TO-BE-FILLED-IN/10.0.0.1-443;"))
+    #expect(!converted.isWhole)
+  }
+}
