@@ -103,7 +103,9 @@ struct ConversionDocument {
     let ordered = once.enumerated().sorted {
       ($0.element.line.number, $0.offset) < ($1.element.line.number, $1.offset)
     }
-    return Converted(text: text, notes: ordered.map(\.element), hasServers: hasServers)
+    return Converted(
+      text: text, notes: ordered.map(\.element), hasServers: hasServers,
+      gaps: (streams + https).flatMap(\.gaps))
   }
 
   private static func faults(_ text: String) -> [Diagnostic] {

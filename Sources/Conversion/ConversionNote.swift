@@ -35,10 +35,14 @@ package struct Converted: Sendable, Hashable {
   /// Whether a server is left. Without one, the text is comments, and nothing starts with it.
   package let hasServers: Bool
 
-  package init(text: String, notes: [ConversionNote], hasServers: Bool) {
+  /// Servers whose pins are to be filled in.
+  package let gaps: [TrustGap]
+
+  package init(text: String, notes: [ConversionNote], hasServers: Bool, gaps: [TrustGap] = []) {
     self.text = text
     self.notes = notes
     self.hasServers = hasServers
+    self.gaps = gaps
   }
 
   /// Whether nothing was refused.

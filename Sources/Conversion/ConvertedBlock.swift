@@ -12,6 +12,7 @@ struct ConvertedBlock {
   /// What stands there if the block is closed. Empty: nothing does.
   var closed: [String] = []
   private(set) var isClosed = false
+  private(set) var gaps: [TrustGap] = []
   /// The name of a group, for `upstream NAME`; nil: it is a server.
   var group: String?
 
@@ -47,6 +48,12 @@ struct ConvertedBlock {
   mutating func refuse(_ line: OldLine, _ reason: String, closing: Bool = true) {
     note(ConversionNote(.refused, line, reason))
     if closing { isClosed = true }
+  }
+
+  /// A server that the old configuration doesn't verify.
+  mutating func leave(_ gap: TrustGap, _ line: OldLine, _ peer: String) {
+    refuse(line, gap.reason(peer), closing: false)
+    gaps.append(gap)
   }
 
   /// A block inside, whose lines are complete.

@@ -34,6 +34,10 @@ struct ConversionOutput: ParsableArguments {
   @Flag(help: "Also tell of the lines that mean the same.")
   var verbose = false
 
+  @Flag(
+    help: "Connect to servers that the old file doesn't verify, and fill in the pins that `sallyport pin` would print.")
+  var ask = false
+
   /// The text of a file, or an exit.
   static func text(of file: String) throws -> String {
     let found = file == "-" ? StandardInput.text : SourceFiles.disk.read(file, Parser.maximumFileSize)
@@ -45,7 +49,8 @@ struct ConversionOutput: ParsableArguments {
     }
   }
 
-  func show(_ converted: Converted) throws {
+  func show(_ old: Converted) throws {
+    let converted = ask ? old.filled(PinCommand.pin(of:)) : old
     print(converted.text, terminator: "")
     for note in converted.notes where verbose || note.outcome != .taken {
       LogFile.standardError.write(string: "\(LogEscape.visible("\(note)"))\n")

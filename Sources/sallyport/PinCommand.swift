@@ -1,5 +1,6 @@
 import ArgumentParser
 import Bytes
+import Conversion
 import Crypto
 import Daemon
 import Glibc
@@ -36,6 +37,20 @@ struct PinCommand: ParsableCommand {
     } catch {
       comment("error: \(error.text)")
       throw ExitCode.failure
+    }
+  }
+
+  /// For a conversion: the pin of the key that a server presents; nil: none could be had, and standard error says why.
+  static func pin(of gap: TrustGap) -> String? {
+    signal(SIGPIPE, SIG_IGN)
+    var command = PinCommand()
+    command.source = gap.host.contains(":") ? "[\(gap.host)]:\(gap.port)" : "\(gap.host):\(gap.port)"
+    command.starttls = gap.starttls.flatMap { NegotiatedProtocol(rawValue: $0) }
+    do throws(PinFailure) {
+      return try command.presented(by: gap.host, UInt16(clamping: gap.port))
+    } catch {
+      command.comment("\(command.source): \(error.text)")
+      return nil
     }
   }
 

@@ -37,6 +37,19 @@ import Testing
     #expect(sample.converted == sample.converted)
   }
 
+  @Test func `has pins that somebody asked for, and stays incomplete`() throws {
+    let pin = "sha256//47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU="
+    for peer in Sample.Peer.allCases where peer != .ghostunnel {
+      let open = try #require(Sample.all.first { $0.peer == peer && !$0.converted.gaps.isEmpty }).converted
+      let filled = open.filled { _ in pin }
+      #expect(filled.text.contains("_ssl_pin \(pin);"), "\(filled.text)")
+      #expect(!filled.text.contains("TO-BE-FILLED-IN"))
+      #expect(!filled.isWhole)
+      #expect(LoadedText(filled.text).errors == [])
+      #expect(open.filled { _ in nil } == open)
+    }
+  }
+
   /// The same sequence every time.
   private struct Sequence: RandomNumberGenerator {
     var state: UInt64

@@ -266,9 +266,10 @@ struct HAProxyBackend {
     case "none":
       let host = Endpoint(server.line.word(2))?.host ?? "localhost"
       let port = if case .port(_, let port)? = Endpoint(server.line.word(2))?.place { port } else { 0 }
-      group.refuse(line, TrustGap.reason("HAProxy (verify none)", host: host, port: port), closing: false)
+      let gap = TrustGap(host: host, port: port)
+      group.leave(gap, line, "HAProxy (verify none)")
       trust.append(("proxy_ssl_verify", ["off"]))
-      trust.append(("proxy_ssl_pin", [TrustGap.path(host: host, port: port)]))
+      trust.append(("proxy_ssl_pin", [gap.path]))
     case "required":
       guard let file = options["ca-file"], !file.hasSuffix("/") else {
         return group.refuse(line, "the server is verified, and no file with CAs is named: ca-file FILE")

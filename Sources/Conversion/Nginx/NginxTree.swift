@@ -26,6 +26,7 @@ struct NginxTree {
   private var roots: [Int] = []
   private var changes: [ConversionNote] = []
   private var seen: Set<ConversionNote> = []
+  private(set) var gaps: [TrustGap] = []
   private var areServersClosed = false
 
   /// In the order of the old lines: what changed, and what means the same.
@@ -142,9 +143,11 @@ struct NginxTree {
       ?? ""
     let port = if case .port(_, let port)? = endpoint?.place { port } else { 443 }
     let prefix = isGRPC ? "grpc_ssl" : "proxy_ssl"
-    note(index, TrustGap.reason("nginx", host: host, port: port))
+    let gap = TrustGap(host: host, port: port)
+    gaps.append(gap)
+    note(index, gap.reason("nginx"))
     nodes[index].additions = [
-      "\(prefix)_verify off;", ConvertedWord.statement("\(prefix)_pin", [TrustGap.path(host: host, port: port)]),
+      "\(prefix)_verify off;", ConvertedWord.statement("\(prefix)_pin", [gap.path]),
     ]
   }
 

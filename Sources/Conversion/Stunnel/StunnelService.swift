@@ -281,11 +281,10 @@ struct StunnelService {
       }
       let port = if case .port(_, let port)? = connect?.place { port } else { 0 }
       let negotiation = StunnelWords.negotiations[last("protocol")?.value.lowercased() ?? ""] ?? nil
-      block.refuse(
-        terms.lineOfLevel ?? service.head, TrustGap.reason("stunnel", host: host, port: port, starttls: negotiation),
-        closing: false)
+      let gap = TrustGap(host: host, port: port, starttls: negotiation)
+      block.leave(gap, terms.lineOfLevel ?? service.head, "stunnel")
       block.write("proxy_ssl_verify", "off")
-      block.write("proxy_ssl_pin", TrustGap.path(host: host, port: port))
+      block.write("proxy_ssl_pin", gap.path)
       return
     }
     guard let file = authorities(terms) else { return }
