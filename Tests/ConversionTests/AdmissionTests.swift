@@ -94,6 +94,14 @@ import Testing
     haproxy("alternatives", "ca-file a verify required", "http-request deny if { src 10.0.0.1 } or { path /x }", nil),
     haproxy("an address", "", "http-request deny unless { src 10.0.0.0/8 }", ["allow 10.0.0.0/8;", "deny all;"]),
     haproxy("an unknown condition", "", "http-request deny if { url_reg x }", nil),
+    haproxy(
+      "addresses in an order that matters", "",
+      "tcp-request connection reject unless { src 10.0.0.0/8 }\ntcp-request connection reject if { src 10.0.0.1 }", nil),
+    haproxy(
+      "addresses at two levels", "",
+      "tcp-request connection reject if { src 10.0.0.1 }\nhttp-request deny if { path_beg /x } !{ src 10.0.0.0/8 }", nil
+    ),
+    haproxy("a section of other defaults", "", "http-request allow", nil),
     haproxy("a password", "", "http-request auth", nil),
     haproxy("a rule with a slip", "", "http-requst deny", nil),
     haproxy("everybody", "", "http-request deny", ["return 403;"]),
@@ -105,6 +113,11 @@ import Testing
     Case(
       peer: .nginx, name: "a check of a module in a server",
       text: "events { } http { server { listen 1; auth_ldap x; location / { proxy_pass http://a; } } }", lines: nil),
+    Case(
+      peer: .nginx, name: "a group that keeps clients apart",
+      text:
+        "events { } http { upstream u { server a:1; ntlm; } server { listen 1; location / { proxy_pass http://u; } } }",
+      lines: ["server 127.0.0.1:1 down;"]),
     Case(
       peer: .nginx, name: "a condition that can't be had",
       text: "events { } http { server { listen 1; location / { if ($x) { js_content y; } proxy_pass http://a; } } }",

@@ -63,7 +63,7 @@ import Testing
 
   @Test(arguments: Sample.all) func `is taken by our own reader after mutations`(sample: Sample) {
     var random = Sequence(state: 46)
-    for _ in 0..<60 {
+    for _ in 0..<25 {
       var bytes = Array(sample.text.utf8)
       for _ in 0..<Int.random(in: 1...4, using: &random) { Self.mutate(&bytes, &random) }
       let old = String(decoding: bytes, as: UTF8.self)

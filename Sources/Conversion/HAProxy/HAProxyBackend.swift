@@ -27,6 +27,7 @@ struct HAProxyBackend {
     group.closed = ["server 127.0.0.1:1 down;"]
     var conditions = HAProxyConditions()
     for line in lines where line.name == "acl" { conditions.define(line) }
+    let lastBalance = lines.last { $0.name == "balance" }
     var servers: [Server] = []
     var common: [String] = []
     for line in lines {
@@ -35,7 +36,7 @@ struct HAProxyBackend {
       case "default-server": common += line.words.dropFirst()
       case "server": servers.append(Server(line, common: common))
       case "balance":
-        if line == lines.last(where: { $0.name == "balance" }) { balance(line, lines) } else { group.take(line.line) }
+        if line == lastBalance { balance(line, lines) } else { group.take(line.line) }
       case "option": option(line)
       case "timeout": time(line)
       case "http-request", "http-response":

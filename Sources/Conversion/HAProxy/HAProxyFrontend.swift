@@ -81,8 +81,12 @@ struct HAProxyFrontend {
     case "tcp-request": tcp(line, conditions.terms(line.words[end...]))
     case "option": option(line)
     case "timeout": time(line)
-    case "mode", "log", "description", "id", "maxconn", "backlog", "unique-id-format", "unique-id-header", "log-format",
-      "log-tag", "monitor-uri", "enabled", "rate-limit", "http-reuse", "retries", "fullconn", "hash-type":
+    case "maxconn", "rate-limit", "monitor-uri":
+      common.refuse(
+        line.line, "it isn't carried over: worker_connections, limit_conn, limit_req and a location are there",
+        closing: false)
+    case "mode", "log", "description", "id", "backlog", "unique-id-format", "unique-id-header", "log-format",
+      "log-tag", "enabled", "http-reuse", "retries", "fullconn", "hash-type":
       common.take(line.line, because: "without effect here")
     case "server", "default-server", "balance", "cookie", "stick-table", "stick", "http-check", "tcp-check":
       if section.kind != "listen", !line.isDefault { common.refuse(line.line, "it belongs to a backend") }
@@ -154,6 +158,11 @@ struct HAProxyFrontend {
       case .source(let networks) = terms[0].criterion
     else { return common.refuse(line.line, "this rule isn't known here, and it may be a check") }
     let isDenied = !terms[0].isNegated
+    // Behind an `allow`, a later rule would not be read.
+    guard !statements.contains(where: { $0.0 == "allow" }) else {
+      return common.refuse(
+        line.line, "a rule about addresses behind one that admits some: write allow and deny in their order")
+    }
     statements += networks.map { (isDenied ? "deny" : "allow", [$0]) } + (isDenied ? [] : [("deny", ["all"])])
     if binds.contains(where: \.takesProxyProtocol), line.word(1) != "connection" {
       common.refuse(line.line, "rules about addresses behind accept-proxy need set_real_ip_from")
@@ -238,6 +247,7 @@ struct HAProxyFrontend {
       return
     }
     let refusals = rules.refusals.filter { Self.isFor(host, $0.hosts) }
+    let addresses = statements.filter { ["allow", "deny"].contains($0.0) }
     var server: [(String, [String])] = []
     var ofPlaces: [(HAProxyPlace, HAProxyRules.Refusal)] = []
     for refusal in refusals {
@@ -256,7 +266,7 @@ struct HAProxyFrontend {
           block.refuse(
             refusal.line, "two such rules would admit what either of them does: write the conditions in one line")
         }
-        if server.contains(where: { $0.0 == "allow" || $0.0 == "deny" }), !isOfCertificates {
+        if !addresses.isEmpty || server.contains(where: { $0.0 == "allow" || $0.0 == "deny" }), !isOfCertificates {
           block.refuse(refusal.line, "two rules about addresses in one place: write allow and deny in their order")
         }
         server += refusal.statements
@@ -267,7 +277,7 @@ struct HAProxyFrontend {
     if isEnded { return }
     block.write("client_max_body_size", "0")
     for (name, words) in rules.responses where name == "add_header" { block.write(name, words) }
-    locations(&block, host, server, ofPlaces)
+    locations(&block, host, server + addresses, ofPlaces)
   }
 
   private func locations(

@@ -11,7 +11,7 @@ enum NginxHarmless {
   private static let names: Set<String> = [
     "ssi", "brotli", "slice", "charset_map", "override_charset", "source_charset", "add_before_body", "add_after_body",
     "proxy_force_ranges", "working_directory", "worker_priority", "load_module", "google_perftools_profiles",
-    "debug_connection", "keepalive_min_timeout", "post_action", "zone_sync", "queue", "ntlm", "check", "fair",
+    "debug_connection", "keepalive_min_timeout", "post_action", "zone_sync", "queue", "check", "fair",
     "ssl_ech_file", "ssl_encrypted_hello_key", "ssl_key_log", "proxy_ssl_key_log", "grpc_ssl_key_log", "mail",
     "fancyindex", "random_index",
   ]

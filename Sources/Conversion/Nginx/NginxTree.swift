@@ -92,6 +92,15 @@ struct NginxTree {
       return close(isWrong ? server(of: index) ?? index : index, index, reason)
     default: break
     }
+    // What a group says may keep clients apart, such as ntlm; a server of it can be left out.
+    if let parent = node.parent, nodes[parent].directive.name == "upstream", node.directive.name != "server",
+      !NginxHarmless.contains(node.directive.name)
+    {
+      note(index, reason)
+      nodes[index].state = .gone
+      nodes[parent].state = .closed
+      return true
+    }
     if !NginxHarmless.contains(node.directive.name), let block = closable(index) { return close(block, index, reason) }
     if !NginxHarmless.contains(node.directive.name), mayGuardAll(index) {
       note(index, reason)

@@ -59,35 +59,34 @@ struct StunnelFile {
     }
   }
 
-  private mutating func fault(_ line: OldLine) {
-    let note = ConversionNote(.refused, line, "it is no line of stunnel's: NAME = VALUE, [SERVICE], or a comment")
-    faults.append(note)
+  private mutating func fault(
+    _ line: OldLine, _ reason: String = "it is no line of stunnel's: NAME = VALUE, [SERVICE], or a comment"
+  ) {
+    faults.append(ConversionNote(.refused, line, reason))
     // What it was meant to say may have been a check.
-    if services.isEmpty {
-      globals.append(StunnelOption(name: "", value: "", line: line, isDefault: true))
-    } else {
-      services[services.count - 1].options.append(StunnelOption(name: "", value: "", line: line, isDefault: false))
-    }
+    let option = StunnelOption(name: "", value: "", line: line, isDefault: services.isEmpty)
+    if services.isEmpty { globals.append(option) } else { services[services.count - 1].options.append(option) }
   }
 
   private mutating func include(_ folder: String, _ line: OldLine, _ source: SourceFiles, _ depth: Int) {
     guard depth < 8 else {
-      faults.append(ConversionNote(.refused, line, "includes are nested more than 8 deep"))
+      fault(line, "includes are nested more than 8 deep")
       return
     }
     switch source.expand("\(folder.hasSuffix("/") ? String(folder.dropLast()) : folder)/*") {
     case .failure(let unreadable):
-      faults.append(ConversionNote(.refused, line, "the folder can't be read: \(unreadable.reason)"))
+      fault(line, "the folder can't be read: \(unreadable.reason)")
     case .success(let paths):
+      if paths.isEmpty { fault(line, "no file is found in the folder") }
       for path in paths {
         files += 1
         guard files <= 1000 else {
-          faults.append(ConversionNote(.refused, line, "more than 1000 files are included"))
+          fault(line, "more than 1000 files are included")
           return
         }
         switch source.read(path, Parser.maximumFileSize) {
         case .failure(let unreadable):
-          faults.append(ConversionNote(.refused, line, "\(path) can't be read: \(unreadable.reason)"))
+          fault(line, "\(path) can't be read: \(unreadable.reason)")
         case .success(let bytes): read(String(decoding: bytes, as: UTF8.self), path, source, depth: depth + 1)
         }
       }
