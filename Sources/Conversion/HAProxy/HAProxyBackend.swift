@@ -25,8 +25,7 @@ struct HAProxyBackend {
     group = ConvertedBlock(section.head)
     group.group = groupName
     group.closed = ["server 127.0.0.1:1 down;"]
-    var conditions = HAProxyConditions()
-    for line in lines where line.name == "acl" { conditions.define(line) }
+    let conditions = HAProxyConditions(lines)
     let lastBalance = lines.last { $0.name == "balance" }
     var servers: [Server] = []
     var common: [String] = []

@@ -24,13 +24,14 @@ struct HAProxyTerm: Hashable {
 
 /// The named conditions of a proxy.
 struct HAProxyConditions {
-  private var named: [String: HAProxyCriterion] = [:]
+  private let named: [String: HAProxyCriterion]
 
-  mutating func define(_ line: HAProxyLine) {
-    let name = line.word(1)
-    let criterion = Self.criterion(Array(line.words.dropFirst(2)))
-    // Lines of one name are alternatives.
-    named[name] = named[name].map { Self.either($0, criterion) } ?? criterion
+  /// `lines`: those of a proxy. Lines `acl` of one name are alternatives.
+  init(_ lines: [HAProxyLine]) {
+    let defined = lines.filter { $0.name == "acl" }
+    named = Dictionary(grouping: defined) { $0.word(1) }.mapValues { lines in
+      Self.either(lines.map { Self.criterion(Array($0.words.dropFirst(2))) })
+    }
   }
 
   func isKnown(_ name: String) -> Bool {
@@ -70,15 +71,28 @@ struct HAProxyConditions {
     return terms
   }
 
-  private static func either(_ first: HAProxyCriterion, _ second: HAProxyCriterion) -> HAProxyCriterion {
-    switch (first, second) {
-    case (.host(let a), .host(let b)): .host(a + b)
-    case (.pathPrefix(let a), .pathPrefix(let b)): .pathPrefix(a + b)
-    case (.path(let a), .path(let b)): .path(a + b)
-    case (.source(let a), .source(let b)): .source(a + b)
-    case (.serverName(let a), .serverName(let b)): .serverName(a + b)
-    case (.subject(let key, let a), .subject(let other, let b)) where key == other: .subject(key: key, values: a + b)
-    default: .unknown("alternatives of several kinds")
+  /// One criterion that holds if any of these does.
+  private static func either(_ all: [HAProxyCriterion]) -> HAProxyCriterion {
+    guard let first = all.first, all.count > 1 else { return all.first ?? .unknown("") }
+    let mixed = HAProxyCriterion.unknown("alternatives of several kinds")
+    var values: [String] = []
+    for other in all {
+      switch (first, other) {
+      case (.host, .host(let more)), (.pathPrefix, .pathPrefix(let more)), (.path, .path(let more)),
+        (.source, .source(let more)), (.serverName, .serverName(let more)):
+        values += more
+      case (.subject(let key, _), .subject(key: let same, values: let more)) where key == same: values += more
+      default: return mixed
+      }
+    }
+    switch first {
+    case .host: return .host(values)
+    case .pathPrefix: return .pathPrefix(values)
+    case .path: return .path(values)
+    case .source: return .source(values)
+    case .serverName: return .serverName(values)
+    case .subject(let key, _): return .subject(key: key, values: values)
+    case .certificate, .encrypted, .always, .unknown: return mixed
     }
   }
 

@@ -35,8 +35,7 @@ struct HAProxyFrontend {
     self.backends = backends
     self.number = number
     common = ConvertedBlock(section.head)
-    var conditions = HAProxyConditions()
-    for line in lines where line.name == "acl" { conditions.define(line) }
+    let conditions = HAProxyConditions(lines)
     if section.kind == "listen" { standard = (section.name, section.head) }
     for line in lines { read(line, conditions, base, authorityBase, files) }
     if binds.isEmpty { common.refuse(section.head, "it has no \"bind\"") }
@@ -210,9 +209,10 @@ struct HAProxyFrontend {
     var seen: Set<String> = []
     for host in routes.flatMap({ $0.hosts ?? [] }) + rules.refusals.flatMap({ $0.hosts ?? [] })
     where seen.insert(host).inserted { hosts.append(host) }
-    let lines = (hosts.count + 1) * (routes.count + rules.refusals.count + 1) * max(binds.count, 1)
+    let rulesCount = routes.count + rules.refusals.count + rules.fields.count
+    let lines = (hosts.count + 1) * (rulesCount + 1) * max(binds.count, 1)
     // The result stays as long as the old file, more or less.
-    guard lines <= 2000 + 50 * (routes.count + rules.refusals.count) else {
+    guard lines <= 200_000 + 50 * rulesCount else {
       common.refuse(section.head, "too many hosts and rules for one frontend: divide it")
       return binds.map { opened($0, names: [], isDefault: true) }
     }
@@ -368,13 +368,12 @@ struct HAProxyFrontend {
     add("proxy_set_header", ["Host", "$http_host"])
     add("proxy_set_header", ["Upgrade", "$http_upgrade"])
     add("proxy_set_header", ["Connection", "$connection_upgrade"])
+    let forwarded = usesForwardedFor || backend.usesForwardedFor
+    let all =
+      (forwarded ? [("X-Forwarded-For", "$proxy_add_x_forwarded_for")] : []) + rules.fields + backend.rules.fields
     // A later rule of the same field counts alone.
-    var fields: [(String, String)] = []
-    if usesForwardedFor || backend.usesForwardedFor { fields.append(("X-Forwarded-For", "$proxy_add_x_forwarded_for")) }
-    for field in rules.fields + backend.rules.fields {
-      fields.removeAll { $0.0.lowercased() == field.0.lowercased() }
-      fields.append(field)
-    }
+    var seen: Set<String> = []
+    let fields = all.reversed().filter { seen.insert($0.0.lowercased()).inserted }.reversed()
     for (name, value) in fields { add("proxy_set_header", [name, value]) }
     for (name, words) in backend.times { add(name, words) }
     for (name, words) in rules.responses where name != "add_header" { add(name, words) }

@@ -55,6 +55,26 @@ import Testing
   private let conf =
     "events {}\nhttp {\n    server {\n        listen 127.0.0.1:8099;\n        return 204; # no content\n    }\n}\n"
 
+  @Test func `convert prints a configuration, and says by its status whether anything was refused`() async throws {
+    let scene = try Scene.ofTest()
+    let old = "[s]\naccept = 127.0.0.1:1\nconnect = 2\ncert = c.pem\nverify = 2\nCAfile = ca.pem\n"
+    let path = try scene.write("stunnel.conf", text: old)
+    let whole = try await scene.sallyport("convert", "stunnel", path)
+    #expect(whole.status == 0 && whole.text.contains("ssl_verify_client on;"), "\(whole.everything)")
+    let open = try scene.write("open.conf", text: old + "CApath = /x\n")
+    let refused = try await scene.sallyport("convert", "stunnel", open)
+    #expect(refused.status == 1 && refused.text.contains("ssl_reject_handshake on;"), "\(refused.everything)")
+    #expect(refused.errors.contains("\(open):7: refused: CApath = /x: "), "\(refused.errors)")
+    #expect(try await scene.sallyport("convert", "stunnel", scene.path("none")).status == 2)
+    let nginx = try await scene.sallyport("convert", try scene.write("x.conf", text: conf))
+    #expect(nginx.status == 0 && nginx.text.contains("return 204;"), "\(nginx.everything)")
+    let flags = try await scene.sallyport(
+      "convert", "ghostunnel", "--", "server", "--listen", "127.0.0.1:1", "--target", "localhost:2", "--cert", "c",
+      "--key",
+      "k", "--cacert", "a", "--allow-cn", "x")
+    #expect(flags.status == 0 && flags.text.contains("ssl_client_allow cn=x;"), "\(flags.everything)")
+  }
+
   @Test func `format prints, checks and replaces a file with its mode and owner`() async throws {
     let scene = try Scene.ofTest()
     let path = try scene.write(
