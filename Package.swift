@@ -97,7 +97,7 @@ let rows: [ModuleRow] = [
     "nginx's language, parsed into immutable settings"
   ),
   (
-    "Conversion", ["Observability", "Language", "Traffic", "Features", "Configuration"], [],
+    "Conversion", ["Observability", "Language", "Configuration"], [],
     "configurations of other proxies, as ours: text in, text and notes out"
   ),
   (
