@@ -59,51 +59,41 @@ extension MaterialError {
   }
 }
 
-/// The purpose for which a file is read. The error says what was expected.
-public enum MaterialKind: Sendable, Hashable {
-  case certificate, privateKey, anchors, passwords, pin, revocation, ticketKey, response, dhParameters, cipherKey,
-    macKey, users, accounts, signingKey, verifyingKey, request, inspected
-
+/// The purpose for which a file is read. The error says what was expected. A feature can have purposes of its own.
+public struct MaterialKind: Sendable, Hashable {
   /// How messages name the file.
-  package var noun: String {
-    switch self {
-    case .certificate: "the certificate's file"
-    case .privateKey: "the private key"
-    case .anchors: "the CA file"
-    case .passwords: "the password file"
-    case .pin: "the pin file"
-    case .revocation: "the revocation list"
-    case .ticketKey: "the ticket key"
-    case .response: "the OCSP response"
-    case .dhParameters: "the DH parameters"
-    case .cipherKey: "a key of this cipher"
-    case .macKey: "a MAC key"
-    case .users: "the user file"
-    case .accounts: "the file of users"
-    case .signingKey, .verifyingKey: "the key of signatures"
-    case .request: "the signing request"
-    case .inspected: "the file"
-    }
+  package let noun: String
+  /// What the file must contain.
+  let expectation: String
+
+  public init(_ noun: String, expecting expectation: String) {
+    self.noun = noun
+    self.expectation = expectation
   }
 
-  var expectation: String {
-    switch self {
-    case .certificate: "a certificate as PEM, DER or PKCS#12"
-    case .privateKey: "a private key as PEM, DER or PKCS#12"
-    case .anchors: "CA certificates as PEM, DER or PKCS#12"
-    case .passwords: "pass phrases, one a line"
-    case .pin: "a certificate or public key as PEM or DER, or a PKCS#12"
-    case .revocation: "whole revocation lists (CRLs) as PEM, or one as DER"
-    case .ticketKey: "48 or 80 random bytes (openssl rand 80)"
-    case .response: "an OCSP response as DER"
-    case .accounts: "users and hashes of passwords, USER:HASH a line (htpasswd, openssl passwd)"
-    case .dhParameters: "DH parameters as PEM, 2048 bits or more (openssl dhparam 2048)"
-    case .cipherKey, .macKey: "a key as hexadecimal digits or base64"
-    case .users: "lines SELECTOR USER:PASSWORD"
-    case .signingKey: "an unencrypted private key as PEM or DER"
-    case .verifyingKey: "a public key as PEM or DER"
-    case .request: "one certificate signing request (CSR) as PEM or DER"
-    case .inspected: "a certificate, signing request, revocation list, key or PKCS#12, as PEM or DER"
-    }
-  }
+  public static let certificate = MaterialKind(
+    "the certificate's file", expecting: "a certificate as PEM, DER or PKCS#12")
+  public static let privateKey = MaterialKind("the private key", expecting: "a private key as PEM, DER or PKCS#12")
+  public static let anchors = MaterialKind("the CA file", expecting: "CA certificates as PEM, DER or PKCS#12")
+  public static let passwords = MaterialKind("the password file", expecting: "pass phrases, one a line")
+  public static let pin = MaterialKind(
+    "the pin file", expecting: "a certificate or public key as PEM or DER, or a PKCS#12")
+  public static let revocation = MaterialKind(
+    "the revocation list", expecting: "whole revocation lists (CRLs) as PEM, or one as DER")
+  public static let ticketKey = MaterialKind("the ticket key", expecting: "48 or 80 random bytes (openssl rand 80)")
+  public static let response = MaterialKind("the OCSP response", expecting: "an OCSP response as DER")
+  public static let dhParameters = MaterialKind(
+    "the DH parameters", expecting: "DH parameters as PEM, 2048 bits or more (openssl dhparam 2048)")
+  public static let cipherKey = MaterialKind("a key of this cipher", expecting: "a key as hexadecimal digits or base64")
+  public static let macKey = MaterialKind("a MAC key", expecting: "a key as hexadecimal digits or base64")
+  public static let users = MaterialKind("the user file", expecting: "lines SELECTOR USER:PASSWORD")
+  public static let accounts = MaterialKind(
+    "the file of users", expecting: "users and hashes of passwords, USER:HASH a line (htpasswd, openssl passwd)")
+  public static let signingKey = MaterialKind(
+    "the key of signatures", expecting: "an unencrypted private key as PEM or DER")
+  public static let verifyingKey = MaterialKind("the key of signatures", expecting: "a public key as PEM or DER")
+  public static let request = MaterialKind(
+    "the signing request", expecting: "one certificate signing request (CSR) as PEM or DER")
+  public static let inspected = MaterialKind(
+    "the file", expecting: "a certificate, signing request, revocation list, key or PKCS#12, as PEM or DER")
 }

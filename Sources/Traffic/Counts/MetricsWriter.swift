@@ -3,22 +3,34 @@ import Upstream
 
 /// The page of `metrics` while the core and the features write it, each under the topic that its families belong to.
 package struct MetricsWriter {
-  /// In the order of the page.
-  package enum Topic: Int, CaseIterable {
-    case process, clients, upstreams, certificates, faults, spans, stores, workload
+  /// A part of the page. A feature can have one of its own, which comes behind these.
+  package struct Topic: Sendable, Hashable {
+    private let name: String
+
+    package init(_ name: String) { self.name = name }
+
+    package static let process = Topic("process"), clients = Topic("clients"), upstreams = Topic("upstreams")
+    package static let certificates = Topic("certificates"), faults = Topic("faults"), spans = Topic("spans")
+    package static let stores = Topic("stores"), workload = Topic("workload")
+    /// In the order of the page.
+    fileprivate static let known = [process, clients, upstreams, certificates, faults, spans, stores, workload]
   }
 
-  private var texts = Topic.allCases.map { _ in PrometheusText() }
+  private var texts = Topic.known.map { (topic: $0, text: PrometheusText()) }
 
   package init() {}
 
   /// What the page has of a topic.
   package subscript(_ topic: Topic) -> PrometheusText {
-    get { texts[topic.rawValue] }
-    _modify { yield &texts[topic.rawValue] }
+    get { texts.first { $0.topic == topic }?.text ?? PrometheusText() }
+    _modify {
+      let place = texts.firstIndex { $0.topic == topic } ?? texts.count
+      if place == texts.count { texts.append((topic, PrometheusText())) }
+      yield &texts[place].text
+    }
   }
 
-  package var text: String { texts.map(\.text).joined() }
+  package var text: String { texts.map(\.text.text).joined() }
 }
 
 extension PrometheusText {
