@@ -203,10 +203,11 @@ struct EffectivePolicy {
 
   private mutating func describe(_ location: LocationSettings, in root: LocationSettings) {
     let hasRules = location.clientRules !== root.clientRules
-    if !location.hasContent, !hasRules { return }
+    let policy = location.policy
+    if !location.hasContent, !hasRules, policy.isEmpty { return }
     add(1, PolicyLine.location, location.match.asWritten)
     if hasRules { describe(location.clientRules, 2) }
-    for line in location.policy { add(2, line.label, line.text) }
+    for line in policy { add(2, line.label, line.text) }
     if let pass = location[UpstreamPass.self] {
       describe(pass, 2, isPlain: plain.contains(ObjectIdentifier(location)))
     }
