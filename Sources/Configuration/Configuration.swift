@@ -63,20 +63,22 @@ public enum Configuration {
   }
 
   /// Reads bytes, and takes included files from `files`. `lookUp`: finds the addresses of a name in `listen`; nil if no
-  /// name is looked up.
+  /// name is looked up. `features`: who reads it; only tests have others than all.
   package static func load(
-    bytes: [UInt8], fileName: String, files: SourceFiles, lookUp: Resolver.LookUp? = nil
+    bytes: [UInt8], fileName: String, files: SourceFiles, lookUp: Resolver.LookUp? = nil,
+    by features: FeatureDirectives = Features.all.directives
   ) -> (settings: Settings?, diagnostics: [Diagnostic]) {
     var parser = Parser(mainFile: fileName, files: files)
     let tree = parser.parse(bytes: bytes, path: fileName)
-    let read = build(tree, parser: parser, mainFile: fileName, files: files, lookUp: lookUp)
+    let read = build(tree, parser: parser, mainFile: fileName, files: files, lookUp: lookUp, by: features)
     return (read.settings, read.diagnostics)
   }
 
   private static func build(
-    _ tree: [Directive], parser: Parser, mainFile: String, files: SourceFiles, lookUp: Resolver.LookUp?
+    _ tree: [Directive], parser: Parser, mainFile: String, files: SourceFiles, lookUp: Resolver.LookUp?,
+    by features: FeatureDirectives = Features.all.directives
   ) -> (settings: Settings?, draft: Settings?, diagnostics: [Diagnostic]) {
-    var checker = DirectiveChecker()
+    var checker = DirectiveChecker(features)
     let states = ServerStates.included(tree, files, folder: folder(of: mainFile))
     let sound = checker.check(states.tree)
     let language = parser.diagnostics + states.diagnostics + checker.diagnostics
@@ -84,7 +86,7 @@ public enum Configuration {
     var draft: Settings?
     // A file that was not read to its end would lead to false errors about missing directives.
     if parser.diagnostics.isEmpty {
-      var builder = SettingsBuilder(Features.all.directives, folder: folder(of: mainFile), lookUp: lookUp)
+      var builder = SettingsBuilder(features, folder: folder(of: mainFile), lookUp: lookUp)
       builder.damagedStates = states.damaged
       draft = builder.build(sound)
       found += builder.diagnostics

@@ -2,7 +2,7 @@ import Features
 import Forward
 package import Language
 package import Observability
-import Traffic
+package import Traffic
 
 /// Checks a tree of directives against the table: names, contexts, words and their values, and duplicates.
 ///
@@ -10,7 +10,9 @@ import Traffic
 package struct DirectiveChecker {
   package private(set) var diagnostics: [Diagnostic] = []
 
-  package init() {}
+  private let features: FeatureDirectives
+
+  package init(_ features: FeatureDirectives = Features.all.directives) { self.features = features }
 
   /// Returns the valid part of the tree.
   package mutating func check(_ directives: [Directive], in context: DirectiveContexts = .main) -> [Directive] {
@@ -36,7 +38,7 @@ package struct DirectiveChecker {
       var checked = directive
       let fits = checkForm(directive, entry)
       if let block = directive.block, entry.form.opensBlock, !entry.form.isTable,
-        let inner = Features.all.directives.table.context(ofBlock: entry.name, in: context)
+        let inner = features.table.context(ofBlock: entry.name, in: context)
       {
         checked.block = check(block, in: inner)
       }
@@ -50,7 +52,7 @@ package struct DirectiveChecker {
 
   private mutating func entry(for directive: Directive, in context: DirectiveContexts) -> DirectiveEntry? {
     let name = directive.name
-    let entries = Features.all.directives.table.entries(named: name)
+    let entries = features.table.entries(named: name)
     guard let first = entries.first else {
       if let module = ForeignModule.ofDirective(name) {
         report(
@@ -59,7 +61,7 @@ package struct DirectiveChecker {
         return nil
       }
       // In a file of another language every word is unknown; a hint for each would take minutes.
-      let nearest = diagnostics.count < 200 ? Features.all.directives.table.nearest(to: name, in: context) : nil
+      let nearest = diagnostics.count < 200 ? features.table.nearest(to: name, in: context) : nil
       report(directive, "unknown directive \"\(name)\"", hint: nearest.map { "did you mean \"\($0)\"?" })
       return nil
     }
@@ -120,7 +122,7 @@ package struct DirectiveChecker {
     for word in directive.arguments {
       defer { line = word.location.line }
       guard word.location.line > line, !word.quoted else { continue }
-      let entries = Features.all.directives.table.entries(named: word.text)
+      let entries = features.table.entries(named: word.text)
       if entries.contains(where: { context.map($0.contexts.contains) ?? true }) { return word }
     }
     return nil

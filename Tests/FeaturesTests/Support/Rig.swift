@@ -8,6 +8,7 @@ import Envelope
 @testable import Forward
 import Glibc
 import HTTP
+import Language
 import Observability
 import Patterns
 import TestSupport
@@ -28,14 +29,22 @@ final class Rig {
   /// of every `proxy_auth_user_file`. Every `message_envelope_key` is `Rig.envelopeKey`. An `error_log` of `http` that
   /// names a file gets its lines at once; without one, the error log goes nowhere.
   convenience init(
-    _ http: String, accessLog: String = "off", users: String = "* al:secret\n", replays: ReplayGuard? = nil
+    _ http: String, accessLog: String = "off", users: String = "* al:secret\n", replays: ReplayGuard? = nil,
+    features: FeatureList = Features.all
   ) throws {
-    try self.init(text: "events {} http { access_log \(accessLog); \(http) }", users: users, replays: replays)
+    try self.init(
+      text: "events {} http { access_log \(accessLog); \(http) }", users: users, replays: replays, features: features)
   }
 
+  /// What is wrong with the files that the configuration names, as far as features load them.
+  let faults: [Diagnostic]
+
   /// `text`: a whole configuration.
-  init(text: String, users: String = "", replays: ReplayGuard? = nil) throws {
-    let (settings, diagnostics) = Configuration.load(text: text, fileName: "/etc/test.conf")
+  init(
+    text: String, users: String = "", replays: ReplayGuard? = nil, features: FeatureList = Features.all
+  ) throws {
+    let (settings, diagnostics) = Configuration.load(
+      bytes: Array(text.utf8), fileName: "/etc/test.conf", files: .disk, by: features.directives)
     let errors = diagnostics.filter { $0.severity == .error }.map(\.description)
     let loaded = try #require(settings, "\(errors)").http
     let groups = loaded.groups.map { group in
@@ -48,18 +57,18 @@ final class Rig {
     }
     let opened = OpenLogs([], loaded, in: logs)
     let errorLogs = opened.errorLogs.filter { lines, _ in lines.contains { $0.destination != .stderr } }
-    var parts = GenerationParts()
+    let shared = SharedState(features: features)
+    var loader = MaterialLoader(loaded.fileUses, from: shared.materialSources)
+    var parts = features.load(loaded, sharing: shared, &loader)
+    faults = loader.diagnostics
     parts[EnvelopeMaterial.self].envelopes = try Self.envelopes(loaded, replays)
     parts[UpstreamUsers.self].files = try Self.userFiles(loaded, users)
-    parts[RealFolders.self].find(loaded)
-    let guarded = loaded.everyLocation.compactMap { $0.settings[EnrolmentSettings.self] }
-    parts[GuessLimits.self].set(guarded.map { ($0.users, $0.failureLimit) }, loaded)
     let generation = Generation(
       number: 1, http: loaded, serverContexts: loaded.servers.map { _ in nil }, upstreamContexts: [:], groups: groups,
       errorLog: ErrorLog([]), errorLogs: errorLogs, accessLogs: opened.accessLogs,
       parts: parts)
     loop = try EventLoop(index: 0)
-    worker = Worker(loop: loop, connections: 16, metrics: Metrics(), shared: SharedState(features: Features.all))
+    worker = Worker(loop: loop, connections: 16, metrics: Metrics(), shared: shared)
     worker.serve(generation, sockets: []) { error in Issue.record("\(error)") }
     live = try #require(worker.live)
     script()
