@@ -41,6 +41,8 @@ public final class CompiledPass: LiveContent {
   /// `proxy_upload_rate` and `proxy_download_rate` of `stream`; nil: no limit.
   let uploadRate: CompiledTemplate?
   let downloadRate: CompiledTemplate?
+  // Settled at load, because each request asks.
+  private let isHTTP2: Bool
   /// Bytes of a response that may wait for the client.
   let bufferTotal: Int
   package let setFields: LiveFieldBlock
@@ -77,6 +79,7 @@ public final class CompiledPass: LiveContent {
   /// `tokens`: `server_tokens` of the location.
   package init(_ settings: UpstreamPass, tokens: Bool, makers: LiveMakers) {
     self.settings = settings
+    self.isHTTP2 = settings.version == .http2
     self.serverTokens = tokens
     self.spares = makers.worker[SpareHandlers.self]
     let groups = makers[LiveGroups.self]
@@ -181,7 +184,7 @@ public final class CompiledPass: LiveContent {
   /// the requests of other clients would share it.
   @inline(__always)
   func needsOwnSession(_ exchange: Exchange) -> Bool {
-    settings.version == .http2 && hasCredentials(exchange) && ConnectionOwnership.isOfOneClient(exchange.head)
+    isHTTP2 && hasCredentials(exchange) && ConnectionOwnership.isOfOneClient(exchange.head)
   }
 
   @inline(__always)

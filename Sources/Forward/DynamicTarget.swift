@@ -81,7 +81,7 @@ struct DynamicTarget {
     // In `unix:/path:/uri`, a colon stands between the two.
     uri = Array(target[end...].dropFirst(end < target.count && target[end] == 0x3A ? 1 : 0))
     // As in nginx: the path of a gRPC request is the method's name.
-    guard !pass.settings.dialect.callsMethods || uri.isEmpty else {
+    guard pass.settings.dialect.takesPath || uri.isEmpty else {
       throw Refusal(sentence: "invalid host in upstream \"\(LogEscape.text(target))\"", .fault)
     }
     (host, port) = DynamicGroups.variables(

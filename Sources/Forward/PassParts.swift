@@ -65,6 +65,14 @@ open class RequestHook {
   /// Completes a head to which nobody adds any more. Returns false if the request can't be sent.
   open func complete(_ outgoing: OutgoingRequestHead, of exchange: Exchange, isTLS: Bool) -> Bool { true }
 
+  /// What a request would send in a protocol that isn't HTTP, for `sallyport check --explain`: lines of a label and a text.
+  open func words(for outgoing: OutgoingRequestHead) -> [(label: String, text: String)] { [] }
+
+  // MARK: The response
+
+  /// Judges what an upstream says for the error log before its response. Returns false if that makes the attempt fail.
+  open func accepts(_ text: UnsafeRawBufferPointer) -> Bool { true }
+
   // MARK: The body
 
   /// An empty body, for a step that collects that of the request before the content starts; nil: anything will do.

@@ -57,10 +57,10 @@ extension SettingsBuilder {
       return PassedURL(authority: nil, target: .template(template, scheme), uri: nil, base: text)
     }
     let (authorityText, uri) = Self.splitURI(rest)
-    if dialect.callsMethods, let uri {
+    if !dialect.takesPath, let uri {
       error(
         word.location, "\"\(directive.name)\" cannot have a URI part",
-        hint: "leave out \"\(uri)\": the path is the method's name")
+        hint: "leave out \"\(uri)\": the path is \(dialect.callsMethods ? "the method's name" : "the request's")")
       return nil
     }
     if uri != nil, let kind = level.kindWithoutURI {

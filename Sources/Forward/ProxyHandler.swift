@@ -20,6 +20,8 @@ public final class ProxyHandler: UpstreamHandler {
   private let sender = RequestBodySender()
   /// Whether the client has left and the request continues without the client (`proxy_ignore_client_abort`).
   @exclusivity(unchecked) private var isClientGone = false
+  /// How many lines the error log has of what the upstream says in the exchange.
+  @exclusivity(unchecked) private var heard = 0
   /// Whether the exchange has gone on without this handler, as to an error page.
   @exclusivity(unchecked) private var isCancelled = false
 
@@ -28,6 +30,7 @@ public final class ProxyHandler: UpstreamHandler {
     if !hooks.isEmpty { hooks.removeAll(keepingCapacity: true) }
     isClientGone = false
     isCancelled = false
+    heard = 0
     sender.dropCopy()
     exchangeRef = nil
     forget()
@@ -305,6 +308,17 @@ public final class ProxyHandler: UpstreamHandler {
   package func leaveForAnother() {
     attempt.abandon()
     mayAskAgain(nil)
+  }
+
+  override func upstreamDidSay(_ text: UnsafeRawBufferPointer, _ wire: UpstreamWire) -> Bool {
+    serve { exchange, pass in
+      UpstreamFailureLog.tell(text, wire, exchange, &heard)
+      return pass.requestHooks.allSatisfy { $0.accepts(text) }
+    } ?? true
+  }
+
+  override func upstreamDidExceed() {
+    exchange?.log(.warn, "upstream sent more data than specified in \"Content-Length\" header while reading upstream")
   }
 
   override func responseDidPump() { _ = serve { watchClient($0, $1) } }

@@ -48,14 +48,19 @@ final class RehearsedPass: ContentHandler {
       trace.add("note", "a variable makes a request that can't be sent")
       return exchange.fail(ErrorResponse(500))
     }
-    var text = ByteBuffer()
-    HTTP1Encoder.request(outgoing, .http11, to: &text)
-    let lines = text.readable.text.split(separator: "\r\n", omittingEmptySubsequences: true)
-    for (index, line) in lines.enumerated() { trace.add(index == 0 ? "sends" : "  field", String(line)) }
+    if pass.settings.dialect.speaksHTTP { tellHead(outgoing) }
+    for hook in pass.requestHooks { for line in hook.words(for: outgoing) { trace.add(line.label, line.text) } }
     if let words = Self.words(dropped: pass.settings.request.droppedFields) { trace.add("note", words) }
     for hook in pass.requestHooks { if let note = hook.note { trace.add("note", note) } }
     trace.add("response", "that of the upstream; of a 200:")
     exchange.answer(status: 200, type: "", body: UnsafeRawBufferPointer(start: nil, count: 0))
+  }
+
+  private func tellHead(_ outgoing: OutgoingRequestHead) {
+    var text = ByteBuffer()
+    HTTP1Encoder.request(outgoing, .http11, to: &text)
+    let lines = text.readable.text.split(separator: "\r\n", omittingEmptySubsequences: true)
+    for (index, line) in lines.enumerated() { trace.add(index == 0 ? "sends" : "  field", String(line)) }
   }
 
   // MARK: A session of `stream`
@@ -78,7 +83,7 @@ final class RehearsedPass: ContentHandler {
   /// The servers that the request may go to.
   private func target(_ proxy: UpstreamHandler, _ transaction: Transaction) -> String {
     let isOfStream = pass.settings.tcp != nil
-    let scheme = isOfStream ? "" : "\(proxy.scheme?.rawValue ?? "")://"
+    let scheme = proxy.scheme.map { pass.settings.prefix($0) } ?? ""
     if let dynamic = proxy.dynamic, pass.targetTemplate != nil {
       guard isOfStream else { return "\(scheme)\(dynamic.text), resolved for the request" }
       let names = transaction.session.live.generation.http.slotNames

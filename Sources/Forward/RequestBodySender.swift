@@ -48,9 +48,9 @@ package final class RequestBodySender {
       return nil
     }
     let allowance = exchange.location.limits.bodyBufferSize
-    // HTTP/1.0 needs a length, so a chunked body is collected first. A body that fits its allowance is collected so
+    // HTTP/1.0 and some others need a length, so a chunked body is collected first. A body that fits its allowance is collected so
     // that it can be sent again with credentials after a challenge.
-    var isKept = pass.settings.buffers.collectsRequests || (framing == .chunked && pass.settings.version == .http10)
+    var isKept = pass.settings.buffers.collectsRequests || (framing == .chunked && pass.settings.version.needsLength)
     isKept = isKept || pass.body != nil || !pass.settings.request.passesBody
     if isChallenged, case .length(let length) = framing {
       isKept = isKept || length <= UInt64(max(0, allowance ?? Self.adaptiveAllowance))

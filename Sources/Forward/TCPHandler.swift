@@ -50,8 +50,6 @@ package final class TCPHandler: UpstreamHandler {
 
   // MARK: The upstream
 
-  override func addressPrefix(_ scheme: UpstreamScheme) -> String { "" }
-
   func serve(_ session: StreamSession) {
     sessionRef = Unmanaged.passUnretained(session)
     assume(session)

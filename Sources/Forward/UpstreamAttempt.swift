@@ -270,6 +270,12 @@ package final class UpstreamAttempt: AttemptObserver {
     handler?._withUnsafeGuaranteedRef { $0.responseBody(bytes) }
   }
 
+  package override func attemptDidHear(_ text: UnsafeRawBufferPointer, from wire: UpstreamWire) -> Bool {
+    handler?._withUnsafeGuaranteedRef { $0.upstreamDidSay(text, wire) } ?? true
+  }
+
+  package override func attemptDidExceed() { handler?._withUnsafeGuaranteedRef { $0.upstreamDidExceed() } }
+
   /// The client has taken all waiting bytes: reads on.
   package func resume() { stream?.resume() }
 

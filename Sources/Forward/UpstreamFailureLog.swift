@@ -1,3 +1,4 @@
+import Bytes
 import Observability
 import TLS
 import Traffic
@@ -30,6 +31,24 @@ enum UpstreamFailureLog {
     case .connect(let error): error.isOurs ? .none : .unreachable
     default: .attempt
     }
+  }
+
+  /// The most lines of an exchange about what its upstream says.
+  private static let hearing = 100
+
+  /// Logs what an upstream says for the error log, in nginx's words. `heard`: the lines of the exchange until now.
+  static func tell(_ text: UnsafeRawBufferPointer, _ wire: UpstreamWire, _ exchange: Exchange, _ heard: inout Int) {
+    guard heard <= hearing else { return }
+    heard += 1
+    guard heard <= hearing else {
+      return exchange.log(.error, "\(wire.name) sent more in stderr, which is left out")
+    }
+    // nginx leaves the end of the last line out too.
+    let end = text.lastIndex { ![0x0A, 0x0D, 0x20, 0x2E].contains($0) } ?? -1
+    let place = exchange.progress.state == .waiting ? "response header from upstream" : "upstream"
+    exchange.log(
+      .error,
+      "\(wire.name) sent in stderr: \"\(UnsafeRawBufferPointer(rebasing: text[...end]).text)\" while reading \(place)")
   }
 
   /// Counts the outcome and logs a mismatch once per handshake. For later requests, see `$upstream_ssl_result`.

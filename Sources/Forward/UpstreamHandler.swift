@@ -60,9 +60,6 @@ public class UpstreamHandler: ContentHandler {
     pass.origin.isOfOneClient ? OwnSession() : nil
   }
 
-  /// What stands before the address of a server in a line of the error log.
-  func addressPrefix(_ scheme: UpstreamScheme) -> String { "\(scheme.rawValue)://" }
-
   // MARK: The end of a judgement
 
   /// Judges the upstream of the attempt in progress.
@@ -95,6 +92,9 @@ public class UpstreamHandler: ContentHandler {
   /// Returns false to stop reading.
   func responseHead(_ response: ResponseHead) -> Bool { true }
   func responseBody(_ bytes: UnsafeRawBufferPointer) {}
+  /// Returns false if what the upstream says makes a response without a head a failure.
+  func upstreamDidSay(_ text: UnsafeRawBufferPointer, _ wire: UpstreamWire) -> Bool { true }
+  func upstreamDidExceed() {}
   func responseDidPump() {}
   func responseDidEnd(_ trailers: Trailers?) {}
   func mayAskAgain(_ stream: UpstreamStream?) {}
@@ -119,6 +119,6 @@ public class UpstreamHandler: ContentHandler {
   }
 
   public override func appendParticulars(to text: inout ByteBuffer) {
-    if let scheme, let group { attempt.appendParticulars(addressPrefix(scheme), group, to: &text) }
+    if let scheme, let group, let pass { attempt.appendParticulars(pass.settings.prefix(scheme), group, to: &text) }
   }
 }

@@ -215,5 +215,5 @@ extension UpstreamPass {
   }
 
   /// What stands before a target's authority: nothing in `stream`.
-  package func prefix(_ scheme: UpstreamScheme) -> String { tcp == nil ? "\(scheme.rawValue)://" : "" }
+  package func prefix(_ scheme: UpstreamScheme) -> String { tcp == nil ? dialect.prefix(scheme) : "" }
 }

@@ -1,6 +1,6 @@
 public import Bytes
 
-/// A request head for an upstream, built from the incoming head. HTTP/1.1 and HTTP/2 encode the same value.
+/// A request head for an upstream, built from the incoming head. Each protocol to upstreams encodes the same value.
 ///
 /// Why a model and not text: code that changes the head later, such as the response to an upstream's challenge, sets a
 /// field and never edits text. `add`, `setMethod` and `setTarget` refuse bytes that could end a line early. The owner
@@ -18,6 +18,9 @@ public final class OutgoingRequestHead {
   /// The value of the Upgrade field, which a 101 response must keep to; empty: no 101 is valid.
   @exclusivity(unchecked) public var upgrade: [UInt8] = []
 
+  /// What a feature has made for a protocol in which fields don't go as they are: the parameters of a request. Empty for HTTP.
+  @exclusivity(unchecked) public var parameters = ByteBuffer()
+
   public init() {}
 
   /// Clears the head, and takes method and target from `incoming`. With nil, the head belongs to no request.
@@ -32,11 +35,13 @@ public final class OutgoingRequestHead {
     ownTarget = nil
     framing = .none
     if !upgrade.isEmpty { upgrade = [] }
+    if !parameters.isEmpty { parameters.release() }
   }
 
   /// Clears everything and overwrites the storage, because it may have contained credentials.
   public func wipe() {
     fields.wipe()
+    if !parameters.isEmpty { parameters.wipe() }
     reset()
   }
 

@@ -27,6 +27,11 @@ open class AttemptObserver {
   open func attemptHead(_ head: ResponseHead) -> Bool { true }
   /// Bytes of the body, valid during the call only.
   open func attemptBody(_ bytes: UnsafeRawBufferPointer) {}
+  /// The upstream says something to whoever reads the error log. Return false if that makes a response without a head a
+  /// failure.
+  open func attemptDidHear(_ text: UnsafeRawBufferPointer, from wire: UpstreamWire) -> Bool { true }
+  /// The upstream has sent more of a body than its head announced. The rest is left out.
+  open func attemptDidExceed() {}
   /// End of one burst of body bytes: decide whether to pause.
   open func attemptDidPump() {}
   open func attemptDidEnd(trailers: Trailers?) {}

@@ -213,7 +213,7 @@ public final class UpstreamGroup {
 
   private func kept(server: Int, trust: UpstreamTrust, _ place: ObjectIdentifier?, isRetry: Bool) -> UpstreamSession? {
     switch trust.connection {
-    case .http1: return isRetry ? nil : takeKept(server: server, trust: trust, place)
+    case .http1, .wire: return isRetry ? nil : takeKept(server: server, trust: trust, place)
     case .http2:
       while let candidate = multiplexed.last(where: {
         $0.hasRoom && (!isRetry || $0.isProven) && $0.serves(server, trust, local(place))
@@ -233,7 +233,7 @@ public final class UpstreamGroup {
     settings.keepalive.isLocal ? .some(place) : nil
   }
 
-  private func takeKept(server: Int, trust: UpstreamTrust, _ place: ObjectIdentifier?) -> HTTP1UpstreamSession? {
+  private func takeKept(server: Int, trust: UpstreamTrust, _ place: ObjectIdentifier?) -> SerialUpstreamSession? {
     let place = local(place)
     while let candidate = idle.takeNewest(of: server, where: { $0.serves(server, trust, place) }) {
       if !candidate.mayHaveInput, candidate.isStillTrusted { return candidate }
@@ -271,7 +271,8 @@ public final class UpstreamGroup {
   ) -> UpstreamSession {
     noteOpened(server)
     switch trust.connection {
-    case .http1: return HTTP1UpstreamSession(transport: transport, tls: tls, server: server, trust: trust, group: self)
+    case .http1, .wire:
+      return SerialUpstreamSession(transport: transport, tls: tls, server: server, trust: trust, group: self)
     case .http2:
       let session = HTTP2UpstreamSession(transport: transport, tls: tls, server: server, trust: trust, group: self)
       multiplexed.append(session)
@@ -318,7 +319,7 @@ public final class UpstreamGroup {
   }
 
   /// Keeps an idle session, or closes it at the limits of `keepalive_requests` and `keepalive_time`.
-  func keep(_ session: HTTP1UpstreamSession) {
+  func keep(_ session: SerialUpstreamSession) {
     let keepalive = settings.keepalive
     guard !isClosed, keepalive.connections > 0, session.requestsServed < keepalive.requests,
       loop.now &- session.openedAt < UInt64(max(0, keepalive.time))
@@ -373,7 +374,7 @@ public final class UpstreamGroup {
     multiplexed.lazy.filter(\.isResting).min { $0.idleSince < $1.idleSince }
   }
 
-  func forget(_ session: HTTP1UpstreamSession) { idle.remove(session) }
+  func forget(_ session: SerialUpstreamSession) { idle.remove(session) }
 
   /// Begins no further attempt on a session that speaks HTTP/2.
   func forget(_ session: HTTP2UpstreamSession) { multiplexed.removeAll { $0 === session } }

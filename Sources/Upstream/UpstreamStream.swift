@@ -2,11 +2,12 @@ public import Bytes
 public import HTTP
 public import Transport
 
-/// The protocol that sallyport speaks to an upstream: `proxy_http_version`, or none of its own in `stream`.
+/// The protocol that sallyport speaks to an upstream: `proxy_http_version`, that of a feature, or none of its own in `stream`.
 public enum UpstreamVersion: Sendable, Hashable {
   case http10, http11, http2
   /// The bytes of the client, as they are.
   case tcp
+  case wire(UpstreamWire)
 
   /// What tells connections apart: one of another kind never serves.
   public var connection: UpstreamConnection {
@@ -14,6 +15,16 @@ public enum UpstreamVersion: Sendable, Hashable {
     case .http10, .http11: .http1
     case .http2: .http2
     case .tcp: .tcp
+    case .wire(let wire): .wire(wire)
+    }
+  }
+
+  /// Whether a head must say how long the request's body is.
+  public var needsLength: Bool {
+    switch self {
+    case .http10: true
+    case .http11, .http2, .tcp: false
+    case .wire(let wire): wire.needsLength
     }
   }
 }
@@ -21,9 +32,10 @@ public enum UpstreamVersion: Sendable, Hashable {
 /// What a connection to an upstream carries.
 public enum UpstreamConnection: Sendable, Hashable {
   case http1, http2, tcp
+  case wire(UpstreamWire)
 }
 
-/// One attempt's request and response. An HTTP/1 session has one stream after another, an HTTP/2 session has many.
+/// One attempt's request and response. A serial session has one stream after another, an HTTP/2 session has many.
 ///
 /// Order of calls: `send(head:)`, `send(body:)`…, `requestDidEnd`; `abandon` at any time. The observer gets the
 /// response.

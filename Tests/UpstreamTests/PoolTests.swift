@@ -36,14 +36,14 @@ private final class Pool {
   deinit { for peer in peers { close(peer) } }
 
   /// A connection that is open and has served so many requests.
-  func connection(served: Int = 1, trust: UpstreamTrust? = nil) throws -> (HTTP1UpstreamSession, peer: Int32) {
+  func connection(served: Int = 1, trust: UpstreamTrust? = nil) throws -> (SerialUpstreamSession, peer: Int32) {
     var both: [Int32] = [-1, -1]
     let type = Int32(SOCK_STREAM.rawValue) | Int32(SOCK_NONBLOCK.rawValue)
     guard socketpair(AF_UNIX, type, 0, &both) == 0 else { throw SocketError("socketpair", errno) }
     peers.append(both[1])
     #expect(budget.take())
     let stream = try ByteStream(loop: loop, descriptor: both[0], isConnecting: false)
-    let connection = HTTP1UpstreamSession(
+    let connection = SerialUpstreamSession(
       transport: stream, tls: nil, server: 0, trust: trust ?? self.trust, group: group)
     let settings = AttemptSettings(timeouts: UpstreamTimeouts(), headLimits: HeadLimits())
     for _ in 0..<served { connection.begin(Probe(), settings, on: ServerTicket(index: 0, serial: 0)) }
@@ -117,7 +117,7 @@ private final class Pool {
   }
 
   /// Lets the server answer, with more behind it.
-  private func answered(_ pool: Pool, more: String = "") throws -> (HTTP1UpstreamSession, peer: Int32) {
+  private func answered(_ pool: Pool, more: String = "") throws -> (SerialUpstreamSession, peer: Int32) {
     let (connection, peer) = try pool.connection()
     let stream = try #require(connection.stream)
     Array("GET".utf8).withUnsafeBytes { stream.send(body: $0) }

@@ -39,7 +39,7 @@ private final class Probe: AttemptObserver {
 /// An open session over TLS that a group keeps. The loop does not turn: both sides of the handshake are called in turn, and
 /// nobody can reach the server by a new connection.
 private final class KeptSession {
-  let session: HTTP1UpstreamSession
+  let session: SerialUpstreamSession
   private let group: UpstreamGroup
   private let trust: UpstreamTrust
   private let server: TLSStream
@@ -65,7 +65,7 @@ private final class KeptSession {
     server = try TLSStream(accepting: both[0], loop: loop, chooser: OneBlock(certified))
     let client = try TLSStream(connecting: both[1], loop: loop, context: context, name: "up.test", address: "pair")
     #expect(budget.take())
-    session = HTTP1UpstreamSession(transport: client, tls: client, server: 0, trust: trust, group: group)
+    session = SerialUpstreamSession(transport: client, tls: client, server: 0, trust: trust, group: group)
     session.begin(
       Probe(), AttemptSettings(timeouts: UpstreamTimeouts(), headLimits: HeadLimits()),
       on: ServerTicket(index: 0, serial: 0))

@@ -24,6 +24,9 @@ package enum MessageEnvelopes: PassFeature {
   package static func openingLine(_ scope: Scope) -> Directive? { isOn(scope) ? line(scope) : nil }
 
   package static func part(of draft: PassDraft, _ builder: inout SettingsBuilder) -> (any PassPart)? {
+    if builder.refuse(openingLine(draft.scope), at: draft.line, of: draft.dialect, "it seals messages of HTTP") {
+      return nil
+    }
     guard draft.dialect.callsMethods else { return read(draft.scope, draft.line, &builder) }
     if let line = openingLine(draft.scope) {
       builder.error(

@@ -159,6 +159,8 @@ private struct HealthCheckDraft {
   /// The `type` that the upstream answers; nil: requests alone.
   let checkType: String?
   let isOfStream: Bool
+  /// The protocol of the upstream, if it isn't HTTP: a check opens a connection then.
+  let otherProtocol: String?
   var group: UpstreamGroupSettings
   var common = HealthCheckSettings()
   var target: [UInt8]?
@@ -174,6 +176,7 @@ private struct HealthCheckDraft {
   init(_ pass: PassDraft, group: UpstreamGroupSettings) {
     checkType = pass.dialect.checkType
     isOfStream = pass.level.isOfStream
+    otherProtocol = isOfStream || pass.dialect.speaksHTTP ? nil : pass.dialect.name
     self.group = group
   }
 
@@ -183,6 +186,12 @@ private struct HealthCheckDraft {
     }
     if common.port != nil, group.servers.contains(where: { $0.address.port == nil }) {
       return ("\"port\" for a group with a unix socket", "leave port out: a unix socket has none")
+    }
+    if let name = otherProtocol, target != nil || match != nil || asksGRPC {
+      return (
+        "\"health_check\" with a request or \"match\" at a server of \(name)",
+        "leave uri, match and type out: a check of \(name) opens a connection, and sends nothing"
+      )
     }
     guard asksGRPC else {
       if service != nil { return ("\"grpc_service\" without \"type=grpc\"", "write type=grpc before it") }
@@ -199,7 +208,7 @@ private struct HealthCheckDraft {
 
   var settings: HealthCheckSettings {
     var settings = common
-    if isOfStream {
+    if isOfStream || otherProtocol != nil {
       settings.kind = .tcp(match: streamMatch)
       return settings
     }

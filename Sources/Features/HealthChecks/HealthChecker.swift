@@ -51,7 +51,8 @@ final class HealthChecker: EventTarget {
       pass.withoutClient($0, serverName: check.serverName)
     }
     trust = UpstreamTrust(
-      context: context, name: UpstreamPass.nameForTLS(tlsName), connection: pass.version.connection,
+      context: context, name: UpstreamPass.nameForTLS(tlsName),
+      connection: request == nil ? .tcp : pass.version.connection,
       origin: pass.origin.ofOwnConnections, negotiation: pass.negotiationOfOwnConnections,
       protocols: OfferedProtocols(protocols))
     attemptSettings = AttemptSettings(

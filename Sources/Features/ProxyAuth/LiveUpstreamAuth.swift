@@ -69,7 +69,7 @@ final class LiveUpstreamAuth: RequestHook {
       switch pass.version {
       case .http10: false
       case .http11: !pass.request.fields.contains(where: \.closesConnection)
-      case .http2, .tcp: true
+      case .http2, .tcp, .wire: true
       }
     // Locations with other schemes or spaces have entries of their own.
     let terms =

@@ -27,6 +27,14 @@ enum ProxyAuth: PassFeature {
     settings(draft, &builder)
   }
 
+  // A pass of another dialect doesn't see directives of the proxy module, so the level is judged.
+  static func judge(_ level: Level, _ builder: inout SettingsBuilder) {
+    for feature in UpstreamPass.naming(level.scope, builder.features) {
+      guard let pass = feature.line(in: level.scope) else { continue }
+      _ = builder.refuse(level.scope.upstreamAuth, at: pass, of: feature.dialect, "it answers challenges of HTTP")
+    }
+  }
+
   static let auth = DirectiveEntry.value(
     "proxy_auth", levels, .someOf(["basic", "digest", "ntlm", "off"]), "off",
     "The schemes with which sallyport answers an upstream's 401; it selects the strongest one that the upstream offers. With `ntlm`, sallyport uses HTTP/1.1 and keeps connections open.",

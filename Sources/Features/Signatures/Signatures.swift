@@ -55,6 +55,8 @@ package struct Signatures: LocationFeature, PassFeature {
   }
 
   package static func part(of draft: PassDraft, _ builder: inout SettingsBuilder) -> (any PassPart)? {
+    let line = mode(draft.scope) == .sign ? row.line(in: draft.scope) : nil
+    if builder.refuse(line, at: draft.line, of: draft.dialect, "it signs messages of HTTP") { return nil }
     let signing = SignatureSettings.read(draft.scope, .sign, &builder)
     if let settings = signing ?? SignatureSettings.read(draft.scope, .verify, &builder) {
       builder.diagnostics += SignatureRule.besidePass(draft, settings)

@@ -1,23 +1,26 @@
 import TLS
 import Transport
 
-/// A session that speaks HTTP/1, for one attempt at a time.
+/// A session for one attempt at a time, in HTTP/1 or in a protocol that a feature brings.
 ///
-///     opening ──► serving ──► idle ──► serving …     `HTTP1UpstreamStream` carries one attempt's request and response
+///     opening ──► serving ──► idle ──► serving …     `SerialUpstreamStream` carries one attempt's request and response
 ///        │            └────────┴──► closed
 ///        └──► closed
-final class HTTP1UpstreamSession: UpstreamSession {
+final class SerialUpstreamSession: UpstreamSession {
   enum Phase: Equatable {
     case opening, idle, serving, closed
   }
 
   private(set) var phase = Phase.opening
   /// nil once the session is closed.
-  private(set) var stream: HTTP1UpstreamStream?
+  private(set) var stream: SerialUpstreamStream?
 
   override init(transport: ByteStream, tls: TLSStream?, server: Int, trust: UpstreamTrust, group: UpstreamGroup) {
     super.init(transport: transport, tls: tls, server: server, trust: trust, group: group)
-    stream = HTTP1UpstreamStream(self, transport)
+    stream =
+      if case .wire(let wire) = trust.connection { WireUpstreamStream(self, transport, wire) } else {
+        HTTP1UpstreamStream(self, transport)
+      }
     transport.owner = self
   }
 
