@@ -21,6 +21,8 @@ package final class HTTP2Stream: ClientStream {
   private var sendTimeout = 60_000
   /// Whether the response has gone while the client still sends its body.
   private var isLingering = false
+  /// Milliseconds that such a client has to end its body (`lingering_timeout`); 0 if it has none (`lingering_close off`).
+  private var lingeringTime = 0
 
   /// Counts of `limit_conn`, until the client has the response: a window may keep it back for long.
   private var held: [AnyObject] = []
@@ -29,9 +31,6 @@ package final class HTTP2Stream: ClientStream {
     output = HTTP2SendingHalf(in: session.worker.responses)
     super.init(session)
   }
-
-  /// Milliseconds that such a client has to end its body.
-  private static let lingeringTime = 1000
 
   /// Begins a request, whose head is still to come.
   func begin(_ connection: HTTP2Connection, _ id: Int32) {
@@ -145,6 +144,7 @@ package final class HTTP2Stream: ClientStream {
     guard let connection, let exchange, output.isWaiting else { return }
     let policy = exchange.policy
     sendTimeout = policy.sendTimeout
+    lingeringTime = policy.lingers ? policy.lingeringTimeout : 0
     connection.didAnswer(policy)
     head.persistence = .keepAlive(announced: nil)
     if exchange.head.isExtendedConnect, head.status != 101, head.status < 300 {
@@ -221,18 +221,18 @@ package final class HTTP2Stream: ClientStream {
   // MARK: Calls of the connection
 
   /// The response has gone, whole. A client that still sends may stop (RFC 9113 §8.1). It is told so after a while only:
-  /// curl (7.88) loses a response whose stream is reset while it sends. Until then, its bytes are discarded, and the
-  /// window is not opened again.
+  /// curl (7.88) loses a response whose stream is reset while it sends, also if a busy machine has made it pause between
+  /// its head and its body. Until then, its bytes are discarded, and the window is not opened again.
   func responseDidGo() {
     held = []
     guard !input.hasEnded else { return }
-    guard exchange == nil else {
+    guard exchange == nil, lingeringTime > 0 else {
       connection?.reset(self, .noError)
       return
     }
     isWatchingSending = false
     isLingering = true
-    setDeadline(in: Self.lingeringTime)
+    setDeadline(in: lingeringTime)
   }
 
   /// What the stream has ready, at most `room` bytes.

@@ -11,7 +11,8 @@ package final class ResponsePolicy: Sendable {
   let keepaliveAnnounced: Int?
   private let keepaliveRequests: Int
   private let keepaliveTime: Int
-  /// Whether late bytes of a request are read and thrown away before the connection closes (`lingering_close`).
+  /// Whether late bytes of a request are read and thrown away before the connection closes, or before the request's stream
+  /// of HTTP/2 is reset (`lingering_close`).
   let lingers: Bool
   /// Milliseconds for that, in all and between two reads.
   let lingeringTimeout: Int

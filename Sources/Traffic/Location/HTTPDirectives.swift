@@ -89,7 +89,8 @@ package enum CoreHTTP: DirectiveFeature {
       example: "send_timeout 30s;", trust: .none),
     .choice(
       "lingering_close", levels, ["on": true, "off": false, "always": true], \.lingeringClose,
-      "Whether to read remaining data before closing a connection.", example: "lingering_close off;", trust: .none),
+      "Whether to read remaining data before closing a connection, or resetting a stream of HTTP/2.",
+      example: "lingering_close off;", trust: .none),
     .milliseconds(
       "lingering_time", levels, \.lingeringTime, "How long sallyport reads remaining data in total.",
       example: "lingering_time 10s;", trust: .none),

@@ -169,7 +169,7 @@ import Testing
   func `8_1: a response that is whole before the request is followed by RST_STREAM and NO_ERROR`(
     path: String
   ) async throws {
-    let front = try await HTTP2Front(.ofTest(), location: "return 404;")
+    let front = try await HTTP2Front(.ofTest(), server: "lingering_timeout 100ms;", location: "return 404;")
     let (first, reset, next) = try await front.frames { client in
       client.send(.post(1, path), .data(1, "x", ends: false))
       let first = try client.response(on: 1)
@@ -182,6 +182,33 @@ import Testing
     }
     #expect(first.status == (path == "/ok" ? 200 : 404) && next.text == "ok")
     #expect(reset.stream == 1 && reset.errorCode == .noError)
+  }
+
+  @Test func `8_1: that reset comes after the lingering_timeout of the response's location`() async throws {
+    let front = try await HTTP2Front(
+      .ofTest(), server: "lingering_timeout 100ms; location /patient { lingering_timeout 1h; return 200 ok; }")
+    let reset = try await front.frames { client in
+      for (stream, path) in [(UInt32(1), "/patient"), (3, "/ok")] {
+        client.send(.post(stream, path), .data(stream, "x", ends: false))
+        _ = try client.response(on: stream)
+      }
+      while let frame = try client.next() {
+        if frame.kind == .reset { return frame.stream }
+      }
+      throw HTTP2Silence()
+    }
+    #expect(reset == 3)
+  }
+
+  @Test func `8_1: lingering_close off resets the stream at once`() async throws {
+    let front = try await HTTP2Front(
+      .ofTest(), server: "lingering_timeout 1h; lingering_close off;", location: "return 404;")
+    let reset = try await front.frames { client in
+      client.send(.post(1, "/"), .data(1, "x", ends: false))
+      _ = try client.response(on: 1)
+      return try client.settle().first { $0.kind == .reset }
+    }
+    #expect(reset?.stream == 1 && reset?.errorCode == .noError)
   }
 
   /// curl loses a response whose stream is reset while it sends.
