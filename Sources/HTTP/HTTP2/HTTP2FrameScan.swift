@@ -13,7 +13,8 @@ struct HTTP2FrameScan {
 
   /// Octets that a client sends before its first frame (RFC 9113 §3.4).
   static let clientPreface = 24
-  private static let headerSize = 9
+  static let headerSize = 9
+  static let flagsPlace = 4
 
   /// Octets until the next frame's header.
   private var skip: Int

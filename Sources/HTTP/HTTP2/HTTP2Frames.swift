@@ -96,6 +96,9 @@ open class HTTP2Frames {
   open func data(_ bytes: UnsafeRawBufferPointer, _ stream: Stream) {}
   /// The peer has ended its side of the stream with a DATA frame.
   open func inputDidEnd(_ stream: Stream) {}
+  /// A DATA frame of `length` bytes is to end the peer's side of the stream. Returns true if its content-length announced
+  /// more and the subclass resets the stream for that itself; libnghttp2 would reset it at once.
+  open func takesShortEnd(_ stream: Stream, length: Int) -> Bool { false }
   /// The stream is over, for this reason; its pointer is no longer used.
   open func streamDidClose(_ stream: Stream, code: UInt32) {}
   /// A frame broke a rule of the protocol, and libnghttp2 resets the stream or the connection.
@@ -163,7 +166,8 @@ open class HTTP2Frames {
         note(NGHTTP2_ERR_PROTO.rawValue)
         return nil
       }
-      guard feed(UnsafeRawBufferPointer(rebasing: rest[..<count])) else { return nil }
+      let bytes = UnsafeRawBufferPointer(rebasing: rest[..<count])
+      guard header.flatMap({ feedShortEnd($0, bytes) }) ?? feed(bytes) else { return nil }
       taken += count
     }
     return taken
@@ -183,6 +187,21 @@ open class HTTP2Frames {
         stream: session.flatMap { nghttp2_session_get_stream_user_data($0, header.stream) },
         length: isPadded ? max(0, header.length - 256) : header.length,
         endsStream: header.flags & NGHTTP2_FLAG_END_STREAM.rawValue != 0))
+  }
+
+  /// Passes a DATA frame on without its END_STREAM, if it ends its stream too early and the subclass takes that upon itself.
+  /// Returns nil for every other frame, and for one that came in several reads.
+  private func feedShortEnd(_ header: HTTP2FrameScan.Header, _ bytes: UnsafeRawBufferPointer) -> Bool? {
+    guard header.type == NGHTTP2_DATA.rawValue, header.flags == NGHTTP2_FLAG_END_STREAM.rawValue, let session,
+      bytes.count == HTTP2FrameScan.headerSize + header.length,
+      let stream = nghttp2_session_get_stream_user_data(session, header.stream),
+      takesShortEnd(stream, length: header.length)
+    else { return nil }
+    var open = Array(bytes)
+    open[HTTP2FrameScan.flagsPlace] = 0
+    guard open.withUnsafeBytes({ feed($0) }) else { return false }
+    if let stream = nghttp2_session_get_stream_user_data(session, header.stream) { inputDidEnd(stream) }
+    return true
   }
 
   private func feed(_ bytes: UnsafeRawBufferPointer) -> Bool {

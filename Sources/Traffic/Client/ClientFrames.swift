@@ -129,6 +129,9 @@ final class ClientFrames: HTTP2Frames {
 
   override func data(_ bytes: UnsafeRawBufferPointer, _ stream: Stream) { with(stream) { $0.inputDidArrive(bytes) } }
   override func inputDidEnd(_ stream: Stream) { with(stream) { $0.inputDidEnd(nil) } }
+  override func takesShortEnd(_ stream: Stream, length: Int) -> Bool {
+    with(stream) { $0.takesShortEnd(length: length) }
+  }
   override func streamDidClose(_ stream: Stream, code: UInt32) {
     // Counted: the connection gives the stream up within the call.
     connection?.streamDidClose(Unmanaged<HTTP2Stream>.fromOpaque(stream).takeUnretainedValue())

@@ -225,6 +225,7 @@ package final class HTTP2Connection: ClientConnection {
     stream.requestNumber = session.requests
     active += 1
     stream.exchange = exchange
+    stream.expect(exchange.head.framing)
     if session.firstServer.policy.isUsedUp(requests: session.requests, age: session.age) { leave() }
     if endsStream { stream.inputDidEnd(nil) }
     // The reload came while the client sent the head.

@@ -23,6 +23,10 @@ package final class HTTP2Stream: ClientStream {
   private var isLingering = false
   /// Milliseconds that such a client has to end its body (`lingering_timeout`); 0 if it has none (`lingering_close off`).
   private var lingeringTime = 0
+  /// Bytes that the request's content-length has announced and that have not come; 0 if it has none.
+  private var missingBytes: UInt64 = 0
+  /// Whether the client has ended its side without them.
+  private var hasEndedShort = false
 
   /// Counts of `limit_conn`, until the client has the response: a window may keep it back for long.
   private var held: [AnyObject] = []
@@ -42,6 +46,8 @@ package final class HTTP2Stream: ClientStream {
     isTunnel = false
     isWatchingSending = false
     isLingering = false
+    missingBytes = 0
+    hasEndedShort = false
   }
 
   private var isClosed: Bool { output.isClosed }
@@ -59,6 +65,9 @@ package final class HTTP2Stream: ClientStream {
 
   /// Bytes of the request's body have arrived.
   func inputDidArrive(_ bytes: UnsafeRawBufferPointer) {
+    // RFC 9113 §5.1, of which libnghttp2 knows nothing here.
+    if hasEndedShort, input.hasEnded { connection?.reset(self, .streamClosed) }
+    missingBytes -= min(missingBytes, UInt64(bytes.count))
     if !bytes.isEmpty, input.arrive(bytes) { deliver(bytes) }
   }
 
@@ -67,6 +76,21 @@ package final class HTTP2Stream: ClientStream {
     if isTunnel { exchange.tunnelBytes(bytes) } else { exchange.requestBody(bytes) }
     connection?.credit(id, bytes.count)
     if input.isFlowing { watchBody(isTunnel ? nil : exchange.bodyTimeout) }
+  }
+
+  /// Takes how long the request says that its body is.
+  func expect(_ framing: BodyFraming) { if case .length(let length) = framing { missingBytes = length } }
+
+  /// A frame of `length` bytes is to end the client's side of the stream. Returns true if bytes are missing then that nobody
+  /// takes, and the response is on its way: the stream error that this is (RFC 9113 §8.1.1) follows the response.
+  ///
+  /// curl (7.88) stops its body where it is when the head of an error comes.
+  func takesShortEnd(length: Int) -> Bool {
+    guard missingBytes > UInt64(length), !input.takesInput, !input.hasEnded, !isLingering, !isClosed else {
+      return false
+    }
+    hasEndedShort = true
+    return true
   }
 
   /// The client has ended its side of the stream.
@@ -225,6 +249,7 @@ package final class HTTP2Stream: ClientStream {
   /// its head and its body. Until then, its bytes are discarded, and the window is not opened again.
   func responseDidGo() {
     held = []
+    if hasEndedShort { connection?.reset(self, .protocolError) }
     guard !input.hasEnded else { return }
     guard exchange == nil, lingeringTime > 0 else {
       connection?.reset(self, .noError)

@@ -224,6 +224,48 @@ import Testing
     #expect(seen == ("ok", false, "ok"))
   }
 
+  /// curl (7.88) stops its body when the head of an error comes.
+  @Test(arguments: ["", "four"])
+  func `8_1: a response whose head ends the client's body too early comes whole, and the reset after it`(
+    part: String
+  ) async throws {
+    let go = Flag(), scene = try Scene.ofTest()
+    scene.atEnd { go.raise() }
+    let front = try await HTTP2Front(scene, location: "proxy_pass_request_body off;") { wire in
+      _ = try wire.request()
+      try wire.write("HTTP/1.1 401 Unauthorized\r\nContent-Length: 4\r\n\r\n")
+      go.wait()
+      try wire.write("body")
+    }
+    let (response, reset, late) = try await front.frames { client in
+      client.send(.post(1, "/", [("content-length", "9")]))
+      while let frame = try client.next(), frame.kind != .headers {}
+      client.send(.data(1, part))
+      let early = try client.settle()
+      go.raise()
+      var body: [UInt8] = []
+      while let frame = try client.next() {
+        if frame.kind == .data { body += frame.payload }
+        if frame.kind == .reset { return (body, frame, early.contains { $0.kind == .reset }) }
+      }
+      throw HTTP2Silence()
+    }
+    #expect(response == Array("body".utf8) && !late)
+    #expect(reset.stream == 1 && reset.errorCode == .protocolError)
+    #expect(try await front.serves())
+  }
+
+  @Test func `8_1: DATA behind such an end is an error of the stream, before the response is whole`() async throws {
+    let front = try await HTTP2Front(.ofTest(), location: "proxy_pass_request_body off;")
+    let reset = try await front.frames { client in
+      client.send(.post(1, "/held", [("content-length", "9")]))
+      _ = try client.settle()
+      client.send(.data(1), .data(1, "x", ends: false))
+      return try client.settle().first { $0.kind == .reset }
+    }
+    #expect(reset?.errorCode == .streamClosed)
+  }
+
   /// curl (7.88) reads no end of a response that came while it sent its body, before another frame arrives.
   @Test func `8_1: a client that ends its request after the response gets a frame at once`() async throws {
     let front = try await HTTP2Front(.ofTest())
