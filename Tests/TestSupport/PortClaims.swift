@@ -3,22 +3,38 @@ import Glibc
 import Synchronization
 
 /// Ports for parts that can't choose one themselves.
+///
+/// A claim is the name of an abstract unix socket, which the kernel gives to one process of the machine at a time and takes
+/// back at its end: two runs of the tests, side by side, never claim the same port.
 enum PortClaims {
-  private static let claimed = Mutex<Set<UInt16>>([])
+  private static let claimed = Mutex<[UInt16: Int32]>([:])
 
   struct NoneFree: Error {}
 
   static func claim() throws -> UInt16 {
     for _ in 0..<500 {
       let port = UInt16.random(in: 12_000...29_999)
-      guard claimed.withLock({ $0.insert(port).inserted }) else { continue }
+      guard take(port) else { continue }
       if isFree(port) { return port }
       release(port)
     }
     throw NoneFree()
   }
 
-  static func release(_ port: UInt16) { claimed.withLock { _ = $0.remove(port) } }
+  static func release(_ port: UInt16) {
+    if let claim = claimed.withLock({ $0.removeValue(forKey: port) }) { close(claim) }
+  }
+
+  private static func take(_ port: UInt16) -> Bool {
+    let descriptor = socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
+    guard descriptor >= 0 else { return false }
+    guard LoopbackAddress.withUnix(path: "\0sallyport-test-port-\(port)", { bind(descriptor, $0, $1) }) == 0 else {
+      close(descriptor)
+      return false
+    }
+    claimed.withLock { $0[port] = descriptor }
+    return true
+  }
 
   /// Whether nobody listens: a bind without SO_REUSEADDR and SO_REUSEPORT succeeds on the wildcard address.
   private static func isFree(_ port: UInt16) -> Bool {

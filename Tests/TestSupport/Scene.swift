@@ -45,7 +45,7 @@ package final class Scene: Sendable {
     return path(name)
   }
 
-  /// A free loopback port, below the ephemeral range, that no other scene of this process has.
+  /// A free loopback port, below the ephemeral range, that no other scene has, of this run or of another beside it.
   package func port() throws -> UInt16 {
     let port = try PortClaims.claim()
     atEnd { PortClaims.release(port) }

@@ -5,14 +5,16 @@ package struct TimedOut: Error, CustomStringConvertible {
   package let description: String
 }
 
-/// Waits for an event: asks until there is an answer, at most so long.
+/// Waits for an event: asks until there is an answer, at most so long. It asks once more when that time has passed: while the
+/// many tests in process keep the few threads of Swift's pool busy, a test may sleep for a minute between two questions.
 package func waiting<Answer>(
   for what: String, within bound: Duration = .seconds(30), _ ask: () async throws -> Answer?
 ) async throws -> Answer {
   let end = ContinuousClock.now + bound
   while true {
+    let isLast = ContinuousClock.now >= end
     if let answer = try await ask() { return answer }
-    guard ContinuousClock.now < end else { throw TimedOut(description: "waited \(bound) in vain for \(what)") }
+    guard !isLast else { throw TimedOut(description: "waited \(bound) in vain for \(what)") }
     try await Task.sleep(for: .milliseconds(5))
   }
 }

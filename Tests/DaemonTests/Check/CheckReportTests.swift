@@ -119,4 +119,103 @@ import Testing
         + #""text":"127.0.0.1:80","file":null,"line":null,"column":null}],"locations":[{"name":"/","rules":[{"label":"#
         + #""upstream","text":"u and more","file":null,"line":null,"column":null}]}]}],"open_upstreams":["a door"]}"#)
   }
+
+  // MARK: Whole reports
+
+  /// Checks the files alone, in a folder that has server.pem, server.key and ca.pem. Returns the lines, the path of the
+  /// configuration left out.
+  private func printed(_ text: String) throws -> [String] {
+    try withScene { scene in
+      try scene.serverFiles()
+      let path = try scene.write("test.conf", text: Sallyport.withUser(text))
+      return Check(path, .files).report(isStrict: false).lines(isColoured: false).map {
+        $0.replacing(path, with: "FILE")
+      }
+    }
+  }
+
+  /// The same, of a policy: without its columns.
+  private func policy(_ text: String) throws -> [String] {
+    try printed(text).map { $0.split(separator: " ").joined(separator: " ") }
+  }
+
+  @Test func `contradictions are all told at once, with place and hint`() throws {
+    let said = try printed(
+      """
+      events {}
+      http {
+        server {
+          listen 127.0.0.1:1443 ssl;
+          ssl_certificate server.pem; ssl_certificate_key server.key;
+          ssl_verify_client on;
+          location /silent { proxy_pass https://127.0.0.1:1; }
+          location /off { proxy_pass https://127.0.0.1:1; proxy_ssl_verify off; proxy_ssl_trusted_certificate ca.pem; }
+          location /pin { proxy_pass https://127.0.0.1:1; proxy_ssl_pin sha256//short; }
+          location /typo { proxy_pas http://127.0.0.1:1; }
+          location /later { ssi on; }
+        }
+      }
+      """)
+    for (place, words) in [
+      ("6:5", "ssl_client_certificate"), ("7:24", "proxy_ssl_verify"), ("8:53", "proxy_ssl_verify"),
+      ("9:67", "sha256//short"), ("10:22", "proxy_pass"), ("11:23", "ssi"),
+    ] {
+      let told = said.drop { !$0.hasPrefix("FILE:\(place): error: ") }.prefix(4)
+      #expect(told.contains { $0.contains(words) }, "\(place) \(words) in \(said)")
+    }
+    #expect(said.contains { $0.contains("hint: ") })
+    #expect(said.last == "configuration FILE is not valid: 6 errors, 2 warnings")
+  }
+
+  @Test func `swapped files of a certificate and its key are told as that`() throws {
+    let said = try printed(
+      """
+      events {} http { server { listen 127.0.0.1:1 ssl; ssl_certificate server.key; ssl_certificate_key server.pem;
+      return 204; } }
+      """)
+    #expect(said.contains { $0.contains("server.pem\" holds a certificate: the two files are swapped") }, "\(said)")
+  }
+
+  @Test func `a file that is not there is an error that names it`() {
+    let report = Check("/nowhere/none.conf", .files).report(isStrict: false)
+    let said = report.lines(isColoured: false)
+    #expect(!report.isValid && said.contains { $0.contains("none.conf") && $0.contains("no such file") }, "\(said)")
+  }
+
+  @Test func `what could not be loaded has no policy`() throws {
+    let said = try policy(
+      """
+      events {} http {
+      server { listen 127.0.0.1:1 ssl; server_name broken.test; ssl_certificate none.pem; ssl_certificate_key server.key;
+        ssl_client_certificate ca.pem; ssl_verify_client on;
+        location / { proxy_pass https://127.0.0.1:2; proxy_ssl_pin none-pin.pem; } }
+      server { listen 127.0.0.1:3; server_name whole.test;
+        location /off { proxy_pass https://127.0.0.1:2; proxy_ssl_verify off; proxy_ssl_pin none-pin.pem; }
+        location /password { proxy_pass http://127.0.0.1:2; proxy_auth basic; proxy_auth_user_file none; }
+        location /good { proxy_pass https://127.0.0.1:2; proxy_ssl_trusted_certificate ca.pem; } } }
+      """)
+    let unknown = "unknown: its files could not be loaded, see the errors above"
+    #expect(said.count { $0 == "TLS \(unknown)" } == 3, "\(said)")
+    #expect(said.contains("answers \(unknown)"))
+    // What is sound is told, and once only.
+    for line in ["chain must verify, depth 1", "name must be 127.0.0.1", "pin none"] {
+      #expect(said.count { $0 == line } == 1, "\(line) in \(said)")
+    }
+    for wrong in ["clients anybody", "chain NOT verified", "name NOT checked", "0 users", "clients only"] {
+      #expect(!said.contains { $0.contains(wrong) }, "\(wrong) in \(said)")
+    }
+  }
+
+  @Test func `a cause is told before what follows from it`() throws {
+    let said = try printed(
+      """
+      events {} http { server { listen 127.0.0.1:1 ssl; ssl_verify_client on; ssl_client_certificat ca.pem;
+      ssl_certificate server.pem; ssl_certificate_ke server.key; } upstream u { servr 127.0.0.1:1; } }
+      """)
+    let told = said.filter { $0.contains("error: ") || $0.contains("warning: ") }
+    try #require(told.count > 3, "\(said)")
+    for (place, name) in ["ssl_client_certificat", "ssl_certificate_ke", "servr"].enumerated() {
+      #expect(told[place].contains("unknown directive \"\(name)\""), "\(told)")
+    }
+  }
 }

@@ -1,4 +1,4 @@
-import Foundation
+import Daemon
 import TestSupport
 import Testing
 
@@ -13,10 +13,6 @@ import Testing
     var result: String
     /// A line of the explanation.
     var line: String
-  }
-
-  private static func plain(_ text: String) -> String {
-    text.split(separator: "\n").map { $0.split(separator: " ").joined(separator: " ") }.joined(separator: "\n")
   }
 
   @Test func `says the result and the server block of the daemon, for a table of connections`() async throws {
@@ -51,7 +47,6 @@ import Testing
             server { listen 127.0.0.1:\(passing); pass 127.0.0.1:\(closed); }
           }
           """))
-    let conf = scene.path("sallyport.conf")
     let cases = [
       Case(port: secure, shows: "alice", result: "ok", line: "rule ssl_client_allow cn=alice"),
       Case(port: secure, shows: "bob", result: "refused-rule", line: "handshake fails: access forbidden by rule"),
@@ -89,35 +84,14 @@ import Testing
       try await until("the daemon's result of \(one)") {
         try await counts(one.port)[one.result] == (before[one.result] ?? 0) + 1
       }
-      let words =
-        ["check", "--config", conf, "--explain", "TCP \(one.name):\(one.port)"]
-        + (one.shows.map { ["--cert", scene.path("\($0).pem")] } ?? [])
-      let told = try await scene.run(Sallyport.binary(), words)
-      let text = Self.plain(told.text)
-      #expect(told.status == 0 && text.contains("\nresult \(one.result): "), "\(one): \(told.everything)")
+      let told = try Explanation(
+        of: "TCP \(one.name):\(one.port)", certificate: one.shows.map { scene.path("\($0).pem") }, from: nil,
+        fields: [],
+        configuration: scene.path("sallyport.conf")
+      ).lines
+      let text = told.map { "\n" + $0.split(separator: " ").joined(separator: " ") }.joined()
+      #expect(text.contains("\nresult \(one.result): "), "\(one): \(text)")
       #expect(text.contains("\n\(one.line)"), "\(one): \(text)")
     }
-    // By the name of a ClientHello that nobody sends here.
-    func explain(_ words: String, _ more: String...) async throws -> String {
-      Self.plain(
-        try await scene.run(Sallyport.binary(), ["check", "--config", conf, "--explain", words] + more).everything)
-    }
-    let routed = try await explain("TCP a.test:\(router)")
-    for line in [
-      "listener 127.0.0.1:\(router) \(conf):", "ssl_preread the ClientHello asks for a.test",
-      "upstream $backend is app: one of 127.0.0.1:\(upstream.port), 127.0.0.1:1 backup",
-      "connection without TLS (proxy_ssl off)",
-    ] { #expect(routed.contains(line), "\(line) in \(routed)") }
-    let denied = try await explain("TCP closed.test:\(router)")
-    #expect(
-      denied.contains("its server_name is the name \"closed.test\"") && denied.contains("refused-address"), "\(denied)")
-    #expect(try await explain("TCP a.test:\(plain)", "--from", "10.1.2.3").contains("refused-address"))
-    let misplaced = try await explain("TCP a.test:\(inside)")
-    #expect(misplaced.contains("no listener has port \(inside) in stream"), "\(misplaced)")
-    #expect(try await explain("GET http://a.test:\(plain)/").contains("no listener has port \(plain) in http"))
-    #expect(try await explain("TCP a.test").contains("it must be HOST:PORT"))
-    #expect(try await explain("TCP a.test:\(plain)", "--header", "A: b").contains("--header belongs to a request"))
-    #expect(
-      try await explain("TCP a.test:\(plain)", "--cert", scene.path("alice.pem")).contains("this listener has no TLS"))
   }
 }

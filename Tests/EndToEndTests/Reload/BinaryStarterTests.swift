@@ -82,16 +82,14 @@ import Testing
   @Test func `a start without standard input leaves no process behind`() async throws {
     let scene = try Scene.ofTest()
     let port = try scene.port()
-    let path = try scene.write(
-      "closed.conf", text: configuration("server { listen 127.0.0.1:\(port); location / { return 200 one; } }"))
-    let shell = try ChildProcess(
-      "bash", ["-c", "exec '\(Sallyport.binary())' run --config '\(path)' <&- >&- 2>&-"], in: scene.folder,
-      output: scene.path("out"), errors: scene.path("err"))
-    scene.atEnd { shell.stop() }
-    try await until("an answer") { (try? await scene.curl(["http://127.0.0.1:\(port)/"]).text) == "one" }
-    kill(shell.identifier, SIGQUIT)
-    _ = try await shell.ended()
-    try await until("no process to be left") { processes(of: path).isEmpty }
+    let daemon = try Sallyport(
+      scene, configuration("server { listen 127.0.0.1:\(port); location / { return 200 one; } }"),
+      launcher: ["bash", "-c", "exec \"$@\" <&- >&- 2>&-", "bash"], userAsWritten: true)
+    try await daemon.untilReady()
+    #expect(try await scene.curl(["http://127.0.0.1:\(port)/"]).text == "one")
+    daemon.signal(SIGQUIT)
+    _ = try await daemon.process.ended()
+    try await until("no process to be left") { processes(of: scene.path("sallyport.conf")).isEmpty }
   }
 
   @Test(.enabled(if: ProcessInfo.processInfo.environment["SALLYPORT_SANITIZER"] == nil, "there is no sandbox"))
