@@ -125,9 +125,7 @@ import Testing
     #expect(rows.count > 20)
     for row in rows {
       let declared = row.output.2.matches(of: #/"(\w+)"/#).map { String($0.output.1) }
-      let imported = SourceFile.sources.filter { $0.module == row.output.1 }.flatMap(\.lines).compactMap { line in
-        line.firstMatch(of: #/^(?:\w+ )?import (?:\w+ )?(\w+)/#).map { String($0.output.1) }
-      }
+      let imported = SourceFile.sources.filter { $0.module == row.output.1 }.flatMap(\.imports).map(String.init)
       let unused = Set(declared).subtracting(imported)
       #expect(unused.isEmpty, "\(row.output.1): \(unused.sorted())")
     }

@@ -53,8 +53,7 @@ import Testing
     var count = 0
     for file in SourceFile.sources where !["Configuration", "sallyport"].contains(file.module) {
       guard file.path != "Sources/Observability/ErrorLog.swift" else { continue }
-      let text = file.lines.filter { !$0.drop { $0 == " " }.hasPrefix("//") }.joined(separator: "\n")
-      for call in Self.calls(in: text) {
+      for call in Self.calls(in: file) {
         count += 1
         guard let words = Self.literals(in: call).flatMap({ $0 }).max(by: { $0.count < $1.count }), words.count > 5
         else {
@@ -102,8 +101,9 @@ import Testing
   /// A line of the log may be the description of an error alone, with no literal in the call.
   @Test func `the descriptions of errors that are thrown are on the page`() throws {
     var count = 0
-    for file in SourceFile.sources where Self.serving.contains(file.module) && !Self.reasons.contains(file.path) {
-      let text = file.lines.filter { !$0.drop { $0 == " " }.hasPrefix("//") }.joined(separator: "\n")
+    for file in SourceFile.sources
+    where Self.serving.contains(file.module) && !Self.reasons.contains(file.path) && file.mentions("description") {
+      let text = Self.code(of: file)
       guard text.firstMatch(of: #/(?:struct|enum) \w+: [^{\n]*\bError\b/#) != nil else { continue }
       for match in text.matches(of: #/var description: String \{|func description\(of[^{]*\{/#) {
         let body = Self.block(text[match.range.upperBound...])
@@ -128,7 +128,7 @@ import Testing
   @Test func `the warnings of a start and of a reload are on the page`() throws {
     var count = 0
     for file in SourceFile.sources where file.module == "Daemon" {
-      let text = file.lines.filter { !$0.drop { $0 == " " }.hasPrefix("//") }.joined(separator: "\n")
+      let text = Self.code(of: file)
       for match in text.matches(of: #/\b(Diagnostic|warn)\(/#.wordBoundaryKind(.simple)) {
         let call = Self.arguments(text[match.range.upperBound...])
         guard match.output.1 == "warn" || call.prefix(40).contains(".warning"),
@@ -167,8 +167,16 @@ import Testing
 
   // MARK: Reading Swift
 
+  /// Without the lines of comments.
+  private static func code(of file: SourceFile) -> String {
+    file.lines.filter { !$0.drop { $0 == " " }.hasPrefix("//") }.joined(separator: "\n")
+  }
+
   /// The arguments of calls that log at `warn` or above, or at a level that is no literal.
-  private static func calls(in text: String) -> [Substring] {
+  private static func calls(in file: SourceFile) -> [Substring] {
+    let words = ["log(", "og.", "og?.", "tellOfRepeated(", "logRefusal(", "tellOfProxyHeader("]
+    guard words.contains(where: file.mentions) else { return [] }
+    let text = code(of: file)
     let pattern =
       #/(?:\blog\((?!\s*\.(?:debug|info|notice),)(?!_ )|[lL]og\??\.(?:warn|error|crit|alert|emerg)\(|\b(?:tellOfRepeated|logRefusal|tellOfProxyHeader)\((?!_ ))/#
       .wordBoundaryKind(.simple)

@@ -6,8 +6,9 @@ import Testing
 
 /// What keeps the request path in the shape of docs/ARCHITECTURE.md.
 @Suite struct `The request path` {
-  private func lines(of path: String) -> [String] {
-    SourceFile.sources.filter { $0.path.hasPrefix(path) }.flatMap { file in file.code.map(\.text) }
+  private func files(below path: String) throws -> [SourceFile] {
+    let files = SourceFile.sources.filter { $0.path.hasPrefix(path) }
+    return try #require(files.isEmpty ? nil : files)
   }
 
   @Test func `only HTTP and the HTTP 1 streams write HTTP 1 text`() {
@@ -18,35 +19,29 @@ import Testing
       // The report of `check --explain`, which goes to nobody but its reader.
       "Sources/Traffic/Explain/", "Sources/Forward/RehearsedPass.swift",
     ]
-    for file in SourceFile.sources where !allowed.contains(where: { file.path.hasPrefix($0) }) {
-      for line in file.code {
-        for name in ["HTTP1Encoder", "HeadWriter", "ChunkedWriter"] {
-          #expect(!line.text.contains(name), "\(file.path):\(line.number)")
-        }
-      }
+    let found = SourceFile.places(of: ["HTTP1Encoder", "HeadWriter", "ChunkedWriter"]) { file in
+      allowed.contains { file.path.hasPrefix($0) }
     }
+    #expect(found.isEmpty, "\(found)")
   }
 
   @Test(arguments: [
     "Sources/Traffic/Exchange/", "Sources/Forward/", "Sources/Traffic/Location/", "Sources/Features/",
   ])
-  func `exchanges, locations and features name no transport`(folder: String) {
-    #expect(!lines(of: folder).isEmpty)
-    for line in lines(of: folder) {
-      for name in ["ByteStream", "TLSStream", "HTTP1Connection", "HTTP1Stream"] {
-        #expect(!line.contains(name), "\(line)")
-      }
-    }
+  func `exchanges, locations and features name no transport`(folder: String) throws {
+    let types = ["ByteStream", "TLSStream", "HTTP1Connection", "HTTP1Stream"]
+    let found = SourceFile.places(of: types, in: try files(below: folder))
+    #expect(found.isEmpty, "\(found)")
   }
 
   @Test func `nobody asks a transport whether it is TLS`() {
-    for line in lines(of: "Sources/") { #expect(!line.contains("as? TLSStream"), "\(line)") }
+    #expect(SourceFile.places(of: ["as? TLSStream"]).isEmpty)
   }
 
-  @Test func `Transport knows no TLS and no HTTP`() {
-    for line in lines(of: "Sources/Transport/") {
-      for word in ["TLS", "HTTP", "handshake", "isEarly"] { #expect(!line.contains(word), "\(line)") }
-    }
+  @Test func `Transport knows no TLS and no HTTP`() throws {
+    let found = SourceFile.places(
+      of: ["TLS", "HTTP", "handshake", "isEarly"], in: try files(below: "Sources/Transport/"))
+    #expect(found.isEmpty, "\(found)")
   }
 
   @Test func `nobody but the exchange changes its state`() throws {
@@ -68,7 +63,7 @@ import Testing
     ]
     for name in names {
       let file = try #require(SourceFile.sources.first { $0.path.hasSuffix("Traffic/\(name)") })
-      for (number, text) in file.code { #expect(!text.contains(word), "\(name):\(number): \(text)") }
+      #expect(file.code(with: [word]).isEmpty, "\(name)")
     }
   }
 
@@ -79,8 +74,7 @@ import Testing
       $0.path.contains("Traffic/Client/") && !$0.path.hasSuffix("SessionReview.swift")
     }
     #expect(files.count > 10)
-    for file in files {
-      for (number, text) in file.code { #expect(!text.contains(type), "\(file.path):\(number): \(text)") }
-    }
+    let found = SourceFile.places(of: [type], in: files)
+    #expect(found.isEmpty, "\(found)")
   }
 }

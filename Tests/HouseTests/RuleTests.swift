@@ -19,34 +19,26 @@ import Testing
 
   @Test(arguments: ["try!", "as!", "fatalError(", "precondition(", "preconditionFailure(", "uniqueKeysWithValues"])
   func `nothing stops the process but what has a reason to`(word: String) {
-    for file in SourceFile.sources where Self.allowedToStop[file.path] == nil {
-      for line in file.code {
-        #expect(!line.text.contains(word), "\(word) in \(file.path):\(line.number)")
-      }
-    }
+    let found = SourceFile.places(of: [word]) { Self.allowedToStop[$0.path] != nil }
+    #expect(found.isEmpty, "\(word) in \(found)")
   }
 
   /// libdispatch watches the threads of its global queues by files of /proc that the sandbox leaves out. If it can't open
   /// one, it ends the process. A queue of one's own has a thread that isn't watched.
   @Test(arguments: [".global(", "concurrentPerform", "Task {", "Task.detached"])
   func `no thread belongs to a global queue, which would end a process in the sandbox`(word: String) {
-    for file in SourceFile.sources {
-      for line in file.code { #expect(!line.text.contains(word), "\(word) in \(file.path):\(line.number)") }
-    }
+    let found = SourceFile.places(of: [word])
+    #expect(found.isEmpty, "\(word) in \(found)")
   }
 
   @Test func `no source makes a verified chain that nobody verified`() {
-    for file in SourceFile.sources {
-      for line in file.code {
-        #expect(!line.text.contains("(unjudged:"), "\(file.path):\(line.number)")
-      }
-    }
+    #expect(SourceFile.places(of: ["(unjudged:"]).isEmpty)
   }
 
   @Test func `every exception is still needed`() {
     for path in Self.allowedToStop.keys {
       let file = SourceFile.sources.first { $0.path == path }
-      #expect(file?.code.contains { $0.text.contains("precondition") } == true, "\(path)")
+      #expect(file?.code(with: ["precondition"]).isEmpty == false, "\(path)")
     }
   }
 
@@ -58,17 +50,14 @@ import Testing
   ])
   func `a library is imported only where it belongs`(library: String, modules: [String]) {
     for file in SourceFile.sources where !modules.contains(file.module) {
-      for line in file.code where line.text.contains("import") {
-        let words = line.text.split(whereSeparator: \.isWhitespace)
-        #expect(!(words.contains("import") && words.last == library[...]), "\(file.path):\(line.number)")
-      }
+      #expect(!file.imports.contains(library[...]), "\(file.path)")
     }
   }
 
   @Test(arguments: ["@unchecked Sendable", "nonisolated(unsafe)", "unowned(unsafe)"])
   func `what the compiler is not to check has its reason beside it`(word: String) {
     for file in SourceFile.sources {
-      for line in file.code where line.text.contains(word) {
+      for line in file.code(with: [word]) {
         #expect(file.isExplained(line: line.number), "\(word) in \(file.path):\(line.number)")
       }
     }
@@ -85,11 +74,9 @@ import Testing
     ]
     for file in SourceFile.sources where file.module == module && !allowed.contains(file.path) {
       if file.path.hasPrefix("Sources/Traffic/Material/") || file.path.hasSuffix("Loading.swift") { continue }
-      for line in file.code {
-        for call in ["realpath(", "realPath(", "Glibc.open(", "= stat()", "opendir(", "access(", ".read(expecting"] {
-          let isCalled = line.text.contains(call) && !line.text.contains("func ")
-          #expect(!isCalled, "\(file.path):\(line.number): \(line.text)")
-        }
+      let calls = ["realpath(", "realPath(", "Glibc.open(", "= stat()", "opendir(", "access(", ".read(expecting"]
+      for line in file.code(with: calls) {
+        #expect(line.text.contains("func "), "\(file.path):\(line.number): \(line.text)")
       }
     }
   }
@@ -134,9 +121,9 @@ import Testing
   @Test func `the wall clock says dates, and the monotonic clock measures spans`() {
     let calls = ["time(nil)", "CLOCK_REALTIME", "gettimeofday", "wallDeadline"]
     let found = Set(
-      SourceFile.sources.filter { file in
-        file.module != "sallyport" && file.code.contains { line in calls.contains { line.text.contains($0) } }
-      }.map { String($0.path.dropFirst("Sources/".count)) })
+      SourceFile.sources.filter { $0.module != "sallyport" && !$0.code(with: calls).isEmpty }.map {
+        String($0.path.dropFirst("Sources/".count))
+      })
     #expect(found == Self.datingFiles, "\(found.symmetricDifference(Self.datingFiles))")
   }
 

@@ -38,25 +38,32 @@ import Testing
   /// `let` and `var` of the file's types that hold a value, with the type that they stand in.
   private static func properties(of file: SourceFile) -> [Property] {
     var types: [(name: String, indentation: Int)] = []
+    // Words and not patterns: there are a hundred thousand lines.
     return file.code.compactMap { number, text in
-      let indentation = text.prefix { $0 == " " }.count
-      let declaration = /^ *(?:@\w+ )?(?:public |package |private\(set\) )*(?:let|var) (\w+)(?!\w)[^{]*$/
-      // The patterns are slow, so they see only lines that may match.
-      let (first, last) = (text.utf8.dropFirst(indentation).first, text.utf8.last)
+      let indentation = text.utf8.prefix { $0 == 0x20 }.count, last = text.utf8.last
       if last == UInt8(ascii: "}"), text.utf8.count == indentation + 1 {
         types.removeAll { $0.indentation >= indentation }
-      } else if last == UInt8(ascii: "{"),
-        let found = text.firstMatch(of: /^ *(?:\w+ )*(struct|final class|enum|extension) (\w+).*{$/)
-      {
-        types.append((String(found.2), indentation))
-      } else if let type = types.last, indentation == type.indentation + 2,
-        let first, "@lpv".utf8.contains(first),
-        let found = text.firstMatch(of: declaration)
-      {
-        return Property(file: file, type: type.name, name: String(found.1), line: number)
+      } else if last == UInt8(ascii: "{") {
+        let words = text.split(separator: " ")
+        let kind = words.firstIndex {
+          ["struct", "enum", "extension"].contains($0) || $0 == "class" && text.contains("final ")
+        }
+        if let kind, kind + 1 < words.count { types.append((Self.name(words[kind + 1]), indentation)) }
+      } else if let type = types.last, indentation == type.indentation + 2, !text.utf8.contains(UInt8(ascii: "{")) {
+        let words = text.split(separator: " ").drop { $0.hasPrefix("@") || Self.access.contains($0) }
+        if words.first == "let" || words.first == "var", let name = words.dropFirst().first {
+          return Property(file: file, type: type.name, name: Self.name(name), line: number)
+        }
       }
       return nil
     }
+  }
+
+  private static let access: Set<Substring> = ["public", "package", "private(set)"]
+
+  /// The name that a word begins with.
+  private static func name(_ word: Substring) -> String {
+    String(decoding: word.utf8.prefix(while: isOfName), as: UTF8.self)
   }
 
   /// Names after a dot that are not assigned to, those in interpolated text too.
