@@ -5,13 +5,38 @@ enum CommandLineText {
     let reason: String
   }
 
-  /// The words behind the program's name; all words without it.
+  /// The words behind the program's name, in the line that starts it, such as `ExecStart=` of a unit; all words of a text
+  /// that doesn't name the program.
   static func words(_ text: String, file: String, program: String) throws(Fault) -> [OldLine] {
+    let lines = text.split(separator: "\n", omittingEmptySubsequences: false)
+    let first = lines.firstIndex { starts($0, program) }
+    let end = first.map { first in lines[first...].firstIndex { !$0.hasSuffix("\\") } ?? lines.count - 1 }
+    let command = first.flatMap { first in end.map { lines[first...$0] } } ?? lines[...]
+    return try words(command.joined(separator: "\n"), file: file, program: program, number: (first ?? 0) + 1)
+  }
+
+  /// Whether a line names the program and is no comment. The commands of ghostunnel's may follow in the next line.
+  private static func starts(_ line: Substring, _ program: String) -> Bool {
+    let words = line.split { " \t\"'".contains($0) }
+    guard words.first?.hasPrefix("#") == false, let place = words.firstIndex(where: { isName($0, program) }) else {
+      return false
+    }
+    return words[place...].contains { ["server", "client", "\\"].contains($0) }
+  }
+
+  private static func isName(_ word: some StringProtocol, _ program: String) -> Bool {
+    word == program || word.hasSuffix("/\(program)") || word.hasSuffix("=\(program)")
+  }
+
+  private static func words(
+    _ text: String, file: String, program: String, number first: Int
+  ) throws(Fault) -> [OldLine] {
     var words: [OldLine] = []
     var word: [UInt8]?
     var quote: UInt8?
-    var number = 1
-    var start = 1
+    var number = first
+    var start = first
+    var isEnded = false
     var isEscaped = false
     var isComment = false
 
@@ -49,13 +74,21 @@ enum CommandLineText {
         continue
       }
       switch byte {
+      case UInt8(ascii: " "), UInt8(ascii: "\t"), UInt8(ascii: "\r"), UInt8(ascii: "\n"): ended()
+      case _ where isEnded:
+        throw Fault(
+          line: OldLine(file: file, number: number, text: "&"),
+          reason: "one command line is expected, and nothing of a shell's")
       case UInt8(ascii: "\\"): isEscaped = true
       case UInt8(ascii: "\""), UInt8(ascii: "'"):
         quote = byte
         if word == nil { (word, start) = ([], number) }
-      case UInt8(ascii: " "), UInt8(ascii: "\t"), UInt8(ascii: "\r"), UInt8(ascii: "\n"): ended()
+      // A shell starts the program in the background, which may stand at the end.
+      case UInt8(ascii: "&"):
+        ended()
+        isEnded = true
       case UInt8(ascii: "#") where word == nil: isComment = true
-      case UInt8(ascii: "|"), UInt8(ascii: "&"), UInt8(ascii: ";"), UInt8(ascii: ">"), UInt8(ascii: "<"),
+      case UInt8(ascii: "|"), UInt8(ascii: ";"), UInt8(ascii: ">"), UInt8(ascii: "<"),
         UInt8(ascii: "`"):
         throw Fault(
           line: OldLine(file: file, number: number, text: String(UnicodeScalar(byte))),
@@ -68,9 +101,7 @@ enum CommandLineText {
     }
     ended()
     let plain = words.map { OldLine(file: $0.file, number: $0.number, text: OldText.plain(Array($0.text.utf8))) }
-    let name = plain.firstIndex {
-      $0.text == program || $0.text.hasSuffix("/\(program)") || $0.text.hasSuffix("=\(program)")
-    }
+    let name = plain.firstIndex { isName($0.text, program) }
     return name.map { Array(plain[($0 + 1)...]) } ?? plain
   }
 }

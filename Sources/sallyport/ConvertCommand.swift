@@ -1,5 +1,6 @@
 import ArgumentParser
 import Conversion
+import Crypto
 import Language
 import Observability
 
@@ -107,7 +108,14 @@ struct ConvertHAProxyCommand: ParsableCommand {
   @OptionGroup var output: ConversionOutput
 
   func run() throws {
-    try output.show(HAProxyConversion.convert(try ConversionOutput.text(of: file), file: file, files: .disk))
+    try output.show(
+      HAProxyConversion.convert(
+        try ConversionOutput.text(of: file), file: file, files: .disk,
+        names: { path in
+          guard let certificate = try? Certificate.loadAll(MaterialReference(path: path)).first else { return nil }
+          return certificate.subjectAltNames.dns.map(\.description)
+            + certificate.subject.commonName.all.map { String(decoding: $0, as: UTF8.self) }
+        }))
   }
 }
 

@@ -91,7 +91,19 @@ import Testing
     haproxy(
       "two rules of one kind", "ca-file a verify required",
       "http-request deny unless { ssl_c_s_dn(cn) x }\nhttp-request deny unless { ssl_c_s_dn(ou) y }", nil),
-    haproxy("alternatives", "ca-file a verify required", "http-request deny if { src 10.0.0.1 } or { path /x }", nil),
+    haproxy(
+      "alternatives", "ca-file a verify required", "http-request deny if { src 10.0.0.1 } or { path /x }",
+      ["deny 10.0.0.1;", "location = /x {", "return 403;"]),
+    haproxy(
+      "the negation of alternatives", "ca-file a verify required",
+      "http-request deny unless { ssl_c_s_dn(cn) x } or { ssl_c_s_dn(ou) y }",
+      ["ssl_client_allow cn=x;", "ssl_client_allow ou=y;"]),
+    haproxy("an alternative that nobody knows", "", "http-request deny if { path /x } or { url_reg y }", nil),
+    haproxy(
+      "hosts that no rule names", "", "http-request deny if !{ hdr(host) a.example } !{ hdr(host) b.example }",
+      ["server_name a.example;", "server_name b.example;", "return 403;"]),
+    haproxy("TLS without end", "", "http-request redirect scheme https", nil),
+    haproxy("several certificates whose names nobody knows", "crt d", "", nil),
     haproxy("an address", "", "http-request deny unless { src 10.0.0.0/8 }", ["allow 10.0.0.0/8;", "deny all;"]),
     haproxy("an unknown condition", "", "http-request deny if { url_reg x }", nil),
     haproxy(

@@ -14,8 +14,26 @@ import Testing
     #expect(words.map(\.number) == [2, 2, 2, 3, 3])
   }
 
-  @Test(arguments: ["a | b", "a; b", "a 'b", "a > b", "a `b`"]) func `nothing else of a shell's is taken`(text: String)
-  {
+  @Test func `only the line that starts the program is read`() throws {
+    let text = """
+      [Unit]
+      # ghostunnel server, as a comment
+      Description=Ghostunnel server
+      SyslogIdentifier=ghostunnel
+      ExecStart=/usr/bin/ghostunnel server --listen=:1 \\
+        --target=localhost:2
+      Restart=always
+      """
+    let words = try CommandLineText.words(text, file: "f", program: "ghostunnel")
+    #expect(words.map(\.text) == ["server", "--listen=:1", "--target=localhost:2"])
+    #expect(words.map(\.number) == [5, 5, 6])
+    let background = try CommandLineText.words("./ghostunnel client --a b &\nnext", file: "f", program: "ghostunnel")
+    #expect(background.map(\.text) == ["client", "--a", "b"])
+  }
+
+  @Test(arguments: ["a & b", "a | b", "a; b", "a 'b", "a > b", "a `b`"]) func `nothing else of a shell's is taken`(
+    text: String
+  ) {
     #expect(throws: CommandLineText.Fault.self) { try CommandLineText.words(text, file: "f", program: "ghostunnel") }
     #expect(!GhostunnelConversion.convert(text, file: "f").hasServers)
   }

@@ -84,4 +84,75 @@ import Testing
     #expect(lines(converted).contains("proxy_ssl_pin TO-BE-FILLED-IN/10.0.0.1-443;"))
     #expect(!converted.isWhole)
   }
+
+  @Test func `several certificates of a bind line are servers by the names in them`() {
+    let names = ["/a.pem": ["a.example", "*.a.example"], "/b.pem": ["b.example"]]
+    let converted = HAProxyConversion.convert(
+      Self.backend + """
+        backend c
+        mode http
+        server s 127.0.0.1:81
+        frontend f
+        mode http
+        bind :443 ssl crt /a.pem crt /b.pem ca-file /ca.pem verify required
+        use_backend c if { hdr(host) b.example } or { hdr(host) x.a.example }
+        default_backend b
+        """, file: "old", names: { names[$0] })
+    #expect(LoadedText(converted.text).errors == [], "\(converted.text)")
+    #expect(converted.isWhole)
+    let servers = converted.text.split(separator: "server {").dropFirst()
+    #expect(servers.count == 3)
+    for (name, certificate, backend) in [
+      ("a.example ", "/a.pem", "haproxy_1"), ("b.example", "/b.pem", "haproxy_2"),
+      ("x.a.example", "/a.pem", "haproxy_2"),
+    ] {
+      let server = servers.first { $0.contains("server_name \(name)") } ?? ""
+      #expect(server.contains("ssl_certificate \(certificate);"), "\(name)")
+      #expect(server.contains("proxy_pass http://\(backend);"), "\(name)")
+      #expect(server.contains("ssl_verify_client on;"), "\(name)")
+    }
+  }
+
+  @Test func `checks and cookies are those of a group`() {
+    let converted = HAProxyConversion.convert(
+      """
+      backend b
+      mode http
+      cookie SRV insert indirect nocache httponly
+      option httpchk GET /health
+      http-check expect status 200
+      server s 127.0.0.1:80 check inter 5s fall 4 cookie s
+      frontend f
+      mode http
+      bind :80
+      default_backend b
+      """, file: "old")
+    #expect(LoadedText(converted.text).errors == [], "\(converted.text)")
+    let lines = lines(converted)
+    #expect(lines.contains("sticky cookie SRV httponly;"))
+    #expect(lines.contains("health_check interval=5s fails=4 passes=2 uri=/health match=haproxy_1;"))
+    #expect(lines.contains("match haproxy_1 {"))
+    #expect(converted.isWhole)
+  }
+
+  @Test(arguments: [
+    ("if a b or c", [["a", "b"], ["c"]]), ("unless a b", [["!a"], ["!b"]]),
+    ("unless a || !b c", [["!a", "b"], ["!a", "!c"]]),
+    ("if twice", [["a"], ["b"]]), ("if !twice", [["!a", "!b"]]), ("", [[]]),
+  ])
+  func `a condition is its alternatives`(text: String, alternatives: [[String]]) {
+    func line(_ text: String) -> HAProxyLine {
+      HAProxyLine(words: text.split(separator: " ").map(String.init), line: OldLine(file: "f", number: 1, text: text))
+    }
+    let conditions = HAProxyConditions(
+      ["acl a always_true", "acl b ssl_fc", "acl c ssl_c_used", "acl twice always_true", "acl twice ssl_fc"].map(line))
+    let names: [HAProxyCriterion: String] = [.always: "a", .encrypted: "b", .certificate: "c"]
+    let found = conditions.terms(line(text).words[...])
+    #expect(found?.map { $0.map { ($0.isNegated ? "!" : "") + (names[$0.criterion] ?? "?") } } == alternatives)
+  }
+
+  @Test(arguments: ["if", "if a or", "if a or or b", "when a"]) func `others are none`(text: String) {
+    let words = text.split(separator: " ").map(String.init)
+    #expect(HAProxyConditions([]).terms(words[...]) == nil)
+  }
 }

@@ -13,6 +13,13 @@ struct HAProxyBackend {
   private(set) var times: [(String, [String])] = []
   private(set) var proxyProtocol: String?
   private(set) var usesForwardedFor = false
+  private var checks = HAProxyChecks()
+  /// What a location, or a server of `stream`, says of checks; empty: servers are judged by connections that fail.
+  private(set) var check: [String] = []
+  /// Blocks `match` that the checks need.
+  var matches: [String] {
+    check.isEmpty ? [] : checks.match.map { ["match \(groupName) {", "    status \($0);", "}"] } ?? []
+  }
   var isClosed: Bool { group.isClosed }
 
   init(
@@ -47,10 +54,10 @@ struct HAProxyBackend {
         "monitor-uri", "redirect", "stats", "compression", "filter", "http-error":
         if section.kind == "backend" { remaining(line) }
       case "disabled": group.refuse(line.line, "the backend is disabled in the old file, too")
-      case "cookie", "stick-table", "stick", "dynamic-cookie-key", "appsession":
+      case "cookie": cookie(line)
+      case "stick-table", "stick", "dynamic-cookie-key", "appsession":
         group.refuse(line.line, "clients stay at a server by `sticky cookie NAME;` in the group", closing: false)
-      case "http-check", "tcp-check", "external-check":
-        group.refuse(line.line, "health_check in a location tells what a healthy server answers", closing: false)
+      case "http-check", "tcp-check", "external-check": checks.read(line, &group)
       default: if section.kind == "backend" { group.refuse(line.line, "it isn't known, and it may be a check") }
       }
     }
@@ -100,13 +107,29 @@ struct HAProxyBackend {
       } else {
         group.take(line.line)
       }
+    case "httpchk" where isHTTP: checks.read(line, &group)
     case "httpchk", "ssl-hello-chk", "mysql-check", "pgsql-check", "redis-check", "smtpchk", "ldap-check", "tcp-check",
       "external-check":
       group.refuse(
-        line.line, "servers are judged by connections that fail (max_fails); health_check asks servers of http",
+        line.line, "the check connects only, or is left out: health_check with match has what a server must send",
         closing: false)
     default: group.take(line.line, because: "without effect here")
     }
+  }
+
+  /// `cookie NAME insert`, which names a server by what only the proxy can read.
+  private mutating func cookie(_ line: HAProxyLine) {
+    let name = line.word(1)
+    let options = line.words.dropFirst(2)
+    guard isHTTP, options.contains("insert"), !name.isEmpty,
+      options.allSatisfy({ ["insert", "indirect", "nocache", "httponly", "secure"].contains($0) })
+    else {
+      return group.refuse(
+        line.line, "`cookie NAME insert` is taken, with indirect, nocache, httponly and secure", closing: false)
+    }
+    group.change(
+      line.line, "the cookie has another value, so each client is bound anew once", "sticky",
+      words: ["cookie", name] + ["httponly", "secure"].filter(options.contains))
   }
 
   private mutating func time(_ line: HAProxyLine) {
@@ -181,6 +204,9 @@ struct HAProxyBackend {
     func terms(_ server: Server) -> Terms {
       Terms(isTLS: server.options["ssl"] != nil, options: server.options.filter { ofTLS.contains($0.key) })
     }
+    if let checked = servers.first(where: { $0.options["check"] != nil }) {
+      check = checks.words(checked.options, isHTTP: isHTTP, name: groupName)
+    }
     var hosts: Set<String> = []
     for server in servers {
       for word in server.unknown {
@@ -210,16 +236,17 @@ struct HAProxyBackend {
       if server.options["backup"] != nil { words.append("backup") }
       if server.options["disabled"] != nil, !words.contains("down") { words.append("down") }
       let isChecked = server.options["check"] != nil
-      if server.options["slowstart"] != nil || server.options["cookie"] != nil || server.options["source"] != nil {
+      if server.options["slowstart"] != nil || server.options["source"] != nil {
         group.refuse(
-          server.line.line,
-          "slowstart, cookie and source aren't carried over: slow_start, sticky and proxy_bind are there",
+          server.line.line, "slowstart and source aren't carried over: slow_start and proxy_bind are there",
           closing: false)
       }
-      if isChecked {
+      if isChecked, check.isEmpty {
         group.change(
           server.line.line, "it is judged by connections that fail (max_fails), and isn't asked in between", "server",
           words: words)
+      } else if !isChecked, !check.isEmpty {
+        group.change(server.line.line, "it is asked as the others are", "server", words: words)
       } else {
         group.take(server.line.line, "server", words: words)
       }
@@ -290,6 +317,65 @@ struct HAProxyBackend {
     for (_, words) in trust where !words.allSatisfy(ConvertedWord.isConstant) {
       group.refuse(line, "a word with \"$\"")
     }
+  }
+}
+
+/// How a backend's servers are asked whether they are well.
+struct HAProxyChecks {
+  private var path: String?
+  private(set) var match: String?
+
+  mutating func read(_ line: HAProxyLine, _ group: inout ConvertedBlock) {
+    switch (line.name, line.word(1)) {
+    case ("option", _):
+      // `option httpchk [METHOD] [URI [VERSION]]`
+      let words = line.words.dropFirst(2).filter { !$0.hasPrefix("HTTP/") }
+      let method = words.count > 1 || words.first?.hasPrefix("/") == false ? words.first ?? "" : "OPTIONS"
+      path = words.first { $0.hasPrefix("/") } ?? "/"
+      asked(line, by: method, &group)
+    case ("http-check", "send"):
+      let words = line.words.dropFirst(2)
+      func value(_ name: String) -> String? {
+        words.firstIndex(of: name).flatMap { $0 + 1 < words.endIndex ? words[$0 + 1] : nil }
+      }
+      if let uri = value("uri"), uri.hasPrefix("/") { path = uri }
+      if words.contains("hdr") || words.contains("body") {
+        return group.refuse(line.line, "a check is a GET with the name of the group as host", closing: false)
+      }
+      asked(line, by: value("meth") ?? "OPTIONS", &group)
+    case ("http-check", "expect") where line.word(2) == "status" && line.words.count == 4:
+      let range = line.word(3)
+      guard range.utf8.allSatisfy({ $0 &- 48 < 10 || $0 == UInt8(ascii: "-") }), !range.isEmpty else { fallthrough }
+      match = range
+      group.take(line.line)
+    default:
+      group.refuse(line.line, "health_check in a location tells what a healthy server answers", closing: false)
+    }
+  }
+
+  private func asked(_ line: HAProxyLine, by method: String, _ group: inout ConvertedBlock) {
+    if method == "GET" {
+      group.take(line.line)
+    } else {
+      group.change(line.line, "servers are asked by GET, and not by \(method)")
+    }
+  }
+
+  /// The words behind `health_check`; empty: a connection alone proves nothing more of a server of http than requests do.
+  func words(_ options: [String: String], isHTTP: Bool, name: String) -> [String] {
+    guard !isHTTP || path != nil else { return [] }
+    let interval = options["inter"].flatMap { HAProxyTime.written($0) } ?? "2s"
+    var words = [
+      "interval=\(interval)", "fails=\(number(options["fall"]) ?? 3)", "passes=\(number(options["rise"]) ?? 2)",
+    ]
+    if let port = number(options["port"]) { words.append("port=\(port)") }
+    if let path { words.append("uri=\(path)") }
+    if path != nil, match != nil { words.append("match=\(name)") }
+    return words
+  }
+
+  private func number(_ text: String?) -> Int? {
+    text.flatMap { Int($0) }.flatMap { (1...65_535).contains($0) ? $0 : nil }
   }
 }
 

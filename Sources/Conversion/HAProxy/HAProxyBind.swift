@@ -64,21 +64,41 @@ struct HAProxyBind {
       }
       return
     }
-    if options["crt-list"] == nil {
-      if options["strict-sni"] != nil {
-        self.refusals.append(
-          "strict-sni needs the names of the certificate, which aren't known here: write them into a crt-list")
-      }
-      tls(options, base: base, authorityBase: authorityBase)
-    }
+    if !usesList { tls(options, base: base, authorityBase: authorityBase) }
   }
 
-  /// The same line for each certificate of its list; itself without one. Notes tell what of the list can't be had.
-  func divided(_ files: SourceFiles, base: String, authorityBase: String) -> (
+  /// Whether the names of certificates choose among them.
+  private var usesList: Bool {
+    options["crt-list"] != nil || options["strict-sni"] != nil || (options["crt"]?.count ?? 0) > 1
+  }
+
+  /// Whether all binds of the same line have the same TLS but for the certificate.
+  private(set) var isLikeOthers = true
+
+  /// Whether it shows its certificate for this name, among all binds of the frontend.
+  func shows(_ host: String, among all: [HAProxyBind]) -> Bool {
+    let peers = all.filter { $0.line == line && !$0.rejects }
+    let parent = host.split(separator: ".", maxSplits: 1, omittingEmptySubsequences: false).last ?? ""
+    let words = [host, HAProxyCertificateList.word("*.\(parent)") ?? host]
+    for word in words {
+      if let owner = peers.first(where: { $0.names.contains(word) }) { return owner.names == names }
+    }
+    return isDefault && !rejects
+  }
+
+  /// The same line for each certificate of its list, or for each `crt`; itself for a single one. Notes tell what of the
+  /// list can't be had.
+  func divided(_ files: HAProxyConversion.Files, base: String, authorityBase: String) -> (
     binds: [HAProxyBind], faults: [ConversionNote]
   ) {
-    guard isTLS, let path = options["crt-list"]?.last else { return ([self], []) }
-    let list = HAProxyCertificateList(path, at: line.line, files: files)
+    guard isTLS, usesList else { return ([self], []) }
+    let certificates = options["crt"] ?? []
+    if let path = options["crt-list"]?.last, !certificates.isEmpty {
+      return ([self], [ConversionNote(.refused, line.line, "crt beside crt-list \(path): use the list alone")])
+    }
+    let list =
+      options["crt-list"]?.last.map { HAProxyCertificateList($0, at: line.line, base: base, files: files) }
+      ?? HAProxyCertificateList(certificates, at: line.line, base: base, files: files)
     var binds: [HAProxyBind] = []
     if options["strict-sni"] != nil {
       var other = self
@@ -87,9 +107,6 @@ struct HAProxyBind {
       other.isShared = true
       other.statements = [("ssl_reject_handshake", ["on"])]
       binds.append(other)
-    }
-    if options["crt"] != nil {
-      return ([self], [ConversionNote(.refused, line.line, "crt beside crt-list: use the list alone")])
     }
     for (index, entry) in list.entries.enumerated() {
       var other = self
@@ -100,6 +117,7 @@ struct HAProxyBind {
       var merged = options.merging(entry.options) { $1 }
       merged["crt"] = [entry.certificate]
       other.tls(merged, base: base, authorityBase: authorityBase)
+      other.isLikeOthers = list.entries.allSatisfy { $0.options == entry.options }
       if other.names.isEmpty, !other.isDefault {
         other.refusals.append("the names of \(entry.certificate) aren't known here")
       }
@@ -112,7 +130,7 @@ struct HAProxyBind {
     let certificates = options["crt"] ?? []
     if certificates.count != 1 || certificates[0].hasSuffix("/") || certificates[0].hasPrefix("@") {
       refusals.append(
-        "one file with a certificate and its key is taken: write a server with server_name for each certificate")
+        "a file with a certificate and its key is taken, and no folder: name each file")
     } else {
       let path = Self.path(certificates[0], base)
       statements.append(("ssl_certificate", [path]))

@@ -13,9 +13,22 @@ struct HAProxyCertificateList {
 
   private(set) var entries: [Entry] = []
   private(set) var faults: [ConversionNote] = []
+  /// Names of earlier entries, whose certificate is shown for them.
+  private var taken: Set<String> = []
+  private let names: HAProxyConversion.CertificateNames
+  private let base: String
 
-  init(_ path: String, at line: OldLine, files: SourceFiles) {
-    switch files.read(path, Parser.maximumFileSize) {
+  /// Several `crt` of one line.
+  init(_ certificates: [String], at line: OldLine, base: String, files: HAProxyConversion.Files) {
+    names = files.names
+    self.base = base
+    for certificate in certificates { add(Entry(certificate: certificate, line: line)) }
+  }
+
+  init(_ path: String, at line: OldLine, base: String, files: HAProxyConversion.Files) {
+    names = files.names
+    self.base = base
+    switch files.texts.read(path, Parser.maximumFileSize) {
     case .failure(let fault):
       faults.append(ConversionNote(.refused, line, "the list of certificates can't be read: \(fault.reason)"))
     case .success(let bytes):
@@ -52,14 +65,27 @@ struct HAProxyCertificateList {
       }
       entry.names.append(word)
     }
-    if entry.names.isEmpty, !entries.isEmpty {
-      return refuse("the names of the certificate aren't known here: write them behind it")
+    add(entry)
+  }
+
+  /// The names of the certificate count where the list has none. The first certificate is shown without a name, too.
+  private mutating func add(_ entry: Entry) {
+    var entry = entry
+    if entry.names.isEmpty {
+      let found = names(HAProxyBind.path(entry.certificate, base))
+      entry.names = (found ?? []).compactMap { Self.word($0.lowercased()) }
+      if entry.names.isEmpty, !entries.isEmpty {
+        let reason =
+          "the names of \(entry.certificate) aren't known here: " + (found == nil ? "it can't be read" : "none")
+        return faults.append(ConversionNote(.refused, entry.line, reason))
+      }
     }
-    entries.append(entry)
+    entry.names = entry.names.filter { taken.insert($0).inserted }
+    if entries.isEmpty || !entry.names.isEmpty { entries.append(entry) }
   }
 
   /// `*` stands for one label.
-  private static func word(_ name: String) -> String? {
+  static func word(_ name: String) -> String? {
     guard name.hasPrefix("*.") else { return Endpoint.isHost(name) && !name.contains(":") ? name : nil }
     let end = String(name.dropFirst(2))
     return Endpoint.isHost(end) && !end.contains(":") ? "~^[^.]+\\.\(ConvertedWord.expression(of: end))\\z" : nil

@@ -11,9 +11,25 @@ enum HAProxyCriterion: Hashable {
   /// The connection of the client is TLS.
   case encrypted
   case serverName([String])
+  /// The connection begins with a ClientHello.
+  case clientHello
   /// Always so where a connection gets as far as a rule.
   case always
   case unknown(String)
+
+  /// One criterion that holds if either does; nil: they are of different kinds.
+  func merged(with other: Self) -> Self? {
+    switch (self, other) {
+    case (.host(let values), .host(let more)): .host(values + more)
+    case (.pathPrefix(let values), .pathPrefix(let more)): .pathPrefix(values + more)
+    case (.path(let values), .path(let more)): .path(values + more)
+    case (.source(let values), .source(let more)): .source(values + more)
+    case (.serverName(let values), .serverName(let more)): .serverName(values + more)
+    case (.subject(let key, let values), .subject(key: let same, values: let more)) where key == same:
+      .subject(key: key, values: values + more)
+    default: nil
+    }
+  }
 }
 
 /// One part of a condition; all parts must hold.
@@ -22,78 +38,99 @@ struct HAProxyTerm: Hashable {
   let criterion: HAProxyCriterion
 }
 
+/// Conditions as alternatives, of which one must hold with all of its terms.
+struct HAProxyAlternatives: Hashable {
+  private(set) var all: [[HAProxyTerm]]
+
+  static let always = HAProxyAlternatives(all: [[]])
+  static let never = HAProxyAlternatives(all: [])
+
+  /// More of them than this are no rule that somebody wrote by hand.
+  static let maximum = 32
+
+  var isTooLong: Bool { all.count > Self.maximum }
+
+  init(all: [[HAProxyTerm]]) { self.all = all }
+
+  init(either criteria: [HAProxyCriterion]) {
+    all = criteria.map { [HAProxyTerm(isNegated: false, criterion: $0)] }
+  }
+
+  func or(_ other: Self) -> Self { Self(all: all + other.all) }
+
+  func and(_ other: Self) -> Self {
+    guard !isTooLong, !other.isTooLong else { return isTooLong ? self : other }
+    return Self(all: all.flatMap { terms in other.all.map { terms + $0 } })
+  }
+
+  var negated: Self {
+    all.reduce(.always) { whole, terms in
+      whole.and(Self(all: terms.map { [HAProxyTerm(isNegated: !$0.isNegated, criterion: $0.criterion)] }))
+    }
+  }
+}
+
 /// The named conditions of a proxy.
 struct HAProxyConditions {
-  private let named: [String: HAProxyCriterion]
+  private let named: [String: [HAProxyCriterion]]
 
   /// `lines`: those of a proxy. Lines `acl` of one name are alternatives.
   init(_ lines: [HAProxyLine]) {
     let defined = lines.filter { $0.name == "acl" }
     named = Dictionary(grouping: defined) { $0.word(1) }.mapValues { lines in
-      Self.either(lines.map { Self.criterion(Array($0.words.dropFirst(2))) })
+      lines.reduce(into: []) { all, line in
+        let next = Self.criterion(Array(line.words.dropFirst(2)))
+        if let last = all.last, let both = last.merged(with: next) {
+          all[all.count - 1] = both
+        } else {
+          all.append(next)
+        }
+      }
     }
   }
 
   func isKnown(_ name: String) -> Bool {
-    if case .unknown? = named[name] { return false }
-    return named[name] != nil
+    guard let criteria = named[name] else { return false }
+    return !criteria.contains { if case .unknown = $0 { true } else { false } }
   }
 
-  /// The terms behind `if` or `unless`; nil: it has alternatives, which nothing here has.
-  func terms(_ words: ArraySlice<String>) -> [HAProxyTerm]? {
-    guard let first = words.first else { return [] }
+  /// What stands behind `if` or `unless`; nil: it isn't a condition, or has too many alternatives.
+  func terms(_ words: ArraySlice<String>) -> [[HAProxyTerm]]? {
+    guard let first = words.first else { return [[]] }
     guard first == "if" || first == "unless" else { return nil }
-    var terms: [HAProxyTerm] = []
+    var whole = HAProxyAlternatives.never
+    var clause = HAProxyAlternatives.always
+    var isEmpty = true
     var rest = words.dropFirst()
     while var word = rest.popFirst() {
-      if ["or", "||"].contains(word.lowercased()) { return nil }
+      if ["or", "||"].contains(word.lowercased()) {
+        guard !isEmpty else { return nil }
+        (whole, clause, isEmpty) = (whole.or(clause), .always, true)
+        continue
+      }
       var isNegated = false
       while word.hasPrefix("!") {
         isNegated.toggle()
         word.removeFirst()
         if word.isEmpty { word = rest.popFirst() ?? "" }
       }
+      var criteria: [HAProxyCriterion]
       if word == "{" {
         let inner = rest.prefix { $0 != "}" }
         rest = rest[inner.endIndex...].dropFirst()
-        terms.append(HAProxyTerm(isNegated: isNegated, criterion: Self.criterion(Array(inner))))
+        criteria = [Self.criterion(Array(inner))]
       } else {
-        let predefined: HAProxyCriterion? = ["TRUE", "HTTP", "HTTP_1.1"].contains(word) ? .always : nil
-        terms.append(HAProxyTerm(isNegated: isNegated, criterion: named[word] ?? predefined ?? .unknown(word)))
+        let isPredefined = ["TRUE", "HTTP", "HTTP_1.1"].contains(word)
+        criteria = named[word] ?? [isPredefined ? .always : .unknown(word)]
       }
+      let part = HAProxyAlternatives(either: criteria)
+      clause = clause.and(isNegated ? part.negated : part)
+      isEmpty = false
     }
-    guard !terms.isEmpty else { return nil }
-    if first == "unless" {
-      // The negation of several terms is an alternative.
-      guard terms.count == 1 else { return nil }
-      terms[0].isNegated.toggle()
-    }
-    return terms
-  }
-
-  /// One criterion that holds if any of these does.
-  private static func either(_ all: [HAProxyCriterion]) -> HAProxyCriterion {
-    guard let first = all.first, all.count > 1 else { return all.first ?? .unknown("") }
-    let mixed = HAProxyCriterion.unknown("alternatives of several kinds")
-    var values: [String] = []
-    for other in all {
-      switch (first, other) {
-      case (.host, .host(let more)), (.pathPrefix, .pathPrefix(let more)), (.path, .path(let more)),
-        (.source, .source(let more)), (.serverName, .serverName(let more)):
-        values += more
-      case (.subject(let key, _), .subject(key: let same, values: let more)) where key == same: values += more
-      default: return mixed
-      }
-    }
-    switch first {
-    case .host: return .host(values)
-    case .pathPrefix: return .pathPrefix(values)
-    case .path: return .path(values)
-    case .source: return .source(values)
-    case .serverName: return .serverName(values)
-    case .subject(let key, _): return .subject(key: key, values: values)
-    case .certificate, .encrypted, .always, .unknown: return mixed
-    }
+    guard !isEmpty else { return nil }
+    whole = whole.or(clause)
+    if first == "unless" { whole = whole.negated }
+    return whole.isTooLong ? nil : whole.all
   }
 
   private static func criterion(_ words: [String]) -> HAProxyCriterion {
@@ -116,7 +153,7 @@ struct HAProxyConditions {
     case "ssl_c_used", "ssl_fc_has_crt": return values.isEmpty && method.isEmpty ? .certificate : unknown
     case "ssl_fc": return values.isEmpty && method.isEmpty ? .encrypted : unknown
     case "ssl_c_verify": return values == ["0"] ? .always : unknown
-    case "req_ssl_hello_type", "req.ssl_hello_type": return values == ["1"] ? .always : unknown
+    case "req_ssl_hello_type", "req.ssl_hello_type": return values == ["1"] ? .clientHello : unknown
     case "always_true": return .always
     default: break
     }

@@ -5,8 +5,20 @@ package import Language
 ///
 /// A frontend with a rule that can't be had is closed: it refuses everybody, and a comment says why.
 package enum HAProxyConversion {
-  /// `file` appears in notes. `files`: what the configuration names and a conversion needs.
-  package static func convert(_ text: String, file: String, files: SourceFiles = .none) -> Converted {
+  /// The host names of the first certificate in a file; nil: it can't be read.
+  package typealias CertificateNames = (String) -> [String]?
+
+  /// What the configuration names and a conversion needs.
+  struct Files {
+    let texts: SourceFiles
+    let names: CertificateNames
+  }
+
+  /// `file` appears in notes.
+  package static func convert(
+    _ text: String, file: String, files texts: SourceFiles = .none, names: @escaping CertificateNames = { _ in nil }
+  ) -> Converted {
+    let files = Files(texts: texts, names: names)
     let old = HAProxyFile(text, file: file)
     var document = ConversionDocument(origin: "HAProxy's \(OldText.plain(Array(file.utf8)))")
     guard !old.isTooLarge else {
@@ -60,9 +72,11 @@ package enum HAProxyConversion {
       }
     }
     if mustUpgrade {
-      document.beforeHTTP = [
-        "server_tokens off;", "map $http_upgrade $connection_upgrade {", "    default upgrade;", "    \"\" \"\";", "}",
-      ]
+      document.beforeHTTP =
+        backends.values.filter(\.isHTTP).map(\.matches).sorted { $0.joined() < $1.joined() }.joined() + [
+          "server_tokens off;", "map $http_upgrade $connection_upgrade {", "    default upgrade;", "    \"\" \"\";",
+          "}",
+        ]
     }
     return document.finished(with: faults)
   }

@@ -3,7 +3,7 @@ import Language
 /// A frontend, or the front of a `listen` section, as servers of `http` or `stream`.
 struct HAProxyFrontend {
   private struct Route {
-    var hosts: [String]?
+    var hosts: HAProxyHosts?
     var places: [HAProxyPlace]?
     var names: [String]?
     let backend: String
@@ -28,7 +28,7 @@ struct HAProxyFrontend {
   init(
     _ section: HAProxyFile.Section, lines: [HAProxyLine], isHTTP: Bool, number: Int, base: String,
     authorityBase: String,
-    backends: [String: HAProxyBackend], files: SourceFiles
+    backends: [String: HAProxyBackend], files: HAProxyConversion.Files
   ) {
     self.section = section
     self.isHTTP = isHTTP
@@ -50,7 +50,7 @@ struct HAProxyFrontend {
 
   private mutating func read(
     _ line: HAProxyLine, _ conditions: HAProxyConditions, _ base: String, _ authorityBase: String,
-    _ files: SourceFiles
+    _ files: HAProxyConversion.Files
   ) {
     let end = line.words.firstIndex { $0 == "if" || $0 == "unless" } ?? line.words.endIndex
     switch line.name {
@@ -92,7 +92,7 @@ struct HAProxyFrontend {
     case "stats":
       common.refuse(line.line, "status; and metrics; in a location have what the page shows", closing: false)
     case "compression", "errorfile", "http-error", "errorloc", "filter":
-      common.refuse(line.line, "it isn't carried over: gzip and error_page are there", closing: false)
+      common.refuse(line.line, "it isn't carried over: error_page, gzip and status are there", closing: false)
     case "disabled": common.refuse(line.line, "it is disabled in the old file, too")
     default: common.refuse(line.line, "it isn't known, and it may be a check")
     }
@@ -122,39 +122,43 @@ struct HAProxyFrontend {
     common.take(line.line)
   }
 
-  private mutating func route(_ line: HAProxyLine, _ terms: [HAProxyTerm]?) {
-    guard let terms else {
-      return common.refuse(line.line, "alternatives can't be had in one rule: write one for each")
-    }
-    var route = Route(hosts: nil, places: nil, names: nil, backend: line.word(1), line: line.line)
-    for term in terms {
-      switch term.criterion {
-      case .host(let hosts) where !term.isNegated && route.hosts == nil && isHTTP: route.hosts = hosts
-      case .pathPrefix(let paths) where !term.isNegated && route.places == nil && isHTTP:
-        route.places = paths.map { HAProxyPlace(path: $0, isExact: false) }
-      case .path(let paths) where !term.isNegated && route.places == nil && isHTTP:
-        route.places = paths.map { HAProxyPlace(path: $0, isExact: true) }
-      case .serverName(let names) where !term.isNegated && route.names == nil && !isHTTP: route.names = names
-      case .always where !term.isNegated: break
-      default:
-        return common.refuse(
-          line.line, "requests are sent by host and path, and connections by the name in the ClientHello")
+  private mutating func route(_ line: HAProxyLine, _ alternatives: [[HAProxyTerm]]?) {
+    guard let alternatives else { return common.refuse(line.line, HAProxyRules.tooLong) }
+    guard backends[line.word(1)] != nil else { return common.refuse(line.line, "there is no such backend") }
+    for terms in alternatives {
+      var route = Route(hosts: nil, places: nil, names: nil, backend: line.word(1), line: line.line)
+      for term in terms {
+        switch term.criterion {
+        case .host(let hosts) where route.hosts == nil && isHTTP:
+          route.hosts = HAProxyHosts(names: hosts, isNegated: term.isNegated)
+        case .pathPrefix(let paths) where !term.isNegated && route.places == nil && isHTTP:
+          route.places = paths.map { HAProxyPlace(path: $0, isExact: false) }
+        case .path(let paths) where !term.isNegated && route.places == nil && isHTTP:
+          route.places = paths.map { HAProxyPlace(path: $0, isExact: true) }
+        case .serverName(let names) where !term.isNegated && route.names == nil && !isHTTP: route.names = names
+        case .always where !term.isNegated: break
+        case .clientHello where !isHTTP:
+          return common.refuse(
+            line.line, "TLS and other protocols at one port are told apart by a map of $ssl_preread_protocol")
+        default:
+          return common.refuse(
+            line.line, "requests are sent by host and path, and connections by the name in the ClientHello")
+        }
       }
+      routes.append(route)
     }
-    guard backends[route.backend] != nil else { return common.refuse(line.line, "there is no such backend") }
-    routes.append(route)
     common.take(line.line)
   }
 
-  private mutating func tcp(_ line: HAProxyLine, _ terms: [HAProxyTerm]?) {
+  private mutating func tcp(_ line: HAProxyLine, _ alternatives: [[HAProxyTerm]]?) {
     switch (line.word(1), line.word(2)) {
     case ("inspect-delay", _): return common.take(line.line, because: "preread_timeout says how long it waits")
-    case ("content", "accept") where terms == [HAProxyTerm(isNegated: false, criterion: .always)]:
+    case ("content", "accept") where alternatives == [[HAProxyTerm(isNegated: false, criterion: .clientHello)]]:
       return common.take(line.line)
     default: break
     }
-    guard ["reject", "silent-drop"].contains(line.word(2)), let terms, terms.count == 1,
-      case .source(let networks) = terms[0].criterion
+    guard ["reject", "silent-drop"].contains(line.word(2)), let terms = alternatives?.first, alternatives?.count == 1,
+      terms.count == 1, case .source(let networks) = terms[0].criterion
     else { return common.refuse(line.line, "this rule isn't known here, and it may be a check") }
     let isDenied = !terms[0].isNegated
     // Behind an `allow`, a later rule would not be read.
@@ -207,7 +211,7 @@ struct HAProxyFrontend {
     // Each host that a rule names is a server of its own.
     var hosts: [String] = []
     var seen: Set<String> = []
-    for host in routes.flatMap({ $0.hosts ?? [] }) + rules.refusals.flatMap({ $0.hosts ?? [] })
+    for host in routes.flatMap({ $0.hosts?.names ?? [] }) + rules.refusals.flatMap({ $0.hosts?.names ?? [] })
     where seen.insert(host).inserted { hosts.append(host) }
     let rulesCount = routes.count + rules.refusals.count + rules.fields.count
     let lines = (hosts.count + 1) * (rulesCount + 1) * max(binds.count, 1)
@@ -218,16 +222,17 @@ struct HAProxyFrontend {
     }
     var blocks: [ConvertedBlock] = []
     for bind in binds {
-      if bind.isShared {
-        var block = opened(bind, names: bind.names, isDefault: bind.isDefault)
-        if !hosts.isEmpty {
-          block.refuse(section.head, "rules about hosts beside a crt-list: write a server for each name")
+      let names = bind.names.filter { !hosts.contains($0) }
+      if bind.isShared, bind.rejects || bind.isDefault || !names.isEmpty {
+        var block = opened(bind, names: names, isDefault: bind.isDefault)
+        if !hosts.isEmpty, !bind.isLikeOthers {
+          block.refuse(section.head, "rules about hosts beside a crt-list with options: write a server for each name")
         }
         if bind.rejects { block.write("return", "403") } else { fill(&block, nil, bind) }
         blocks.append(block)
-        continue
       }
-      for host in [String?.none] + hosts.map(Optional.some) {
+      let own = bind.isShared ? hosts.filter { bind.shows($0, among: binds) } : hosts
+      for host in (bind.isShared ? [] : [String?.none]) + own.map(Optional.some) {
         var block = opened(bind, names: host.map { [$0] } ?? [], isDefault: host == nil)
         fill(&block, host, bind)
         blocks.append(block)
@@ -236,17 +241,14 @@ struct HAProxyFrontend {
     return blocks
   }
 
-  private static func isFor(_ host: String?, _ hosts: [String]?) -> Bool {
-    guard let hosts else { return true }
-    return host.map { hosts.contains($0) } ?? false
-  }
-
   private func fill(_ block: inout ConvertedBlock, _ host: String?, _ bind: HAProxyBind) {
-    if !bind.isTLS, let redirect = rules.redirects {
+    if let redirect = rules.redirects, !bind.isTLS {
       block.write("return", redirect.status, "https://$host$request_uri")
       return
+    } else if let redirect = rules.redirects, redirect.isForAll {
+      return block.refuse(redirect.line, "requests over TLS would be sent to TLS without end: add `if !{ ssl_fc }`")
     }
-    let refusals = rules.refusals.filter { Self.isFor(host, $0.hosts) }
+    let refusals = rules.refusals.filter { $0.hosts?.hold(for: host) ?? true }
     let addresses = statements.filter { ["allow", "deny"].contains($0.0) }
     var server: [(String, [String])] = []
     var ofPlaces: [(HAProxyPlace, HAProxyRules.Refusal)] = []
@@ -286,7 +288,7 @@ struct HAProxyFrontend {
   ) {
     var places: [HAProxyPlace] = []
     var seen: Set<HAProxyPlace> = []
-    let routes = self.routes.filter { Self.isFor(host, $0.hosts) }
+    let routes = self.routes.filter { $0.hosts?.hold(for: host) ?? true }
     for place in refusals.map(\.0) + routes.flatMap({ $0.places ?? [] }) where seen.insert(place).inserted {
       places.append(place)
     }
@@ -364,6 +366,7 @@ struct HAProxyFrontend {
     add("proxy_pass", ["\(backend.isTLS ? "https" : "http")://\(backend.groupName)"])
     for (name, words) in backend.trust { add(name, words) }
     if let version = backend.proxyProtocol { add("proxy_protocol", [version]) }
+    if !backend.check.isEmpty { add("health_check", backend.check) }
     add("proxy_http_version", ["1.1"])
     add("proxy_set_header", ["Host", "$http_host"])
     add("proxy_set_header", ["Upgrade", "$http_upgrade"])
@@ -427,6 +430,7 @@ struct HAProxyFrontend {
         }
       } else {
         block.write("proxy_pass", backend.groupName)
+        if !backend.check.isEmpty { block.write("health_check", backend.check) }
         if backend.isTLS { block.write("proxy_ssl", "on") }
         for (name, words) in backend.trust { block.write(name, words) }
       }

@@ -2,7 +2,7 @@
 struct HAProxyRules {
   /// Who is refused, and for which hosts and paths.
   struct Refusal {
-    var hosts: [String]?
+    var hosts: HAProxyHosts?
     var places: [HAProxyPlace]?
     /// Lines that say so; empty: everybody is refused there.
     var statements: [(String, [String])]
@@ -15,12 +15,13 @@ struct HAProxyRules {
   /// Lines about fields of responses.
   private(set) var responses: [(String, [String])] = []
   /// Where a request without TLS is sent to TLS: the status.
-  private(set) var redirects: (status: String, line: OldLine)?
+  private(set) var redirects: (status: String, line: OldLine, isForAll: Bool)?
   private(set) var usesSource = false
+  static let tooLong = "the condition has more than \(HAProxyAlternatives.maximum) alternatives: write several rules"
 
   mutating func read(_ line: HAProxyLine, _ conditions: HAProxyConditions, _ block: inout ConvertedBlock) {
     if line.name == "http-response" { return response(line, &block) }
-    let action = line.word(1)
+    let action = String(line.word(1).prefix { $0 != "(" })
     let end = line.words.firstIndex { $0 == "if" || $0 == "unless" } ?? line.words.endIndex
     switch action {
     case "set-header", "add-header", "del-header", "replace-header":
@@ -28,7 +29,7 @@ struct HAProxyRules {
     case "deny", "reject", "silent-drop", "tarpit":
       refuse(line, conditions.terms(line.words[end...]), &block)
     case "redirect": redirect(line, conditions.terms(line.words[end...]), from: 2, &block)
-    case "set-log-level", "set-nice", "set-tos", "set-mark", "capture", "set-priority-class":
+    case "set-log-level", "set-nice", "set-tos", "set-mark", "capture", "set-priority-class", "set-var", "unset-var":
       block.take(line.line, because: "without effect here")
     default: block.refuse(line.line, "this rule isn't known here, and it may be a check")
     }
@@ -36,7 +37,7 @@ struct HAProxyRules {
 
   /// `redirect scheme https [code N] [if !{ ssl_fc }]`, of a request without TLS.
   mutating func redirect(
-    _ line: HAProxyLine, _ terms: [HAProxyTerm]?, from start: Int, _ block: inout ConvertedBlock
+    _ line: HAProxyLine, _ alternatives: [[HAProxyTerm]]?, from start: Int, _ block: inout ConvertedBlock
   ) {
     let end = line.words.firstIndex { $0 == "if" || $0 == "unless" } ?? line.words.endIndex
     let words = start < end ? Array(line.words[start..<end]) : []
@@ -44,41 +45,66 @@ struct HAProxyRules {
     if words.count == 4, words[2] == "code", ["301", "302", "303", "307", "308"].contains(words[3]) {
       status = words[3]
     }
-    let isPlain = terms == [HAProxyTerm(isNegated: true, criterion: .encrypted)]
+    let isForAll = alternatives == [[]]
+    let isPlain = isForAll || alternatives == [[HAProxyTerm(isNegated: true, criterion: .encrypted)]]
     guard words.count == 2 || words.count == 4, words.first == "scheme", words[1] == "https", isPlain else {
       return block.refuse(
         line.line, "only `redirect scheme https if !{ ssl_fc }` is taken: return and rewrite have others")
     }
-    redirects = (status, line.line)
+    redirects = (status, line.line, isForAll)
     block.take(line.line)
   }
 
   // MARK: Who is refused
 
-  private mutating func refuse(_ line: HAProxyLine, _ terms: [HAProxyTerm]?, _ block: inout ConvertedBlock) {
-    guard let terms else {
-      return block.refuse(line.line, "alternatives can't be had in one rule: write one for each")
+  private mutating func refuse(_ line: HAProxyLine, _ alternatives: [[HAProxyTerm]]?, _ block: inout ConvertedBlock) {
+    guard let alternatives else { return block.refuse(line.line, Self.tooLong) }
+    var found: [Refusal] = []
+    for terms in alternatives {
+      do throws(Unknown) {
+        if let refusal = try refusal(line, terms) { found.append(refusal) }
+      } catch {
+        return block.refuse(line.line, error.reason)
+      }
     }
+    refusals += found
+    if found.isEmpty {
+      block.change(line.line, Self.unverified)
+    } else {
+      block.take(line.line)
+    }
+  }
+
+  private struct Unknown: Error { let reason: String }
+  private static let unverified =
+    "a certificate that doesn't verify is refused in any case; as in HAProxy, a client without one passes"
+
+  /// Whom these terms refuse; nil: nobody, because what they ask is so for everybody who gets as far.
+  private mutating func refusal(_ line: HAProxyLine, _ terms: [HAProxyTerm]) throws(Unknown) -> Refusal? {
     var refusal = Refusal(hosts: nil, places: nil, statements: [], line: line.line)
     for term in terms {
       switch (term.criterion, term.isNegated) {
-      case (.host(let hosts), false) where refusal.hosts == nil: refusal.hosts = hosts
+      case (.host(let hosts), let isNegated) where refusal.hosts == nil:
+        refusal.hosts = HAProxyHosts(names: hosts, isNegated: isNegated)
+      // Hosts that are none of these, and none of those.
+      case (.host(let hosts), true) where refusal.hosts?.isNegated == true: refusal.hosts?.names += hosts
       case (.pathPrefix(let paths), false) where refusal.places == nil:
         refusal.places = paths.map { HAProxyPlace(path: $0, isExact: false) }
       case (.path(let paths), false) where refusal.places == nil:
         refusal.places = paths.map { HAProxyPlace(path: $0, isExact: true) }
       case (.always, false): break
-      case (.always, true):
-        // The rule never applies.
-        return block.take(line.line, because: "a certificate that doesn't verify is refused in any case")
+      case (.always, true): return nil
       case (.certificate, true) where refusal.statements.isEmpty:
         refusal.statements = [("ssl_client_allow", ["serial=*"])]
-      case (.subject(let key, let values), true) where refusal.statements.isEmpty:
-        refusal.statements = values.compactMap { ConvertedWord.condition(key, $0) }.map { ("ssl_client_allow", [$0]) }
-        if refusal.statements.count != values.count { return block.refuse(line.line, "only plain values are taken") }
+      // Who is none of these, and none of those.
+      case (.subject(let key, let values), true)
+      where refusal.statements.allSatisfy { $0.0 == "ssl_client_allow" && $0.1 != ["serial=*"] }:
+        let count = refusal.statements.count + values.count
+        refusal.statements += values.compactMap { ConvertedWord.condition(key, $0) }.map { ("ssl_client_allow", [$0]) }
+        if refusal.statements.count != count { throw Unknown(reason: "only plain values are taken") }
       case (.subject(let key, let values), false) where refusal.statements.isEmpty:
         refusal.statements = values.compactMap { ConvertedWord.condition(key, $0) }.map { ("ssl_client_deny", [$0]) }
-        if refusal.statements.count != values.count { return block.refuse(line.line, "only plain values are taken") }
+        if refusal.statements.count != values.count { throw Unknown(reason: "only plain values are taken") }
       case (.source(let networks), true) where refusal.statements.isEmpty:
         refusal.statements = networks.map { ("allow", [$0]) } + [("deny", ["all"])]
         usesSource = true
@@ -86,12 +112,11 @@ struct HAProxyRules {
         refusal.statements = networks.map { ("deny", [$0]) }
         usesSource = true
       default:
-        return block.refuse(
-          line.line, "this condition can't be had in a rule: hosts, paths, addresses and the certificate's subject can")
+        throw Unknown(
+          reason: "this condition can't be had in a rule: hosts, paths, addresses and the certificate's subject can")
       }
     }
-    refusals.append(refusal)
-    block.take(line.line)
+    return refusal
   }
 
   // MARK: Fields
@@ -99,7 +124,9 @@ struct HAProxyRules {
   private mutating func field(_ line: HAProxyLine, _ action: String, isConditional: Bool, _ block: inout ConvertedBlock)
   {
     let name = line.word(2)
-    guard Self.isField(name) else { return block.refuse(line.line, "a name of a field is needed") }
+    guard Self.isField(name) else {
+      return block.refuse(line.line, "no field has this name: letters, digits, - and _", closing: false)
+    }
     if action == "del-header", !isConditional, line.words.count == 3 {
       fields.append((name, ""))
       return block.take(line.line)
@@ -141,6 +168,15 @@ struct HAProxyRules {
         closing: false)
     }
   }
+}
+
+/// Hosts that a rule names, or all others.
+struct HAProxyHosts: Hashable {
+  var names: [String]
+  var isNegated: Bool
+
+  /// `host`: nil for the server of hosts that no rule names.
+  func hold(for host: String?) -> Bool { (host.map { names.contains($0) } ?? false) != isNegated }
 }
 
 /// A path, or the begin of one.
