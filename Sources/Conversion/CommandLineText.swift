@@ -8,7 +8,8 @@ enum CommandLineText {
   /// The words behind the program's name, in the line that starts it, such as `ExecStart=` of a unit; all words of a text
   /// that doesn't name the program.
   static func words(_ text: String, file: String, program: String) throws(Fault) -> [OldLine] {
-    let lines = text.split(separator: "\n", omittingEmptySubsequences: false)
+    // CR and LF are one character.
+    let lines = text.split(omittingEmptySubsequences: false, whereSeparator: \.isNewline)
     let first = lines.firstIndex { starts($0, program) }
     let end = first.map { first in lines[first...].firstIndex { !$0.hasSuffix("\\") } ?? lines.count - 1 }
     let command = first.flatMap { first in end.map { lines[first...$0] } } ?? lines[...]

@@ -64,9 +64,9 @@ struct ConversionDocument {
     // Each round closes or removes what the reader names, so that after a few rounds nothing is left to name.
     for _ in 0..<6 {
       let text = rendered(refusals)
-      guard text.serves else { return converted(text.text, added, hasServers: false) }
+      guard text.serves else { return converted(text, added, hasServers: false) }
       let faults = Self.faults(text.text)
-      guard !faults.isEmpty else { return converted(text.text, added, hasServers: true) }
+      guard !faults.isEmpty else { return converted(text, added, hasServers: true) }
       var isBetter = false
       var lowered: Set<Owner> = []
       for fault in faults {
@@ -85,10 +85,11 @@ struct ConversionDocument {
     let head = streams.first?.head ?? https.first?.head ?? OldLine(file: origin, number: 1, text: "")
     added.append(
       ConversionNote(.refused, head, "the new configuration as a whole would not be valid; no server is in it"))
-    return converted("\(Self.heading(origin))\n# Nothing of it could be converted.\n", added, hasServers: false)
+    let text = Rendered(lines: [Self.heading(origin), "# Nothing of it could be converted."])
+    return converted(text, added, hasServers: false)
   }
 
-  private func converted(_ text: String, _ added: [ConversionNote], hasServers: Bool) -> Converted {
+  private func converted(_ text: Rendered, _ added: [ConversionNote], hasServers: Bool) -> Converted {
     var all = notes
     for block in streams + https { all += block.notes }
     all += added
@@ -104,8 +105,11 @@ struct ConversionDocument {
       ($0.element.line.number, $0.offset) < ($1.element.line.number, $1.offset)
     }
     return Converted(
-      text: text, notes: ordered.map(\.element), hasServers: hasServers,
-      gaps: (streams + https).flatMap(\.gaps))
+      text: text.text, notes: ordered.map(\.element), hasServers: hasServers, gaps: (streams + https).flatMap(\.gaps),
+      parts: text.heads.mapValues { owner in
+        let block = block(owner)
+        return [ConversionNote(.taken, block.head, "")] + block.notes
+      })
   }
 
   private static func faults(_ text: String) -> [Diagnostic] {
@@ -160,6 +164,8 @@ struct ConversionDocument {
   private struct Rendered {
     var lines: [String] = []
     var owners: [Int: Owner] = [:]
+    /// Blocks by their first lines.
+    var heads: [Int: Owner] = [:]
     var serves = false
     var text: String { lines.joined(separator: "\n") + "\n" }
 
@@ -204,6 +210,7 @@ struct ConversionDocument {
       switch states[owner] {
       case .open where serves:
         text.add("    \(block.group.map { "upstream \($0)" } ?? "server") {", owner)
+        text.heads[text.lines.count] = owner
         for line in block.statements { text.add("        \(line)", owner) }
         text.add("    }", owner)
       case .open, .closed, .removed:
@@ -213,6 +220,7 @@ struct ConversionDocument {
         text.add("    # This can't be had, so nobody gets in here.")
         guard serves, states[owner] == .closed, !block.closed.isEmpty else { continue }
         text.add("    \(block.group.map { "upstream \($0)" } ?? "server") {", owner)
+        text.heads[text.lines.count] = owner
         for line in block.closed { text.add("        \(line)", owner) }
         text.add("    }", owner)
       }

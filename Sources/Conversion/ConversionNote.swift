@@ -38,11 +38,17 @@ package struct Converted: Sendable, Hashable {
   /// Servers whose pins are to be filled in.
   package let gaps: [TrustGap]
 
-  package init(text: String, notes: [ConversionNote], hasServers: Bool, gaps: [TrustGap] = []) {
+  /// Notes of the lines that a block of the text was made of, by the line on which the block begins.
+  let parts: [Int: [ConversionNote]]
+
+  init(
+    text: String, notes: [ConversionNote], hasServers: Bool, gaps: [TrustGap] = [], parts: [Int: [ConversionNote]] = [:]
+  ) {
     self.text = text
     self.notes = notes
     self.hasServers = hasServers
     self.gaps = gaps
+    self.parts = parts
   }
 
   /// Whether nothing was refused.

@@ -27,7 +27,7 @@ package struct TrustGap: Sendable, Hashable {
 extension Converted {
   /// The same with the pins that `pin` finds; nil: it finds none. What was refused stays so, because nothing proves a pin
   /// that a server itself has told.
-  package func filled(_ pin: (TrustGap) -> String?) -> Converted {
+  package func filled(warns: Bool = true, _ pin: (TrustGap) -> String?) -> Converted {
     var pins: [String: String] = [:]
     for gap in Set(gaps) {
       if let found = pin(gap) { pins[ConvertedWord.statement("", [gap.path])] = found }
@@ -39,11 +39,11 @@ extension Converted {
       guard let blank = words.firstIndex(of: " "), words[..<blank].hasSuffix("_ssl_pin"),
         let found = pins[String(words[blank...])]
       else { return [String(line)] }
-      return [
-        "\(indent)# The server showed this key, and nothing proves that it is the right one: ask its owner.",
-        "\(indent)\(words[..<blank]) \(found);",
-      ]
+      let warning = "\(indent)# The server showed this key, and nothing proves that it is the right one: ask its owner."
+      return (warns ? [warning] : []) + ["\(indent)\(words[..<blank]) \(found);"]
     }
-    return Converted(text: lines.joined(separator: "\n"), notes: notes, hasServers: hasServers, gaps: gaps)
+    return Converted(
+      text: lines.joined(separator: "\n"), notes: notes, hasServers: hasServers, gaps: gaps,
+      parts: warns ? [:] : parts)
   }
 }

@@ -50,6 +50,13 @@ struct ConversionOutput: ParsableArguments {
     }
   }
 
+  @Flag(
+    help: ArgumentHelp(
+      "Run the old program and sallyport side by side on loopback, and print what differs in place of the configuration.",
+      discussion: "Certificates of throw-away CAs and servers of this command stand in for those of the configuration.")
+  )
+  var compare = false
+
   func show(_ old: Converted) throws {
     let converted = ask ? old.filled(PinCommand.pin(of:)) : old
     print(converted.text, terminator: "")
@@ -57,6 +64,26 @@ struct ConversionOutput: ParsableArguments {
       LogFile.standardError.write(string: "\(LogEscape.visible("\(note)"))\n")
     }
     if !converted.isWhole { throw ExitCode(1) }
+  }
+
+  /// Converts, or compares.
+  func show(
+    _ program: OldProgram, trial: @escaping ComparisonRun.MakeTrial, text: String, file: String,
+    convert: @escaping (_ text: String, _ file: String) -> Converted
+  ) throws {
+    guard compare else { return try show(convert(text, file)) }
+    let run = ComparisonRun(
+      program: program, trial: trial, convert: { convert($0, Trial.file) }, notes: convert(text, file).notes)
+    do {
+      let (text, isSame) = try run.report()
+      for line in text.split(separator: "\n", omittingEmptySubsequences: false).dropLast() {
+        print(LogEscape.visible(String(line)))
+      }
+      if !isSame { throw ExitCode(1) }
+    } catch let failure as ComparisonFailure {
+      LogFile.standardError.write(string: "error: \(failure.text)\n")
+      throw ExitCode(2)
+    }
   }
 }
 
@@ -70,7 +97,11 @@ struct ConvertStunnelCommand: ParsableCommand {
   @OptionGroup var output: ConversionOutput
 
   func run() throws {
-    try output.show(StunnelConversion.convert(try ConversionOutput.text(of: file), file: file, files: .disk))
+    let text = try ConversionOutput.text(of: file)
+    try output.show(
+      .stunnel,
+      trial: { StunnelConversion.trial(text, file: file, files: .disk, in: $0, log: $1 ? "old" : "new") },
+      text: text, file: file, convert: { StunnelConversion.convert($0, file: $1, files: .disk) })
   }
 }
 
@@ -91,10 +122,21 @@ struct ConvertGhostunnelCommand: ParsableCommand {
   @OptionGroup var output: ConversionOutput
 
   func run() throws {
-    if words.count == 1, let file = words.first, file != "server", file != "client" {
-      return try output.show(GhostunnelConversion.convert(try ConversionOutput.text(of: file), file: file))
+    var file = "ghostunnel"
+    var flags = GhostunnelConversion.words(words)
+    if words.count == 1, let first = words.first, first != "server", first != "client" {
+      file = first
+      let text = try ConversionOutput.text(of: file)
+      let converted = GhostunnelConversion.convert(text, file: file)
+      guard output.compare, let found = GhostunnelConversion.words(text, file: file) else {
+        return try output.show(converted)
+      }
+      flags = found
     }
-    try output.show(GhostunnelConversion.convert(arguments: words))
+    try output.show(
+      .ghostunnel, trial: { [flags] place, _ in GhostunnelConversion.trial(flags, in: place) },
+      text: words.joined(separator: "\n"), file: file,
+      convert: { GhostunnelConversion.convert(arguments: $0.split(separator: "\n").map(String.init), file: $1) })
   }
 }
 
@@ -108,14 +150,18 @@ struct ConvertHAProxyCommand: ParsableCommand {
   @OptionGroup var output: ConversionOutput
 
   func run() throws {
+    let text = try ConversionOutput.text(of: file)
     try output.show(
-      HAProxyConversion.convert(
-        try ConversionOutput.text(of: file), file: file, files: .disk,
-        names: { path in
-          guard let certificate = try? Certificate.loadAll(MaterialReference(path: path)).first else { return nil }
-          return certificate.subjectAltNames.dns.map(\.description)
-            + certificate.subject.commonName.all.map { String(decoding: $0, as: UTF8.self) }
-        }))
+      .haproxy, trial: { place, _ in HAProxyConversion.trial(text, file: file, files: .disk, in: place) },
+      text: text, file: file,
+      convert: { HAProxyConversion.convert($0, file: $1, files: .disk, names: Self.names(of:)) })
+  }
+
+  /// The host names of the first certificate in a file; nil: it can't be read.
+  private static func names(of path: String) -> [String]? {
+    guard let certificate = try? Certificate.loadAll(MaterialReference(path: path)).first else { return nil }
+    return certificate.subjectAltNames.dns.map(\.description)
+      + certificate.subject.commonName.all.map { String(decoding: $0, as: UTF8.self) }
   }
 }
 
@@ -133,6 +179,9 @@ struct ConvertNginxCommand: ParsableCommand {
   @OptionGroup var output: ConversionOutput
 
   func run() throws {
-    try output.show(NginxConversion.convert(try ConversionOutput.text(of: file), file: file, files: .disk))
+    let text = try ConversionOutput.text(of: file)
+    try output.show(
+      .nginx, trial: { NginxConversion.trial(text, file: file, files: .disk, in: $0, isOld: $1) },
+      text: text, file: file, convert: { NginxConversion.convert($0, file: $1, files: .disk) })
   }
 }

@@ -12,12 +12,12 @@ struct Sample: Sendable, CustomStringConvertible {
   var description: String { "\(peer.rawValue): \(name)" }
   var converted: Converted { Self.converted(text, peer) }
 
-  static func converted(_ text: String, _ peer: Peer) -> Converted {
+  static func converted(_ text: String, _ peer: Peer, file: String = "old") -> Converted {
     switch peer {
-    case .stunnel: StunnelConversion.convert(text, file: "old")
-    case .ghostunnel: GhostunnelConversion.convert(text, file: "old")
-    case .haproxy: HAProxyConversion.convert(text, file: "old")
-    case .nginx: NginxConversion.convert(text, file: "old")
+    case .stunnel: StunnelConversion.convert(text, file: file)
+    case .ghostunnel: GhostunnelConversion.convert(text, file: file)
+    case .haproxy: HAProxyConversion.convert(text, file: file)
+    case .nginx: NginxConversion.convert(text, file: file)
     }
   }
 

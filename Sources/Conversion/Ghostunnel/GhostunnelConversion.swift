@@ -1,11 +1,12 @@
 /// A command line of ghostunnel's as one of our configurations: a server of `stream`.
 package enum GhostunnelConversion {
   /// The words behind `ghostunnel`. Variables of its environment count as its flags do; name them as flags.
-  package static func convert(arguments: [String]) -> Converted {
-    convert(
-      arguments.enumerated().map {
-        OldLine(file: "ghostunnel", number: $0 + 1, text: OldText.plain(Array($1.utf8)))
-      }, origin: "ghostunnel's command line")
+  package static func convert(arguments: [String], file: String = "ghostunnel") -> Converted {
+    convert(words(arguments, file: file), origin: "ghostunnel's command line")
+  }
+
+  package static func words(_ arguments: [String], file: String = "ghostunnel") -> [OldLine] {
+    arguments.enumerated().map { OldLine(file: file, number: $0 + 1, text: OldText.plain(Array($1.utf8))) }
   }
 
   /// A file with the command line, as a shell or a unit of systemd has it.
@@ -17,6 +18,11 @@ package enum GhostunnelConversion {
       let document = ConversionDocument(origin: origin)
       return document.finished(with: [ConversionNote(.refused, error.line, error.reason)])
     }
+  }
+
+  /// The words of the command line in a file; nil: it is none.
+  package static func words(_ text: String, file: String) -> [OldLine]? {
+    try? CommandLineText.words(text, file: file, program: "ghostunnel")
   }
 
   private static func convert(_ words: [OldLine], origin: String) -> Converted {

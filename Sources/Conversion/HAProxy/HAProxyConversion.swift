@@ -82,7 +82,7 @@ package enum HAProxyConversion {
   }
 
   /// The lines of a section behind those of its defaults.
-  private static func lines(_ section: HAProxyFile.Section, _ all: [HAProxyFile.Section]) -> [HAProxyLine] {
+  static func lines(_ section: HAProxyFile.Section, _ all: [HAProxyFile.Section]) -> [HAProxyLine] {
     let defaults = (section.defaults.map { all[$0].lines } ?? []).map {
       HAProxyLine(words: $0.words, line: $0.line, isDefault: true)
     }

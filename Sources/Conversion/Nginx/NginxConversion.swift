@@ -32,7 +32,10 @@ package enum NginxConversion {
       let rendered = tree.rendered(heading)
       let faults = Configuration.load(bytes: Array(rendered.text.utf8), fileName: "sallyport.conf", files: .none)
         .diagnostics.filter { $0.severity == .error }
-      if faults.isEmpty { return Converted(text: rendered.text, notes: tree.notes, hasServers: true, gaps: tree.gaps) }
+      if faults.isEmpty {
+        return Converted(
+          text: rendered.text, notes: tree.notes, hasServers: true, gaps: tree.gaps, parts: tree.parts(of: rendered))
+      }
       var isBetter = false
       for fault in faults {
         guard let line = fault.location?.line, let node = rendered.owners[line] else { continue }

@@ -42,6 +42,21 @@ struct NginxTree {
     }.map(\.element)
   }
 
+  /// Notes of each server and group: those of its own lines, and of lines around it, by the line on which it begins.
+  func parts(of text: Rendered) -> [Int: [ConversionNote]] {
+    let told = Dictionary(grouping: notes, by: \.line)
+    var parts: [Int: [ConversionNote]] = [:]
+    let first = Dictionary(text.owners.map { ($0.value, $0.key) }, uniquingKeysWith: min)
+    for (index, line) in first where isServer(index) || nodes[index].directive.name == "upstream" {
+      let around = nodes[index].parent.map { nodes[$0].children.filter { nodes[$0].directive.block == nil } } ?? []
+      let lines = [nodes[index].line] + (below(index) + around).map { nodes[$0].line }
+      parts[line] = lines.flatMap { told[$0] ?? [ConversionNote(.taken, $0, "")] }
+    }
+    return parts
+  }
+
+  private func below(_ index: Int) -> [Int] { nodes[index].children.flatMap { [$0] + below($0) } }
+
   init(_ directives: [Directive]) { roots = directives.map { add($0, nil) } }
 
   private mutating func add(_ directive: Directive, _ parent: Int?) -> Int {
