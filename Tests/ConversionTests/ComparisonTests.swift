@@ -146,6 +146,14 @@ import Testing
     #expect(found.differences.contains { $0.kind == .shared })
   }
 
+  @Test func `a listener where nobody gets in is a difference, whatever the old program does`() {
+    let sample = Sample(peer: .stunnel, name: "", text: Self.stunnel.text + "\nlibwrap = yes")
+    let found = Self.comparison(sample, old: { _ in Self.outside }, ours: { _ in Self.outside })
+    #expect(!found.isSame && found.differences.isEmpty)
+    let report = found.report("stunnel", Self.trial(sample))
+    #expect(report.contains("10.0.0.1:443: sallyport lets nobody in\n    old:9: libwrap = yes\n"), "\(report)")
+  }
+
   @Test func `a version is a cause of its own`() throws {
     let found = Self.comparison(
       Self.stunnel, old: { _ in Self.outside }, ours: { $0.version == .tls11 ? Self.inside : Self.outside })

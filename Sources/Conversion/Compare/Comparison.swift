@@ -29,6 +29,9 @@ package struct Comparison: Sendable {
 
   /// The worst first.
   package private(set) var differences: [Difference] = []
+  /// Listeners where the conversion lets nobody in, with the lines that could not be had. Nothing is known of what the old
+  /// program does for whom there.
+  package private(set) var closed: [(door: Door, lines: [ConversionNote])] = []
   package let count: Int
 
   package init(
@@ -39,9 +42,13 @@ package struct Comparison: Sendable {
     let told = Dictionary(grouping: notes, by: \.line)
     func original(_ note: ConversionNote) -> ConversionNote {
       let note = trial.original(note)
-      return told[note.line]?.first { $0.outcome == note.outcome } ?? note
+      return told[note.line]?.first { $0.outcome == note.outcome } ?? told[note.line]?.first ?? note
     }
     count = plan.tryings.count
+    for door in plan.doors where door.isClosed {
+      let refused = door.parts.sorted().flatMap { converted.parts[$0] ?? [] }.filter { $0.outcome == .refused }
+      closed.append((door, refused.map(original)))
+    }
     var places: [Key: Int] = [:]
     let indices = Dictionary(plan.tryings.enumerated().map { ($1, $0) }, uniquingKeysWith: { first, _ in first })
     for (index, trying) in plan.tryings.enumerated() where old.indices.contains(index) && ours.indices.contains(index) {
@@ -181,7 +188,9 @@ enum ComparisonLines {
       return !text.hasSuffix("server { … }")
         && wanted.contains { $0.hasPrefix("^") ? text.hasPrefix($0.dropFirst()) : text.contains($0) }
     }
-    let ordered = about.filter { $0.outcome != .taken } + about.filter { $0.outcome == .taken }
+    // Who is refused now may be so because of any line that can't be had.
+    let closing = kind == .closed ? notes.filter { $0.outcome == .refused } : []
+    let ordered = closing + about.filter { $0.outcome != .taken } + about.filter { $0.outcome == .taken }
     let found = ordered.filter { seen.insert($0.line).inserted }.prefix(4)
     return found.isEmpty ? Array(notes.prefix(1)) : Array(found)
   }

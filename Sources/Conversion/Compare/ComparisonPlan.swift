@@ -17,6 +17,8 @@ package struct Door: Sendable, Hashable {
   var version = OfferedVersion.tls12
   /// Fields by which servers behind are told something.
   package fileprivate(set) var fields: Set<String> = []
+  /// Whether the conversion lets nobody in.
+  var isClosed = true
   /// Whether the handshake is with a server behind.
   package fileprivate(set) var isPassedOn = false
 }
@@ -163,6 +165,7 @@ private struct PlanReader {
           index: index, address: standIns.listeners[index], isHTTP: context.name == "http", isTLS: isTLS, shown: [.none]
         )
       door.parts.insert(server.location.line)
+      if !Self.isClosed(own) { door.isClosed = false }
       for directive in all {
         let words = directive.arguments.map(\.text)
         for (name, line) in groups where words.contains(where: { $0 == name || $0.hasSuffix("://\(name)") }) {
@@ -211,6 +214,17 @@ private struct PlanReader {
       }
     }
     return all + [.stranger(conditions: rules.first ?? [])]
+  }
+
+  /// Whether these are the lines of a server that lets nobody in.
+  private static func isClosed(_ lines: [Directive]) -> Bool {
+    lines.allSatisfy { line in
+      switch line.name {
+      case "listen", "server_name", "ssl_reject_handshake", "deny": true
+      case "return": ["refused", "403", "404"].contains(line.arguments.first?.text) && line.arguments.count == 1
+      default: false
+      }
+    }
   }
 
   private static func below(_ directive: Directive) -> [Directive] {

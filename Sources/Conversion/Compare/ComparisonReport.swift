@@ -9,8 +9,11 @@ extension Comparison {
       lines.append("server \(index) is \(target.address)")
     }
     if !lines.isEmpty { lines.append("") }
+    for (door, notes) in closed {
+      lines += ["\(door.address): sallyport lets nobody in"] + notes.prefix(8).flatMap(Difference.text) + [""]
+    }
     for difference in differences { lines += difference.text(program) + [""] }
-    let number = differences.count { $0.kind != .shared }
+    let number = differences.count { $0.kind != .shared } + closed.count
     lines.append(
       "\(count) connections to each of \(program) and sallyport, "
         + (number == 0 ? "and nothing differs" : "\(number) difference\(number == 1 ? "" : "s")"))
@@ -19,7 +22,7 @@ extension Comparison {
 
   /// Whether somebody gets in whom the old program refuses, or another server answers: then the conversion is wrong.
   package var isWrong: Bool { differences.contains { $0.kind == .opened || $0.kind == .elsewhere } }
-  package var isSame: Bool { !differences.contains { $0.kind != .shared } }
+  package var isSame: Bool { closed.isEmpty && !differences.contains { $0.kind != .shared } }
 }
 
 extension Comparison.Difference {
@@ -45,11 +48,12 @@ extension Comparison.Difference {
     } else {
       text += ["    \(program): \(old)", "    sallyport: \(ours)"]
     }
-    for note in lines {
-      text.append("    \(note.line.file):\(note.line.number): \(note.line.text)")
-      if !note.reason.isEmpty { text.append("        \(note.outcome.rawValue): \(note.reason)") }
-    }
-    return text
+    return text + lines.flatMap(Self.text)
+  }
+
+  fileprivate static func text(_ note: ConversionNote) -> [String] {
+    ["    \(note.line.file):\(note.line.number): \(note.line.text)"]
+      + (note.reason.isEmpty ? [] : ["        \(note.outcome.rawValue): \(note.reason)"])
   }
 
   /// What the client did.
