@@ -113,6 +113,30 @@ import Testing
     }
   }
 
+  @Test func `what all lines have is what each has, unless it says otherwise`() {
+    let converted = HAProxyConversion.convert(
+      """
+      global
+      ssl-default-bind-options ssl-min-ver TLSv1.3 no-tls-tickets
+      ssl-server-verify none
+      crt-base /certs
+      \(Self.backend)backend c
+      mode http
+      server s 10.0.0.1:443 ssl
+      frontend f
+      mode http
+      bind :443 ssl crt a.pem
+      bind :444 ssl crt a.pem ssl-min-ver TLSv1.2
+      default_backend b
+      """, file: "old")
+    #expect(LoadedText(converted.text).errors == [], "\(converted.text)")
+    let lines = lines(converted)
+    #expect(
+      lines.filter { $0.hasPrefix("ssl_protocols") } == ["ssl_protocols TLSv1.3;", "ssl_protocols TLSv1.2 TLSv1.3;"])
+    #expect(lines.contains("ssl_certificate /certs/a.pem;") && lines.contains("ssl_session_tickets off;"))
+    #expect(converted.gaps == [TrustGap(host: "10.0.0.1", port: 443)])
+  }
+
   @Test func `checks and cookies are those of a group`() {
     let converted = HAProxyConversion.convert(
       """

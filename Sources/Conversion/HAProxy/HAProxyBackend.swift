@@ -23,8 +23,7 @@ struct HAProxyBackend {
   var isClosed: Bool { group.isClosed }
 
   init(
-    _ section: HAProxyFile.Section, lines: [HAProxyLine], isHTTP: Bool, number: Int, base: String,
-    authorityBase: String
+    _ section: HAProxyFile.Section, lines: [HAProxyLine], isHTTP: Bool, number: Int, _ globals: HAProxyGlobals
   ) {
     name = section.name
     self.isHTTP = isHTTP
@@ -40,7 +39,7 @@ struct HAProxyBackend {
       switch line.name {
       case "acl": group.take(line.line)
       case "default-server": common += line.words.dropFirst()
-      case "server": servers.append(Server(line, common: common))
+      case "server": servers.append(Server(line, common: common, globals.server))
       case "balance":
         if line == lastBalance { balance(line, lines) } else { group.take(line.line) }
       case "option": option(line)
@@ -61,7 +60,7 @@ struct HAProxyBackend {
       default: if section.kind == "backend" { group.refuse(line.line, "it isn't known, and it may be a check") }
       }
     }
-    add(servers, section, base, authorityBase)
+    add(servers, section, globals)
   }
 
   private mutating func remaining(_ line: HAProxyLine) {
@@ -154,22 +153,17 @@ struct HAProxyBackend {
     var options: [String: String] = [:]
     var unknown: [String] = []
 
-    init(_ line: HAProxyLine, common: [String]) {
+    init(_ line: HAProxyLine, common: [String], _ standard: [String: [String]]) {
       self.line = line
-      var rest = (common + line.words.dropFirst(3))[...]
-      while let word = rest.popFirst() {
-        if Self.valued.contains(word) {
-          options[word] = rest.popFirst() ?? ""
-        } else if Self.switches.contains(word) {
-          options[word] = ""
-        } else {
-          unknown.append(word)
-        }
-      }
+      let found = HAProxyOptions(common + line.words.dropFirst(3), Self.names)
+      unknown = found.unknown
+      options = found.values.mapValues { $0.last ?? "" }
       if options["no-ssl"] != nil { options["ssl"] = nil }
+      if options["ssl"] != nil { options.merge(standard.mapValues { $0.last ?? "" }) { own, _ in own } }
     }
 
-    static let valued: Set<String> = [
+    private static let names = HAProxyOptions.Names(valued: valued, switches: switches)
+    private static let valued: Set<String> = [
       "weight", "maxconn", "inter", "fastinter", "downinter", "rise", "fall", "port", "addr", "verify", "verifyhost",
       "ca-file", "crl-file", "crt", "sni", "alpn", "check-alpn", "check-sni", "ciphers", "ciphersuites", "ssl-min-ver",
       "ssl-max-ver", "cookie", "slowstart", "resolvers", "init-addr", "observe", "on-marked-down", "on-marked-up",
@@ -177,7 +171,7 @@ struct HAProxyBackend {
       "proto",
       "hash-key", "tcp-ut",
     ]
-    static let switches: Set<String> = [
+    private static let switches: Set<String> = [
       "check", "ssl", "backup", "disabled", "enabled", "check-ssl", "no-check", "no-check-ssl", "send-proxy",
       "send-proxy-v2", "send-proxy-v2-ssl", "send-proxy-v2-ssl-cn", "no-ssl", "no-ssl-reuse", "check-send-proxy",
       "no-sslv3", "no-tlsv10", "no-tlsv11", "no-tls-tickets", "ssl-reuse", "non-stick", "no-backup",
@@ -191,7 +185,7 @@ struct HAProxyBackend {
   }
 
   private mutating func add(
-    _ servers: [Server], _ section: HAProxyFile.Section, _ base: String, _ authorityBase: String
+    _ servers: [Server], _ section: HAProxyFile.Section, _ globals: HAProxyGlobals
   ) {
     guard let first = servers.first else {
       return group.refuse(section.head, "it has no server")
@@ -254,10 +248,10 @@ struct HAProxyBackend {
     isTLS = first.options["ssl"] != nil
     if first.options["send-proxy"] != nil { proxyProtocol = "on" }
     if first.options.keys.contains(where: { $0.hasPrefix("send-proxy-v2") }) { proxyProtocol = "v2" }
-    if isTLS { trust(first, hosts, base, authorityBase) }
+    if isTLS { trust(first, hosts, globals) }
   }
 
-  private mutating func trust(_ server: Server, _ hosts: Set<String>, _ base: String, _ authorityBase: String) {
+  private mutating func trust(_ server: Server, _ hosts: Set<String>, _ globals: HAProxyGlobals) {
     let line = server.line.line
     let options = server.options
     let sni = options["sni"].flatMap { text -> String? in
@@ -271,7 +265,7 @@ struct HAProxyBackend {
     }
     let name = options["verifyhost"] ?? sni
     if let certificate = options["crt"] {
-      let path = HAProxyBind.path(certificate, base)
+      let path = globals.certificate(certificate)
       trust.append(("proxy_ssl_certificate", [path]))
       trust.append(("proxy_ssl_certificate_key", [path]))
     }
@@ -289,25 +283,25 @@ struct HAProxyBackend {
     } else {
       group.refuse(line, "one name is expected in the certificates of a group: verifyhost NAME")
     }
-    switch options["verify"] ?? "required" {
-    case "none":
+    switch options["verify"] {
+    case "none"?:
       let host = Endpoint(server.line.word(2))?.host ?? "localhost"
       let port = if case .port(_, let port)? = Endpoint(server.line.word(2))?.place { port } else { 0 }
       let gap = TrustGap(host: host, port: port)
       group.leave(gap, line, "HAProxy (verify none)")
       trust.append(("proxy_ssl_verify", ["off"]))
       trust.append(("proxy_ssl_pin", [gap.path]))
-    case "required":
+    case "required"?:
       guard let file = options["ca-file"], !file.hasSuffix("/") else {
         return group.refuse(line, "the server is verified, and no file with CAs is named: ca-file FILE")
       }
       if file != "@system-ca" {
         guard !file.hasPrefix("@") else { return group.refuse(line, "a file with CAs is needed") }
-        trust.append(("proxy_ssl_trusted_certificate", [HAProxyBind.path(file, authorityBase)]))
+        trust.append(("proxy_ssl_trusted_certificate", [globals.authority(file)]))
       }
       trust.append(("proxy_ssl_verify", ["on"]))
       trust.append(("proxy_ssl_verify_depth", ["10"]))
-      if let list = options["crl-file"] { trust.append(("proxy_ssl_crl", [HAProxyBind.path(list, authorityBase)])) }
+      if let list = options["crl-file"] { trust.append(("proxy_ssl_crl", [globals.authority(list)])) }
       if name == nil {
         group.change(
           line, "HAProxy takes any certificate of the CA without verifyhost; here it must be for the server's host")

@@ -14,6 +14,7 @@ struct HAProxyBind {
   /// Whether others share its addresses by their names.
   private(set) var isShared = false
   private let options: [String: [String]]
+  private let globals: HAProxyGlobals
   let line: HAProxyLine
   /// Lines of a server block.
   private(set) var statements: [(String, [String])] = []
@@ -21,20 +22,12 @@ struct HAProxyBind {
   private(set) var changes: [String] = []
   private(set) var refusals: [String] = []
 
-  init(_ line: HAProxyLine, base: String, authorityBase: String) {
+  init(_ line: HAProxyLine, _ globals: HAProxyGlobals) {
     self.line = line
-    var options: [String: [String]] = [:]
-    var refusals: [String] = []
-    var rest = line.words.dropFirst(2)
-    while let word = rest.popFirst() {
-      if Self.valued.contains(word) {
-        options[word, default: []].append(rest.popFirst() ?? "")
-      } else if Self.switches.contains(word) {
-        options[word] = []
-      } else {
-        refusals.append("\"\(word)\" isn't known, and it may be a check")
-      }
-    }
+    self.globals = globals
+    let found = HAProxyOptions(line.words.dropFirst(2), Self.options)
+    var refusals = found.unknown.map { "\"\($0)\" isn't known, and it may be a check" }
+    let options = found.values["ssl"] == nil ? found.values : globals.bind.merging(found.values) { $1 }
     self.options = options
     isTLS = options["ssl"] != nil
     takesProxyProtocol = options["accept-proxy"] != nil
@@ -64,7 +57,7 @@ struct HAProxyBind {
       }
       return
     }
-    if !usesList { tls(options, base: base, authorityBase: authorityBase) }
+    if !usesList { tls(options) }
   }
 
   /// Whether the names of certificates choose among them.
@@ -88,17 +81,15 @@ struct HAProxyBind {
 
   /// The same line for each certificate of its list, or for each `crt`; itself for a single one. Notes tell what of the
   /// list can't be had.
-  func divided(_ files: HAProxyConversion.Files, base: String, authorityBase: String) -> (
-    binds: [HAProxyBind], faults: [ConversionNote]
-  ) {
+  func divided() -> (binds: [HAProxyBind], faults: [ConversionNote]) {
     guard isTLS, usesList else { return ([self], []) }
     let certificates = options["crt"] ?? []
     if let path = options["crt-list"]?.last, !certificates.isEmpty {
       return ([self], [ConversionNote(.refused, line.line, "crt beside crt-list \(path): use the list alone")])
     }
     let list =
-      options["crt-list"]?.last.map { HAProxyCertificateList($0, at: line.line, base: base, files: files) }
-      ?? HAProxyCertificateList(certificates, at: line.line, base: base, files: files)
+      options["crt-list"]?.last.map { HAProxyCertificateList($0, at: line.line, globals) }
+      ?? HAProxyCertificateList(certificates, at: line.line, globals)
     var binds: [HAProxyBind] = []
     if options["strict-sni"] != nil {
       var other = self
@@ -116,7 +107,7 @@ struct HAProxyBind {
       other.names = entry.names
       var merged = options.merging(entry.options) { $1 }
       merged["crt"] = [entry.certificate]
-      other.tls(merged, base: base, authorityBase: authorityBase)
+      other.tls(merged)
       other.isLikeOthers = list.entries.allSatisfy { $0.options == entry.options }
       if other.names.isEmpty, !other.isDefault {
         other.refusals.append("the names of \(entry.certificate) aren't known here")
@@ -126,13 +117,13 @@ struct HAProxyBind {
     return (binds.isEmpty ? [self] : binds, list.faults)
   }
 
-  private mutating func tls(_ options: [String: [String]], base: String, authorityBase: String) {
+  private mutating func tls(_ options: [String: [String]]) {
     let certificates = options["crt"] ?? []
     if certificates.count != 1 || certificates[0].hasSuffix("/") || certificates[0].hasPrefix("@") {
       refusals.append(
         "a file with a certificate and its key is taken, and no folder: name each file")
     } else {
-      let path = Self.path(certificates[0], base)
+      let path = globals.certificate(certificates[0])
       statements.append(("ssl_certificate", [path]))
       statements.append(("ssl_certificate_key", [path]))
     }
@@ -148,12 +139,12 @@ struct HAProxyBind {
     }
     if verification != "off" {
       if let authorities, !authorities.hasPrefix("@"), !authorities.hasSuffix("/") {
-        statements.append(("ssl_client_certificate", [Self.path(authorities, authorityBase)]))
+        statements.append(("ssl_client_certificate", [globals.authority(authorities)]))
         statements.append(("ssl_verify_depth", ["10"]))
       } else {
         refusals.append("verify needs a file with CAs: ca-file FILE")
       }
-      for list in options["crl-file"] ?? [] { statements.append(("ssl_crl", [Self.path(list, authorityBase)])) }
+      for list in options["crl-file"] ?? [] { statements.append(("ssl_crl", [globals.authority(list)])) }
     }
     statements.append(("ssl_verify_client", [verification]))
     for name in ["crt-ignore-err", "ca-ignore-err"] where options[name] != nil {
@@ -175,11 +166,6 @@ struct HAProxyBind {
 
   private(set) var usesHTTP2 = false
 
-  static func path(_ text: String, _ base: String) -> String {
-    ConvertedWord.path(
-      text.hasPrefix("/") || base.isEmpty ? text : base.hasSuffix("/") ? base + text : "\(base)/\(text)")
-  }
-
   private static func address(_ text: String) -> String? {
     if text.hasPrefix("unix@") { return text.hasPrefix("unix@/") ? "unix:\(text.dropFirst(5))" : nil }
     if text.hasPrefix("/") { return "unix:\(text)" }
@@ -187,7 +173,8 @@ struct HAProxyBind {
     return Endpoint(text)?.listen
   }
 
-  static let valued: Set<String> = [
+  static let options = HAProxyOptions.Names(valued: valued, switches: switches)
+  private static let valued: Set<String> = [
     "crt", "ca-file", "ca-verify-file", "crl-file", "verify", "ciphers", "ciphersuites", "curves", "ecdhe", "alpn",
     "npn",
     "ssl-min-ver", "ssl-max-ver", "crt-list", "crt-ignore-err", "ca-ignore-err", "interface", "name", "maxconn",
@@ -195,7 +182,7 @@ struct HAProxyBind {
     "mode", "user", "group", "uid", "gid", "id", "nice", "process", "thread", "tcp-ut", "mss", "namespace", "level",
     "severity-output", "shards",
   ]
-  static let switches: Set<String> = [
+  private static let switches: Set<String> = [
     "ssl", "accept-proxy", "strict-sni", "no-sslv3", "no-tlsv10", "no-tlsv11", "no-tlsv12", "no-tlsv13",
     "no-tls-tickets",
     "tls-ticket-keys", "force-tlsv10", "force-tlsv11", "force-tlsv12", "force-tlsv13", "allow-0rtt", "v4v6", "v6only",

@@ -15,20 +15,17 @@ struct HAProxyCertificateList {
   private(set) var faults: [ConversionNote] = []
   /// Names of earlier entries, whose certificate is shown for them.
   private var taken: Set<String> = []
-  private let names: HAProxyConversion.CertificateNames
-  private let base: String
+  private let globals: HAProxyGlobals
 
   /// Several `crt` of one line.
-  init(_ certificates: [String], at line: OldLine, base: String, files: HAProxyConversion.Files) {
-    names = files.names
-    self.base = base
+  init(_ certificates: [String], at line: OldLine, _ globals: HAProxyGlobals) {
+    self.globals = globals
     for certificate in certificates { add(Entry(certificate: certificate, line: line)) }
   }
 
-  init(_ path: String, at line: OldLine, base: String, files: HAProxyConversion.Files) {
-    names = files.names
-    self.base = base
-    switch files.texts.read(path, Parser.maximumFileSize) {
+  init(_ path: String, at line: OldLine, _ globals: HAProxyGlobals) {
+    self.globals = globals
+    switch globals.files.read(path, Parser.maximumFileSize) {
     case .failure(let fault):
       faults.append(ConversionNote(.refused, line, "the list of certificates can't be read: \(fault.reason)"))
     case .success(let bytes):
@@ -47,16 +44,10 @@ struct HAProxyCertificateList {
     var entry = Entry(certificate: String(certificate), line: line)
     if rest.hasPrefix("[") {
       guard let end = rest.firstIndex(of: "]") else { return refuse("a bracket isn't closed") }
-      var words = rest[rest.index(after: rest.startIndex)..<end].split(separator: " ").map(String.init)[...]
-      while let word = words.popFirst() {
-        if HAProxyBind.valued.contains(word) {
-          entry.options[word, default: []].append(words.popFirst() ?? "")
-        } else if HAProxyBind.switches.contains(word) {
-          entry.options[word] = []
-        } else {
-          return refuse("\"\(word)\" isn't known, and it may be a check")
-        }
-      }
+      let words = rest[rest.index(after: rest.startIndex)..<end].split(separator: " ").map(String.init)
+      let options = HAProxyOptions(words, HAProxyBind.options)
+      if let word = options.unknown.first { return refuse("\"\(word)\" isn't known, and it may be a check") }
+      entry.options = options.values
       rest = rest[rest.index(after: end)...]
     }
     for name in rest.split(separator: " ") {
@@ -72,7 +63,7 @@ struct HAProxyCertificateList {
   private mutating func add(_ entry: Entry) {
     var entry = entry
     if entry.names.isEmpty {
-      let found = names(HAProxyBind.path(entry.certificate, base))
+      let found = globals.names(globals.certificate(entry.certificate))
       entry.names = (found ?? []).compactMap { Self.word($0.lowercased()) }
       if entry.names.isEmpty, !entries.isEmpty {
         let reason =

@@ -8,17 +8,10 @@ package enum HAProxyConversion {
   /// The host names of the first certificate in a file; nil: it can't be read.
   package typealias CertificateNames = (String) -> [String]?
 
-  /// What the configuration names and a conversion needs.
-  struct Files {
-    let texts: SourceFiles
-    let names: CertificateNames
-  }
-
   /// `file` appears in notes.
   package static func convert(
-    _ text: String, file: String, files texts: SourceFiles = .none, names: @escaping CertificateNames = { _ in nil }
+    _ text: String, file: String, files: SourceFiles = .none, names: @escaping CertificateNames = { _ in nil }
   ) -> Converted {
-    let files = Files(texts: texts, names: names)
     let old = HAProxyFile(text, file: file)
     var document = ConversionDocument(origin: "HAProxy's \(OldText.plain(Array(file.utf8)))")
     guard !old.isTooLarge else {
@@ -27,14 +20,9 @@ package enum HAProxyConversion {
       return document.finished(with: [ConversionNote(.refused, OldLine(file: file, number: 1, text: ""), reason)])
     }
     var faults = old.faults
-    var base = "", authorityBase = ""
-    for section in old.sections where section.kind == "global" {
-      for line in section.lines {
-        if line.name == "crt-base" { base = line.word(1) }
-        if line.name == "ca-base" { authorityBase = line.word(1) }
-        global(line, &document)
-      }
-    }
+    let ofAll = old.sections.filter { $0.kind == "global" }.flatMap(\.lines)
+    let globals = HAProxyGlobals(ofAll, files: files, names: names)
+    for line in ofAll { global(line, &document) }
     var backends: [String: HAProxyBackend] = [:]
     var number = 0
     var mustUpgrade = false
@@ -46,8 +34,7 @@ package enum HAProxyConversion {
         continue
       }
       let backend = HAProxyBackend(
-        section, lines: lines, isHTTP: isHTTP(lines), number: number, base: base,
-        authorityBase: authorityBase)
+        section, lines: lines, isHTTP: isHTTP(lines), number: number, globals)
       backends[section.name] = backend
       if backend.isHTTP { document.add(http: backend.group) } else { document.add(stream: backend.group) }
     }
@@ -58,8 +45,7 @@ package enum HAProxyConversion {
         let lines = lines(section, old.sections)
         let isHTTP = isHTTP(lines)
         var frontend = HAProxyFrontend(
-          section, lines: lines, isHTTP: isHTTP, number: number, base: base, authorityBase: authorityBase,
-          backends: backends, files: files)
+          section, lines: lines, isHTTP: isHTTP, number: number, backends: backends, globals)
         for block in frontend.servers() {
           if isHTTP { document.add(http: block) } else { document.add(stream: block) }
         }
@@ -104,8 +90,9 @@ package enum HAProxyConversion {
     case "chroot": document.change(line.line, "the sandbox takes its place")
     case "stats": document.refuse(line.line, "the API is a location: api; and `sallyport ctl` asks it")
     default:
-      if line.name.hasPrefix("ssl-default-") || line.name.hasPrefix("tune.") || line.name == "ssl-dh-param-file"
-        || line.name == "ssl-server-verify"
+      if HAProxyGlobals.isRead(line.name) {
+        document.take(line.line, because: "it stands in each server")
+      } else if line.name.hasPrefix("ssl-default-") || line.name.hasPrefix("tune.") || line.name == "ssl-dh-param-file"
       {
         document.change(
           line.line,

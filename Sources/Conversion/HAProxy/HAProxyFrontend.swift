@@ -26,9 +26,8 @@ struct HAProxyFrontend {
   private let number: Int
 
   init(
-    _ section: HAProxyFile.Section, lines: [HAProxyLine], isHTTP: Bool, number: Int, base: String,
-    authorityBase: String,
-    backends: [String: HAProxyBackend], files: HAProxyConversion.Files
+    _ section: HAProxyFile.Section, lines: [HAProxyLine], isHTTP: Bool, number: Int, backends: [String: HAProxyBackend],
+    _ globals: HAProxyGlobals
   ) {
     self.section = section
     self.isHTTP = isHTTP
@@ -37,7 +36,7 @@ struct HAProxyFrontend {
     common = ConvertedBlock(section.head)
     let conditions = HAProxyConditions(lines)
     if section.kind == "listen" { standard = (section.name, section.head) }
-    for line in lines { read(line, conditions, base, authorityBase, files) }
+    for line in lines { read(line, conditions, globals) }
     if binds.isEmpty { common.refuse(section.head, "it has no \"bind\"") }
     if rules.usesSource, binds.contains(where: \.takesProxyProtocol) {
       common.refuse(
@@ -49,14 +48,12 @@ struct HAProxyFrontend {
   }
 
   private mutating func read(
-    _ line: HAProxyLine, _ conditions: HAProxyConditions, _ base: String, _ authorityBase: String,
-    _ files: HAProxyConversion.Files
+    _ line: HAProxyLine, _ conditions: HAProxyConditions, _ globals: HAProxyGlobals
   ) {
     let end = line.words.firstIndex { $0 == "if" || $0 == "unless" } ?? line.words.endIndex
     switch line.name {
     case "bind":
-      let divided = HAProxyBind(line, base: base, authorityBase: authorityBase)
-        .divided(files, base: base, authorityBase: authorityBase)
+      let divided = HAProxyBind(line, globals).divided()
       binds += divided.binds
       for fault in divided.faults { common.refuse(fault.line, fault.reason) }
       var told: Set<String> = []

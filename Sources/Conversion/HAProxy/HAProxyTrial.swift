@@ -7,11 +7,8 @@ extension HAProxyConversion {
   ) -> Trial {
     let old = HAProxyFile(text, file: file)
     var trial = Trial(place)
-    var bases = Bases()
-    for line in old.sections.filter({ $0.kind == "global" }).flatMap(\.lines) {
-      if line.name == "crt-base" { bases.certificates = line.word(1) }
-      if line.name == "ca-base" { bases.authorities = line.word(1) }
-    }
+    let globals = HAProxyGlobals(
+      old.sections.filter { $0.kind == "global" }.flatMap(\.lines), files: files, names: { _ in nil })
     // Names in a ClientHello that is passed on: the servers behind speak TLS themselves.
     let passed = old.sections.flatMap(\.lines).flatMap(\.words).contains { $0.hasPrefix("req") && $0.contains("ssl_") }
     for section in old.sections {
@@ -26,20 +23,15 @@ extension HAProxyConversion {
       for line in section.lines where isKept(line, section.kind) {
         var words = line.words
         switch line.name {
-        case "bind": words = bind(words, bases, files, line.line, &trial)
+        case "bind": words = bind(words, globals, line.line, &trial)
         case "server", "default-server":
-          words = server(words, isHTTP: mode == "http", isPassedOn: passed && mode != "http", common, bases, &trial)
+          words = server(words, isHTTP: mode == "http", isPassedOn: passed && mode != "http", common, globals, &trial)
         default: break
         }
         trial.add("    " + words.map(quoted).joined(separator: " "), line.line)
       }
     }
     return trial
-  }
-
-  private struct Bases {
-    var certificates = ""
-    var authorities = ""
   }
 
   /// Logs, users and files without a stand-in decide nothing about a request.
@@ -49,14 +41,14 @@ extension HAProxyConversion {
   }
 
   private static func bind(
-    _ words: [String], _ bases: Bases, _ files: SourceFiles, _ line: OldLine, _ trial: inout Trial
+    _ words: [String], _ globals: HAProxyGlobals, _ line: OldLine, _ trial: inout Trial
   ) -> [String] {
     let addresses = (words.count > 1 ? words[1] : "").split(separator: ",").map(String.init)
     let ports = addresses.compactMap { trial.standIns.listener($0) }
     var written = ["bind", ports.map { "127.0.0.1:\($0)" }.joined(separator: ",")]
-    written += replaced(Array(words.dropFirst(2)), bases, &trial)
+    written += replaced(Array(words.dropFirst(2)), globals, &trial)
     guard let place = written.firstIndex(of: "crt-list"), place + 1 < written.count else { return written }
-    guard case .success(let bytes) = files.read(written[place + 1], Parser.maximumFileSize) else {
+    guard case .success(let bytes) = globals.files.read(written[place + 1], Parser.maximumFileSize) else {
       trial.omit(line, "its crt-list can't be read")
       return written
     }
@@ -64,8 +56,8 @@ extension HAProxyConversion {
       guard !line.text.isEmpty, !line.text.hasPrefix("#") else { return "" }
       let words = line.text.replacing("[", with: " [ ").replacing("]", with: " ] ").split(separator: " ").map(
         String.init)
-      let first = trial.standIns.file(.certificate, HAProxyBind.path(words[0], bases.certificates)).path
-      return ([first] + replaced(Array(words.dropFirst()), bases, &trial)).joined(separator: " ")
+      let first = trial.standIns.file(.certificate, globals.certificate(words[0])).path
+      return ([first] + replaced(Array(words.dropFirst()), globals, &trial)).joined(separator: " ")
         .replacing("[ ", with: "[").replacing(" ]", with: "]")
     }
     written[place + 1] = trial.standIns.file(.text(list.joined(separator: "\n") + "\n"), written[place + 1]).path
@@ -73,12 +65,13 @@ extension HAProxyConversion {
   }
 
   private static func server(
-    _ words: [String], isHTTP: Bool, isPassedOn: Bool, _ common: [String], _ bases: Bases, _ trial: inout Trial
+    _ words: [String], isHTTP: Bool, isPassedOn: Bool, _ common: [String], _ globals: HAProxyGlobals,
+    _ trial: inout Trial
   ) -> [String] {
     let isDefault = words[0] == "default-server"
-    let options = replaced(Array(words.dropFirst(isDefault ? 1 : 3)), bases, &trial)
+    let options = replaced(Array(words.dropFirst(isDefault ? 1 : 3)), globals, &trial)
     guard !isDefault, words.count > 2 else { return words.prefix(1) + options }
-    let inEffect = options + replaced(common, bases, &trial)
+    let inEffect = options + replaced(common, globals, &trial)
     func value(_ name: String) -> String? {
       inEffect.firstIndex(of: name).flatMap { $0 + 1 < inEffect.count ? inEffect[$0 + 1] : nil }
     }
@@ -91,28 +84,30 @@ extension HAProxyConversion {
         trial.standIns.files.indices.first { trial.standIns.path($0) == path }
       }
       target.handshake = StandIns.Handshake(
-        names: names, authorities: value("verify") == "none" ? nil : authorities, isPassedOn: !inEffect.contains("ssl"))
+        names: names,
+        authorities: (value("verify") ?? globals.server["verify"]?.last) == "none" ? nil : authorities,
+        isPassedOn: !inEffect.contains("ssl"))
     }
     let port = trial.standIns.target(target) ?? 1
     return [words[0], words[1], "127.0.0.1:\(port)"] + options
   }
 
   /// Options whose files have stand-ins, without those that name what has none.
-  private static func replaced(_ words: [String], _ bases: Bases, _ trial: inout Trial) -> [String] {
+  private static func replaced(_ words: [String], _ globals: HAProxyGlobals, _ trial: inout Trial) -> [String] {
     var written: [String] = []
     var rest = words[...]
     var authorities = 0
     while let word = rest.popFirst() {
       switch word {
       case "crt":
-        let path = HAProxyBind.path(rest.popFirst() ?? "", bases.certificates)
+        let path = globals.certificate(rest.popFirst() ?? "")
         written += [word, trial.standIns.file(.certificate, path).path]
       case "ca-file":
-        let found = trial.standIns.file(.authorities, HAProxyBind.path(rest.popFirst() ?? "", bases.authorities))
+        let found = trial.standIns.file(.authorities, globals.authority(rest.popFirst() ?? ""))
         authorities = found.index
         written += [word, found.path]
       case "crl-file":
-        let path = HAProxyBind.path(rest.popFirst() ?? "", bases.authorities)
+        let path = globals.authority(rest.popFirst() ?? "")
         written += [word, trial.standIns.file(.revocations(authorities: authorities), path).path]
       case "interface", "user", "group", "uid", "gid", "mode", "resolvers", "init-addr", "port", "process", "thread":
         _ = rest.popFirst()
