@@ -85,7 +85,8 @@ let rows: [ModuleRow] = [
   (
     "Features",
     [
-      "Bytes", "Observability", "Patterns", "Transport", "Files", "Compression", "Crypto", "TLS", "HTTP", "Language",
+      "Bytes", "Observability", "Patterns", "Transport", "Files", "Compression", "Crypto", "TLS", "HTTP", "CGI",
+      "Language",
       "DNS", "Negotiation", "SPIFFE", "Redis", "JSON", "Identity", "Envelope", "Signature", "UpstreamAuth", "Enrolment",
       "ACME", "Upstream", "Traffic", "Forward",
     ], [deque], "a folder for each feature: its directives and what they do"

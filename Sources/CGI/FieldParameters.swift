@@ -19,16 +19,13 @@ public enum FieldParameters {
     return folded == 0x2D ? 0x5F : ASCII.upper(folded)
   }
 
-  /// Whether programs get this field at all.
+  /// Whether programs get a field of this name at all.
   ///
   /// They get none of those that belong to the connection to the client, and none that a parameter of another name has
   /// (CONTENT_LENGTH, CONTENT_TYPE). They never get Proxy: HTTP_PROXY in the environment of a program names the proxy
   /// for the program's own requests, and a client could so redirect them (httpoxy, CVE-2016-5385).
-  public static func isPassed(_ field: Field, in bytes: UnsafeRawBufferPointer) -> Bool {
-    if field.isHopByHop { return false }
-    let name = bytes[field.name]
-    // An ordinary name is its own only spelling.
-    let id = field.id == .other && !isOrdinary(name) ? FieldName.folded(name) : field.id
+  public static func isPassed(_ name: UnsafeRawBufferPointer) -> Bool {
+    let id = FieldName.folded(name)
     return !id.isHopByHop && id != .contentLength && id != .contentType && !name.equalsIgnoringCase("proxy")
   }
 
@@ -75,24 +72,14 @@ public struct ReservedParameters: Sendable {
   }
 }
 
-/// Fields of one fingerprint, in their order: those of one parameter, and rarely of another one too.
-///
-/// Why groups: with 1000 fields, comparing each with each takes two milliseconds.
-private struct FieldGroup {
-  /// Numbers of fields have 16 bits of a key.
+/// A field of a request as it goes to a server of programs. The bytes belong to the request's head.
+private struct SentField {
+  let name: UnsafeRawBufferPointer
+  let value: UnsafeRawBufferPointer
+  /// The fingerprint of the name, and below it the number of the field, in 16 bits.
+  let key: UInt64
+
   static var mostFields: Int { 1 << 16 }
-
-  let keys: UnsafeMutableBufferPointer<UInt64>
-  let fields: UnsafeBufferPointer<Field>
-  let bytes: UnsafeRawBufferPointer
-
-  static func key(_ fingerprint: UInt64, _ index: Int) -> UInt64 { fingerprint << 16 | UInt64(index) }
-  static func index(_ key: UInt64) -> Int { Int(key & 0xFFFF) }
-  static func isSame(_ left: UInt64, _ right: UInt64) -> Bool { left >> 16 == right >> 16 }
-
-  var count: Int { keys.count }
-  func index(_ position: Int) -> Int { Self.index(keys[position]) }
-  func name(_ index: Int) -> UnsafeRawBufferPointer { bytes[fields[index].name] }
 }
 
 extension ParameterBlock {
@@ -102,60 +89,61 @@ extension ParameterBlock {
   /// that become one parameter, the name of letters, digits and hyphens is taken, or the first one: what a server in
   /// front of sallyport sets in `X-User`, a client's `X_User` neither replaces nor extends.
   public mutating func addFields(
-    of head: RequestHead, except reserved: borrowing ReservedParameters
+    of head: OutgoingRequestHead, except reserved: ReservedParameters
   ) throws(ParameterFault) {
-    let fields = head.fields, bytes = head.bytes.readable
-    guard fields.count <= FieldGroup.mostFields else { throw .tooLarge(limit: kind.parameterBytes) }
-    let fault: ParameterFault? = withUnsafeTemporaryAllocation(of: UInt64.self, capacity: 2 * fields.count) { memory in
-      // The fields that are sent, by fingerprint: those that may be one parameter stand together, in their order.
+    let capacity = head.fieldCount
+    guard capacity <= SentField.mostFields else { throw .tooLarge(limit: kind.parameterBytes) }
+    let fault: ParameterFault? = withUnsafeTemporaryAllocation(of: SentField.self, capacity: capacity) { memory in
       var count = 0
-      for index in 0..<fields.count {
-        let name = bytes[fields[index].name]
+      head.forEachField { name, value in
         let fingerprint = FieldParameters.fingerprint(name)
-        guard FieldParameters.isPassed(fields[index], in: bytes), !reserved.contains(name, fingerprint) else {
-          continue
-        }
-        memory.initializeElement(at: count, to: FieldGroup.key(fingerprint, index))
+        // A field that isn't sent is no other spelling of one that is.
+        guard count < capacity, FieldParameters.isPassed(name), !reserved.contains(name, fingerprint) else { return }
+        let key = fingerprint << 16 | UInt64(count)
+        memory.initializeElement(at: count, to: SentField(name: name, value: value, key: key))
         count += 1
       }
-      var keys = UnsafeMutableBufferPointer(rebasing: memory[..<count])
-      keys.sort()
-      // Where the group of each field begins.
-      let starts = UnsafeMutableBufferPointer(rebasing: memory[fields.count...])
-      starts.initialize(repeating: UInt64(fields.count))
-      var start = 0
-      for position in 0..<count {
-        if !FieldGroup.isSame(keys[position], keys[start]) { start = position }
-        starts[FieldGroup.index(keys[position])] = UInt64(start)
-      }
-      do throws(ParameterFault) {
-        for index in 0..<fields.count where starts[index] < UInt64(fields.count) {
-          let first = Int(starts[index])
-          let leader = FieldGroup.index(keys[first])
-          if leader < index, FieldParameters.areOneParameter(bytes[fields[leader].name], bytes[fields[index].name]) {
-            continue
-          }
-          var end = first + 1
-          while end < count, FieldGroup.isSame(keys[first], keys[end]) { end += 1 }
-          let group = FieldGroup(
-            keys: UnsafeMutableBufferPointer(rebasing: keys[first..<end]), fields: fields, bytes: bytes)
-          try addParameter(of: index, group)
+      // With 1000 fields, comparing each with each takes two milliseconds. So those that may be one parameter come to
+      // stand together, in their order.
+      return withUnsafeTemporaryAllocation(of: UInt64.self, capacity: 2 * count) { numbers in
+        let fields = UnsafeBufferPointer(rebasing: memory[..<count])
+        for index in 0..<count { numbers.initializeElement(at: index, to: fields[index].key) }
+        var keys = UnsafeMutableBufferPointer(rebasing: numbers[..<count])
+        keys.sort()
+        let starts = UnsafeMutableBufferPointer(rebasing: numbers[count...])
+        starts.initialize(repeating: 0)
+        var start = 0
+        for position in 0..<count {
+          if keys[position] >> 16 != keys[start] >> 16 { start = position }
+          starts[Int(keys[position] & 0xFFFF)] = UInt64(start)
         }
-        return nil
-      } catch {
-        return error
+        do throws(ParameterFault) {
+          for index in 0..<count {
+            let first = Int(starts[index]), leader = Int(keys[first] & 0xFFFF)
+            if leader < index, FieldParameters.areOneParameter(fields[leader].name, fields[index].name) { continue }
+            var end = first + 1
+            while end < count, keys[end] >> 16 == keys[first] >> 16 { end += 1 }
+            try addParameter(of: index, UnsafeBufferPointer(rebasing: UnsafeBufferPointer(keys)[first..<end]), fields)
+          }
+          return nil
+        } catch {
+          return error
+        }
       }
     }
     if let fault { throw fault }
   }
 
   /// Adds the parameter of which this field is the first, with the values of all fields of the name that is taken.
-  private mutating func addParameter(of first: Int, _ group: FieldGroup) throws(ParameterFault) {
-    var taken = group.name(first)
+  /// `group`: the keys of the fields with the same fingerprint, which are rarely of another parameter too.
+  private mutating func addParameter(
+    of first: Int, _ group: UnsafeBufferPointer<UInt64>, _ fields: UnsafeBufferPointer<SentField>
+  ) throws(ParameterFault) {
+    var taken = fields[first].name
     if group.count > 1 {
       var ordinary: UnsafeRawBufferPointer?
-      for position in 0..<group.count {
-        let index = group.index(position), name = group.name(index)
+      for key in group {
+        let index = Int(key & 0xFFFF), name = fields[index].name
         guard FieldParameters.areOneParameter(name, taken) else { continue }
         if index < first { return }
         if ordinary == nil, FieldParameters.isOrdinary(name) { ordinary = name }
@@ -163,28 +151,22 @@ extension ParameterBlock {
       taken = ordinary ?? taken
     }
     var valueCount = -2
-    for position in 0..<group.count {
-      let index = group.index(position)
-      if group.name(index).equalsIgnoringCase(taken) { valueCount += Int(group.fields[index].value.count) + 2 }
+    for key in group {
+      let field = fields[Int(key & 0xFFFF)]
+      if field.name.equalsIgnoringCase(taken) { valueCount += field.value.count + 2 }
     }
     try beginName(FieldParameters.prefix.utf8CodeUnitCount + taken.count, value: valueCount)
     append(fieldName: taken)
     beginValue(valueCount)
+    let separator: UInt8 = FieldName.known(taken) == .cookie ? 0x3B : 0x2C
     var isFirst = true
-    for position in 0..<group.count {
-      let field = group.fields[group.index(position)]
-      guard group.bytes[field.name].equalsIgnoringCase(taken) else { continue }
-      if !isFirst { append(separator: field.id == .cookie ? 0x3B : 0x2C) }
+    for key in group {
+      let field = fields[Int(key & 0xFFFF)]
+      guard field.name.equalsIgnoringCase(taken) else { continue }
+      if !isFirst { append(separator: separator) }
       isFirst = false
-      append(part: group.bytes[field.value])
+      append(part: field.value)
     }
     endValue()
-  }
-
-  /// Adds CONTENT_LENGTH and CONTENT_TYPE. `bodyLength`: what is sent, which the head need not have said; nil: the
-  /// request has no body, or none whose length is known, and programs get no CONTENT_LENGTH.
-  public mutating func addContent(of head: RequestHead, bodyLength: UInt64?) throws(ParameterFault) {
-    if let bodyLength { try add("CONTENT_LENGTH", decimal: bodyLength) }
-    if let type = head.first(.contentType) { try add("CONTENT_TYPE", head.bytes.readable[type.value]) }
   }
 }

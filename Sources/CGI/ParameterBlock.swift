@@ -1,4 +1,4 @@
-public import Bytes
+internal import Bytes
 internal import Glibc
 
 /// Why a parameter can't be sent. The request fails, because a program without one of its parameters may do anything.
@@ -55,30 +55,9 @@ public struct ParameterBlock: ~Copyable {
     try add(UnsafeRawBufferPointer(start: name.utf8Start, count: name.utf8CodeUnitCount), value)
   }
 
-  /// Adds a parameter of digits. As in `add`, a block for SCGI doesn't take its own parameters.
-  public mutating func add(_ name: StaticString, decimal value: UInt64) throws(ParameterFault) {
-    let bytes = UnsafeRawBufferPointer(start: name.utf8Start, count: name.utf8CodeUnitCount)
-    if isOwn(bytes) { return }
-    let digits = Self.digits(of: value)
-    try beginName(bytes.count, value: digits)
-    buffer.append(bytes)
-    beginValue(digits)
-    buffer.append(decimal: value)
-    endValue()
-  }
-
   /// Whether `appendHead` writes this parameter by itself.
   private func isOwn(_ name: UnsafeRawBufferPointer) -> Bool {
     kind == .scgi && (name.equals("CONTENT_LENGTH") || name.equals("SCGI"))
-  }
-
-  private static func digits(of value: UInt64) -> Int {
-    var digits = 1, rest = value / 10
-    while rest > 0 {
-      digits += 1
-      rest /= 10
-    }
-    return digits
   }
 
   private static func holds(_ bytes: UnsafeRawBufferPointer, _ byte: CInt) -> Bool {
@@ -147,27 +126,38 @@ public struct ParameterBlock: ~Copyable {
     buffer.append(bigEndian: UInt16(truncatingIfNeeded: length))
   }
 
-  /// Appends all that goes before a request's body. `contentLength`: of the body, for SCGI, whose servers must know it.
-  public func appendHead(contentLength: UInt64, to output: inout ByteBuffer) {
-    switch kind {
-    case .fastCGI(let keepsConnection):
-      FastCGIRecord.appendBegin(keepsConnection: keepsConnection, to: &output)
-      FastCGIRecord.append(.parameters, bytes, to: &output)
-      FastCGIRecord.appendEnd(of: .parameters, to: &output)
-    case .scgi:
-      // A netstring of names and values, each ended by NUL.
-      let own = "CONTENT_LENGTH\0\0SCGI\u{0}1\0".utf8.count
-      output.append(decimal: UInt64(own + Self.digits(of: contentLength) + count))
-      output.append(":CONTENT_LENGTH\0")
-      output.append(decimal: contentLength)
-      output.append("\0SCGI\u{0}1\0")
-      output.append(bytes)
-      output.append(",")
-    case .uwsgi(let modifier1, let modifier2):
-      output.append(modifier1)
-      output.append(littleEndian: UInt16(truncatingIfNeeded: count))
-      output.append(modifier2)
-      output.append(bytes)
+  /// The parameters of a block with these bytes, for who shows them.
+  public static func parameters(of bytes: UnsafeRawBufferPointer, _ kind: ProgramProtocol) -> [(
+    name: [UInt8], value: [UInt8]
+  )] {
+    var all: [(name: [UInt8], value: [UInt8])] = [], rest = bytes[...]
+    func take(_ count: Int) -> [UInt8] {
+      defer { rest = rest.dropFirst(count) }
+      return Array(rest.prefix(count))
     }
+    func number(_ bytes: [UInt8]) -> Int { bytes.reduce(0) { $0 << 8 | Int($1) } }
+    func length() -> Int { rest.first.map { $0 < 128 ? number(take(1)) : number(take(4)) & 0x7FFF_FFFF } ?? 0 }
+    while !rest.isEmpty {
+      switch kind {
+      case .fastCGI:
+        let (name, value) = (length(), length())
+        all.append((take(name), take(value)))
+      case .uwsgi:
+        let name = take(number(take(2).reversed()))
+        all.append((name, take(number(take(2).reversed()))))
+      case .scgi:
+        let name = take(rest.firstIndex(of: 0).map { $0 - rest.startIndex } ?? rest.count)
+        rest = rest.dropFirst()
+        all.append((name, take(rest.firstIndex(of: 0).map { $0 - rest.startIndex } ?? rest.count)))
+        rest = rest.dropFirst()
+      }
+    }
+    return all
+  }
+
+  /// Adds the parameters of another block of the same kind, whose bytes these are.
+  public mutating func add(block bytes: [UInt8]) throws(ParameterFault) {
+    guard buffer.count + bytes.count <= kind.parameterBytes else { throw .tooLarge(limit: kind.parameterBytes) }
+    buffer.append(bytes)
   }
 }

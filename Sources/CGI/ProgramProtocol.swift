@@ -27,6 +27,36 @@ public enum ProgramProtocol: Sendable, Equatable {
     }
   }
 
+  /// Appends all that goes before a request's body. `parameters`: the bytes of a `ParameterBlock`. `contentLength`: of the
+  /// body, for SCGI, whose servers must know it.
+  public func appendHead(parameters: UnsafeRawBufferPointer, contentLength: UInt64, to output: inout ByteBuffer) {
+    switch self {
+    case .fastCGI(let keepsConnection):
+      FastCGIRecord.appendBegin(keepsConnection: keepsConnection, to: &output)
+      FastCGIRecord.append(.parameters, parameters, to: &output)
+      FastCGIRecord.appendEnd(of: .parameters, to: &output)
+    case .scgi:
+      // A netstring of names and values, each ended by NUL.
+      var digits = 1, rest = contentLength / 10
+      while rest > 0 {
+        digits += 1
+        rest /= 10
+      }
+      let own = "CONTENT_LENGTH\0\0SCGI\u{0}1\0".utf8.count
+      output.append(decimal: UInt64(own + digits + parameters.count))
+      output.append(":CONTENT_LENGTH\0")
+      output.append(decimal: contentLength)
+      output.append("\0SCGI\u{0}1\0")
+      output.append(parameters)
+      output.append(",")
+    case .uwsgi(let modifier1, let modifier2):
+      output.append(modifier1)
+      output.append(littleEndian: UInt16(truncatingIfNeeded: parameters.count))
+      output.append(modifier2)
+      output.append(parameters)
+    }
+  }
+
   /// Appends a part of a request's body. No bytes append nothing.
   public func appendBody(_ bytes: UnsafeRawBufferPointer, to output: inout ByteBuffer) {
     switch self {

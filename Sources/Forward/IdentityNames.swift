@@ -64,12 +64,17 @@ package struct IdentityNames {
   ) -> [(pass: UpstreamPass, names: [[UInt8]])] {
     let locations = root.withNested
     let passes = locations.compactMap { $0[UpstreamPass.self] }
-    guard passes.contains(where: { $0.clientIdentity != .off || !$0.request.fields.isEmpty }) else { return [] }
+    guard
+      passes.contains(where: {
+        $0.clientIdentity != .off || !$0.request.fields.isEmpty || $0.parts.contains { !$0.toldFields.isEmpty }
+      })
+    else { return [] }
     let asks = locations.contains { $0.features.contains(where: \.asksPasswords) }
     let slots = slots(in: locations, computed, from: ssl, asksPasswords: asks)
     return passes.compactMap { pass in
       var names = pass.clientIdentity == .off ? [] : IdentityFieldForm.names.map { Array($0.utf8) }
       names += pass.request.fields.filter { $0.candidates.contains(where: slots.sayClient) }.map(\.name)
+      names += pass.parts.flatMap(\.toldFields).filter { slots.sayClient($0.value) }.map(\.name)
       return names.isEmpty ? nil : (pass, names)
     }
   }

@@ -17,9 +17,11 @@ package struct PassDialect: Sendable {
   package var portForm: String?
   /// The version that all requests have, or the protocol of its own (`UpstreamVersion.wire`); nil: the configuration says it.
   package var version: UpstreamVersion?
-  /// Whether the path is the name of a method, and bodies are streams of messages in both directions. A URL then has no path,
-  /// and sallyport neither collects a body nor changes or compresses one.
+  /// Whether the path is the name of a method, and bodies are streams of messages in both directions. Then
+  /// sallyport neither collects a body nor changes or compresses one.
   package var callsMethods = false
+  /// Fields of responses that clients don't get, beside those that no dialect's clients get. In lower case.
+  package var hiddenFields: [String] = []
   /// Fields that requests have unless a line sets a field of that name.
   package var standardFields: [(name: String, value: Template)] = []
   /// The `type` of the health checks that only upstreams of this protocol answer; nil: there is none.

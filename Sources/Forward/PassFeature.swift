@@ -44,6 +44,8 @@ package protocol PassFeature: ForwardFeature {
   static func readPass(_ draft: inout PassDraft, _ builder: inout SettingsBuilder)
   /// Makes what hangs on the pass, once the way to the upstream is known; nil: nothing does.
   static func part(of draft: PassDraft, _ builder: inout SettingsBuilder) -> (any PassPart)?
+  /// The parameters that a server gets because of the directives in effect at a level, if its dialect takes parameters.
+  static func parameters(_ scope: Scope) -> [PassParameter]
   /// The line by which bodies come sealed and are opened before they go to the upstream; nil: they go as they come.
   static func openingLine(_ scope: Scope) -> Directive?
   /// The field by which an upstream's response tells the feature what to do; nil: none does.
@@ -56,6 +58,7 @@ extension PassFeature {
   package static var asPass: (any PassFeature.Type)? { self }
   package static func readPass(_ draft: inout PassDraft, _ builder: inout SettingsBuilder) {}
   package static func part(of draft: PassDraft, _ builder: inout SettingsBuilder) -> (any PassPart)? { nil }
+  package static func parameters(_ scope: Scope) -> [PassParameter] { [] }
   package static func openingLine(_ scope: Scope) -> Directive? { nil }
   package static var instruction: UpstreamInstruction? { nil }
   package static func comparePass(_ old: UpstreamPass, _ new: UpstreamPass, _ found: inout TrustChanges) {}
@@ -67,6 +70,8 @@ package protocol PassPart: Sendable {
   func compile(_ parts: inout PassParts, _ makers: LiveMakers)
   /// The files that it names.
   var fileUses: [FileUse] { get }
+  /// The fields that the upstream believes for their values' sake, whoever writes them, besides those of `request.fields`.
+  var toldFields: [(name: [UInt8], value: Template)] { get }
   /// Lines of the policy that `check` prints, each with its label. `loaded`: what features have loaded.
   func policy(_ loaded: GenerationParts) -> [PassPolicyLine]
 }
@@ -74,6 +79,7 @@ package protocol PassPart: Sendable {
 extension PassPart {
   package func compile(_ parts: inout PassParts, _ makers: LiveMakers) {}
   package var fileUses: [FileUse] { [] }
+  package var toldFields: [(name: [UInt8], value: Template)] { [] }
   package func policy(_ loaded: GenerationParts) -> [PassPolicyLine] { [] }
 }
 

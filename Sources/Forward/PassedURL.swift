@@ -60,7 +60,9 @@ extension SettingsBuilder {
     if !dialect.takesPath, let uri {
       error(
         word.location, "\"\(directive.name)\" cannot have a URI part",
-        hint: "leave out \"\(uri)\": the path is \(dialect.callsMethods ? "the method's name" : "the request's")")
+        hint: dialect.callsMethods
+          ? "leave out \"\(uri)\": the path is the method's name"
+          : "leave out \"\(uri)\": parameters tell the server what is asked for")
       return nil
     }
     if uri != nil, let kind = level.kindWithoutURI {

@@ -124,6 +124,9 @@ public final class OutgoingRequestHead {
     }
   }
 
+  /// The number of fields, without the framing.
+  public var fieldCount: Int { fields.entries.count }
+
   /// The bytes of the incoming head; forwarded fields are ranges of these bytes.
   var incomingBytes: UnsafeRawBufferPointer {
     incoming?._withUnsafeGuaranteedRef { $0.bytes.readable } ?? Self.nothing

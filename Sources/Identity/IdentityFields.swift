@@ -9,6 +9,8 @@ public enum IdentityFieldForm: String, Sendable, Hashable {
   case rfc9440
   /// Envoy's `X-Forwarded-Client-Cert`.
   case xfcc
+  /// Parameters with the names of Apache's mod_ssl, for servers that are told of requests by parameters. It has no fields.
+  case modSSL = "mod_ssl"
 
   /// The fields that describe a client. Where the proxy sends them, it removes them from the request, in every
   /// spelling.
@@ -25,7 +27,7 @@ public enum IdentityFields {
   ) -> [Field] {
     guard let chain else { return [] }
     switch form {
-    case .off: return []
+    case .off, .modSSL: return []
     case .rfc9440: return rfc9440(chain)
     case .xfcc: return [("X-Forwarded-Client-Cert", ForwardedClientCert.element(chain, server: server))]
     }

@@ -118,7 +118,7 @@ extension ParameterBlock {
   /// All that goes before the body.
   func head(contentLength: UInt64 = 0) -> [UInt8] {
     var output = ByteBuffer()
-    appendHead(contentLength: contentLength, to: &output)
+    kind.appendHead(parameters: bytes, contentLength: contentLength, to: &output)
     return Array(output.readable)
   }
 }
@@ -132,6 +132,14 @@ func requestHead(_ fields: String) -> RequestHead {
   }
   if case .complete = outcome { return head }
   preconditionFailure("\(outcome)")
+}
+
+/// A head for an upstream with the fields of a client's, without those of the connection.
+func outgoing(_ head: RequestHead) -> OutgoingRequestHead {
+  let outgoing = OutgoingRequestHead()
+  outgoing.reset(over: head)
+  for field in head.fields where !field.isHopByHop { outgoing.forward(field) }
+  return outgoing
 }
 
 /// A program's response head as plain values.

@@ -2,6 +2,7 @@ package import Forward
 import HTTP
 package import Identity
 import Language
+import Observability
 package import Traffic
 
 /// client_identity, which nginx does not have: upstreams are told of the client's certificate. What it sets is part of a
@@ -10,8 +11,8 @@ enum ClientIdentity: PassFeature {
   static let chapter = Chapter.tls
 
   private static let row = DirectiveEntry.value(
-    "client_identity", .everyHTTP, .oneOf(["rfc9440", "xfcc", "off"]), "off",
-    "Sends the client's identity to upstreams: in Client-Cert and Client-Cert-Chain (RFC 9440), or in Envoy's X-Forwarded-Client-Cert. sallyport then removes all these fields from the requests of the server's clients.",
+    "client_identity", .everyHTTP, .oneOf(["rfc9440", "xfcc", "mod_ssl", "off"]), "off",
+    "Sends the client's identity to upstreams: in Client-Cert and Client-Cert-Chain (RFC 9440), in Envoy's X-Forwarded-Client-Cert, or, to servers of FastCGI, SCGI and uwsgi, in the parameters of Apache's mod_ssl: SSL_CLIENT_VERIFY, and of a client whose chain was verified SSL_CLIENT_S_DN, SSL_CLIENT_S_DN_CN, SSL_CLIENT_I_DN, SSL_CLIENT_M_SERIAL, SSL_CLIENT_V_START, SSL_CLIENT_V_END and SSL_CLIENT_CERT. sallyport then removes all these fields from the requests of the server's clients.",
     example: "client_identity rfc9440;", trust: .told)
   static let directives = [row]
 
@@ -24,14 +25,24 @@ enum ClientIdentity: PassFeature {
     row.text(in: scope).flatMap { IdentityFieldForm(rawValue: $0.lowercased()) } ?? .off
   }
 
-  static func part(of draft: PassDraft, _ builder: inout SettingsBuilder) -> (any PassPart)? { form(draft.scope) }
+  static func part(of draft: PassDraft, _ builder: inout SettingsBuilder) -> (any PassPart)? {
+    let form = form(draft.scope)
+    if form == .modSSL, draft.dialect.speaksHTTP, let line = row.line(in: draft.scope) {
+      builder.error(
+        line.place(0), "\"client_identity mod_ssl\" sets parameters, and \"\(draft.line.name)\" sends fields",
+        hint: "client_identity rfc9440, xfcc or off in the location; \(draft.line.name) is at \(draft.line.location)")
+    }
+    return form
+  }
+
+  static func parameters(_ scope: Scope) -> [PassParameter] { form(scope) == .modSSL ? ModSSLParameters.all : [] }
 
   static func comparePass(_ old: UpstreamPass, _ new: UpstreamPass, _ found: inout TrustChanges) {
     let old = old.clientIdentity, new = new.clientIdentity
     if old == new { return }
     switch new {
     case .off: found.opens("the upstream is no longer told of the client's certificate (client_identity off)")
-    case .rfc9440, .xfcc:
+    case .rfc9440, .xfcc, .modSSL:
       found.other("the upstream is told of the client's certificate in another form (client_identity)")
     }
   }
@@ -48,7 +59,7 @@ extension IdentityFieldForm: PassPart {
     for name in makers[LiveIdentityNames.self].names.names(inServer: makers.server, to: parts.pass) {
       parts.replace(name)
     }
-    if self != .off { parts.requestHooks.append(IdentityHook(self)) }
+    if self != .off, self != .modSSL { parts.requestHooks.append(IdentityHook(self)) }
   }
 
   package func policy(_ loaded: GenerationParts) -> [PassPolicyLine] {
@@ -56,6 +67,7 @@ extension IdentityFieldForm: PassPart {
     case .off: []
     case .rfc9440: [PassPolicyLine("client fields", "Client-Cert, Client-Cert-Chain (RFC 9440)")]
     case .xfcc: [PassPolicyLine("client fields", "X-Forwarded-Client-Cert (Envoy)")]
+    case .modSSL: [PassPolicyLine("client fields", "the parameters SSL_CLIENT_VERIFY, SSL_CLIENT_S_DN … (mod_ssl)")]
     }
   }
 }

@@ -89,6 +89,10 @@ extension FileSettings: LocationFeature {
     return [(name, "`try_files` ends in", tryFiles.location)]
   }
 
+  package static func requiredFiles(_ scope: Scope) -> [String] {
+    tryLine.lines(in: scope).flatMap { $0.arguments.dropLast().map(\.text) }
+  }
+
   package static func judge(_ level: Level, _ builder: inout SettingsBuilder) {
     ServedFolderRule.judge(level, &builder)
   }

@@ -17,10 +17,10 @@ extension ProxyPass {
     rows.read(scope, into: &draft.settings, &builder)
     draft.settings.origin.header = headerForm(scope, &builder)
     if !draft.settings.buffers.isOn { draft.settings.buffers.total = draft.settings.buffers.head }
-    draft.settings.request.fields = setFields(scope, &builder)
+    draft.settings.request.fields = setFields(draft, &builder)
     draft.settings.request.droppedFields = scope.droppedFields
     draft.settings.response.hiddenFields = hiddenFields(
-      scope, passesTrailers: draft.settings.response.passesTrailers, &builder)
+      draft, passesTrailers: draft.settings.response.passesTrailers, &builder)
   }
 
   static func part(of draft: PassDraft, _ builder: inout SettingsBuilder) -> (any PassPart)? {
@@ -30,8 +30,9 @@ extension ProxyPass {
   }
 
   /// Builds the `proxy_set_header` lines, then nginx's default fields for names that no line sets.
-  private static func setFields(_ scope: Scope, _ builder: inout SettingsBuilder) -> [SetField] {
+  private static func setFields(_ draft: PassDraft, _ builder: inout SettingsBuilder) -> [SetField] {
     var fields: [SetField] = []
+    let scope = draft.scope
     // RFC 9112 §3.2: a request has a Host. As in nginx, it is also what `set $proxy_host` says.
     let host = builder.template(Word("$proxy_host", at: .nowhere))
     for line in scope.setFieldLines {
@@ -44,7 +45,8 @@ extension ProxyPass {
         fields.append(SetField(name: name, value: value, fallback: lower == "host" ? host : nil))
       }
     }
-    if !fields.contains(where: { $0.name.lowercasedText == "host" }) {
+    if !(fields.map(\.name.lowercasedText) + draft.dialect.standardFields.map { $0.name.lowercased() }).contains("host")
+    {
       fields.append(SetField(name: Array("Host".utf8), fallback: host))
     }
     return fields
@@ -64,12 +66,14 @@ extension ProxyPass {
 
   /// Builds the hidden fields: nginx's own list and `proxy_hide_header`, without `proxy_pass_header`.
   private static func hiddenFields(
-    _ scope: Scope, passesTrailers: Bool, _ builder: inout SettingsBuilder
+    _ draft: PassDraft, passesTrailers: Bool, _ builder: inout SettingsBuilder
   ) -> [[UInt8]] {
-    let own = [
-      "date", "server", "x-pad", "x-accel-expires", "x-accel-redirect", "x-accel-limit-rate", "x-accel-buffering",
-      "x-accel-charset",
-    ]
+    let scope = draft.scope
+    let own =
+      [
+        "date", "server", "x-pad", "x-accel-expires", "x-accel-redirect", "x-accel-limit-rate", "x-accel-buffering",
+        "x-accel-charset",
+      ] + draft.dialect.hiddenFields
     let passed = Set(passedField.lines(in: scope).compactMap { builder.fieldName($0)?.lowercasedText })
     var hidden = own.filter { !passed.contains($0) }
     // It would announce fields that the client doesn't get.

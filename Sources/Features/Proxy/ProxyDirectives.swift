@@ -5,7 +5,6 @@ import Transport
 import Upstream
 
 private let levels = DirectiveContexts.everyHTTP
-private let ofAnotherProtocol = "sallyport speaks no such protocol to upstreams"
 private let both = levels.union(.everyStream)
 
 /// proxy_pass of `http` (nginx: ngx_http_proxy_module).
@@ -175,9 +174,6 @@ enum ProxyPass: UpstreamFeature, PassFeature {
     .inert("proxy_max_temp_file_size", levels, because: "responses are never written to disk"),
     .inert("proxy_temp_file_write_size", levels, because: "responses are never written to disk"),
     .inert("proxy_temp_path", levels, because: "responses are never written to disk"),
-    .inert("fastcgi_temp_path", levels, because: ofAnotherProtocol),
-    .inert("scgi_temp_path", levels, because: ofAnotherProtocol),
-    .inert("uwsgi_temp_path", levels, because: ofAnotherProtocol),
     .inert("proxy_headers_hash_bucket_size", levels, because: "fields are not kept in a hash of fixed size"),
     .inert("proxy_headers_hash_max_size", levels, because: "fields are not kept in a hash of fixed size"),
     .inert("proxy_send_lowat", levels, because: "it has no meaning on Linux"),

@@ -1,3 +1,4 @@
+import Crypto
 import Forward
 package import Language
 import Observability
@@ -113,6 +114,16 @@ struct Rewrite: FeatureSettings, LocationFeature {
 
   /// The first `return` of the level itself.
   static func response(_ scope: Scope) -> Directive? { returnLine.ownLine(in: scope) }
+
+  /// Those of `if (!-f FILE) { return 404; }`.
+  static func requiredFiles(_ scope: Scope) -> [String] {
+    ifLine.lines(in: scope).compactMap { line in
+      guard case .file(.plain, let file, isNegated: true)? = try? ConditionSpelling(line),
+        line.block?.contains(where: { $0.name == returnLine.name }) == true
+      else { return nil }
+      return file.text
+    }
+  }
 
   private static let redirecting: Set<Int> = [301, 302, 303, 307, 308]
   /// Regular expressions that match each path.

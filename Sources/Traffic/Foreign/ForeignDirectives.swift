@@ -5,7 +5,8 @@ private let noContent = "sallyport forwards content unchanged; let the upstream 
 private let noMail =
   "pass mail in stream, where starttls makes TLS of SMTP, IMAP and POP3; the mail server asks for passwords"
 private let noDatagrams = "leave it out: it is for UDP, and sallyport passes connections of TCP"
-private let oneUpstreamProtocol = "sallyport speaks HTTP and gRPC to upstreams; put a gateway between them"
+private let oneUpstreamProtocol =
+  "sallyport speaks HTTP, gRPC, FastCGI, SCGI and uwsgi to upstreams; put a gateway between them"
 package let noCache = "sallyport keeps no copies; use a cache as upstream"
 private let noScripts = "sallyport runs no scripts"
 private let commercial = "it belongs to nginx's commercial edition"
@@ -14,17 +15,10 @@ private func family(_ prefix: String, _ suffixes: String) -> String {
   suffixes.split(whereSeparator: { $0 == " " || $0 == "\n" }).map { prefix + $0 }.joined(separator: " ")
 }
 
-private let gatewaySuffixes = """
-  bind buffer_size buffering buffers busy_buffers_size cache cache_background_update cache_bypass cache_key cache_lock
-  cache_lock_age cache_lock_timeout cache_max_range_offset cache_methods cache_min_uses cache_path cache_purge
-  cache_revalidate cache_use_stale cache_valid connect_timeout force_ranges hide_header ignore_client_abort ignore_headers
-  intercept_errors limit_rate max_temp_file_size next_upstream next_upstream_timeout next_upstream_tries no_cache param
-  pass pass_header pass_request_body pass_request_headers read_timeout request_buffering request_dynamic send_timeout
-  socket_keepalive store store_access temp_file_write_size
-  """
-private let gatewayTLSSuffixes = """
-  ssl_certificate ssl_certificate_cache ssl_certificate_key ssl_ciphers ssl_conf_command ssl_crl ssl_key_log ssl_name
-  ssl_password_file ssl_protocols ssl_server_name ssl_session_reuse ssl_trusted_certificate ssl_verify ssl_verify_depth
+private let cacheSuffixes = """
+  cache cache_background_update cache_bypass cache_key cache_lock cache_lock_age cache_lock_timeout
+  cache_max_range_offset cache_methods cache_min_uses cache_path cache_purge cache_revalidate cache_use_stale cache_valid
+  no_cache store store_access
   """
 
 /// All other directives of stock nginx 1.28. They are outside sallyport's scope; the error says what to do instead.
@@ -56,13 +50,13 @@ package let foreignDirectives: [DirectiveEntry] =
   + DirectiveEntry.foreign(
     "mqtt mqtt_preread mqtt_buffers mqtt_rewrite_buffer_size mqtt_set_connect",
     instead: "leave it out: sallyport passes MQTT in stream as it is")
-  + DirectiveEntry.foreign(
-    family("fastcgi_", gatewaySuffixes) + " "
-      + family("fastcgi_", "catch_stderr index keep_conn send_lowat split_path_info"), instead: oneUpstreamProtocol)
-  + DirectiveEntry.foreign(family("scgi_", gatewaySuffixes), instead: oneUpstreamProtocol)
-  + DirectiveEntry.foreign(
-    family("uwsgi_", gatewaySuffixes) + " " + family("uwsgi_", gatewayTLSSuffixes) + " "
-      + family("uwsgi_", "modifier1 modifier2 string"), instead: oneUpstreamProtocol)
+  + ["fastcgi_", "scgi_", "uwsgi_"].flatMap { prefix in
+    DirectiveEntry.foreign(family(prefix, cacheSuffixes), instead: noCache)
+      + DirectiveEntry.foreign(prefix + "force_ranges", instead: "let the program answer ranges")
+      + DirectiveEntry.foreign(family(prefix, "allow_upstream bind_dynamic request_dynamic"), instead: commercial)
+  }
+  + DirectiveEntry.foreign("uwsgi_string", instead: "set a parameter with uwsgi_param")
+  + DirectiveEntry.foreign("uwsgi_ssl_key_log", instead: "session keys are never written")
   + DirectiveEntry.foreign(
     family(
       "grpc_",

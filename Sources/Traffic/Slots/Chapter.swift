@@ -6,6 +6,7 @@ package enum Chapter: String, CaseIterable {
   case upstreamTLS = "TLS towards upstreams"
   case proxy = "Proxying"
   case grpc = "gRPC"
+  case programs = "FastCGI, SCGI and uwsgi"
   case envelopes = "Message envelopes"
   case signatures = "Message signatures"
   case proxyAuth = "Upstream authentication"

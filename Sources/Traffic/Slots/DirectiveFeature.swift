@@ -109,6 +109,9 @@ package protocol LocationDirectives: DirectiveFeature, Sendable {
   static func fixedResponse(_ scope: Scope) -> FixedResponse?
   /// A line of the level itself may set anew what regular expressions have captured.
   static func mayCapture(_ scope: Scope) -> Bool
+  /// The texts with variables of which lines of the level itself say that a file of such a name must be there. Other
+  /// requests don't get to the level's content.
+  static func requiredFiles(_ scope: Scope) -> [String]
   /// The paths of the same server block that subrequests for requests of a level go to.
   static func subrequestPaths(_ scope: Scope) -> [String]
   /// The directive that keeps clients out of the location; nil: none does.
@@ -161,6 +164,7 @@ extension LocationDirectives {
   package static func guardingLine(_ scope: Scope) -> GuardingLine? { nil }
   package static func fixedResponse(_ scope: Scope) -> FixedResponse? { nil }
   package static func mayCapture(_ scope: Scope) -> Bool { false }
+  package static func requiredFiles(_ scope: Scope) -> [String] { [] }
   package static func subrequestPaths(_ scope: Scope) -> [String] { [] }
   package var guardingDirective: String? { nil }
   package var mayRespond: Bool { false }

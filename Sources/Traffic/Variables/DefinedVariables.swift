@@ -83,10 +83,10 @@ package struct DefinedVariables {
     return true
   }
 
-  package mutating func compileUnnamed(_ pattern: String, at word: Word, what: String) {
+  package mutating func compileUnnamed(_ pattern: String, at word: Word, caseless: Bool = true, what: String) {
     guard !pattern.isEmpty else { return report(word, "empty regex in \(what)", hint: "write a pattern after \"~\"") }
     do throws(PatternError) {
-      patterns[word.location] = try RegularExpression(pattern, caseless: true)
+      patterns[word.location] = try RegularExpression(pattern, caseless: caseless)
     } catch {
       report(word, "invalid regular expression \"\(pattern)\": \(error)", hint: nil)
     }

@@ -57,7 +57,12 @@ extension Exchange {
     case .is_request_port: if head.port != nil { output.append(0x3A) }
     case .server_protocol: if head.isVersionKnown { output.append(head.version.text) }
     case .http2: if head.version == .http2 { output.append(facts.isTLS ? "h2" : "h2c") }
-    case .content_length: if let field = head.first(.contentLength) { output.append(bytes[field.value]) }
+    case .content_length:
+      if let field = head.first(.contentLength) {
+        output.append(bytes[field.value])
+      } else if case .collected(let kept) = body.state {
+        output.append(decimal: kept.count)
+      }
     case .content_type: Self.contentType.withUTF8Buffer { appendRequestField(UnsafeRawBufferPointer($0), to: &output) }
     case .remote_user: appendRemoteUser(to: &output)
     case .status: Self.append(status: progress.statusSoFar, to: &output)

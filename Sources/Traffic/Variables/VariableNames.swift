@@ -67,7 +67,7 @@ package struct VariableNames: Sendable {
   private static let planned: Set<String> = [
     "ssl_server_cert_type", "http3", "server_rewrite", "upstream_queue_time", "secure_link", "slice_range",
     "memcached_key", "ancient_browser", "modern_browser", "msie",
-    "date_local", "date_gmt", "uid_got", "uid_set", "uid_reset", "fastcgi_script_name", "fastcgi_path_info",
+    "date_local", "date_gmt", "uid_got", "uid_set", "uid_reset",
     "ssl_ech_status", "ssl_ech_outer_server_name",
   ]
 

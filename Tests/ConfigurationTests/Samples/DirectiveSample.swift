@@ -54,6 +54,19 @@ struct DirectiveSample {
       location: renamed(location))
   }
 
+  /// The same sample for a module that speaks to servers of programs, of which uwsgi's alone has TLS.
+  func inModule(_ module: String) -> DirectiveSample {
+    func renamed(_ text: String) -> String {
+      text.replacing("proxy_pass https", with: "uwsgi_pass suwsgi").replacing(
+        "proxy_pass http", with: "uwsgi_pass uwsgi"
+      )
+      .replacing("proxy_", with: "\(module)_")
+    }
+    return DirectiveSample(
+      renamed(other), or: renamed(one), beside: renamed(beside), listen: listen, server: server,
+      location: module == "uwsgi" ? renamed(location) : "\(module)_pass u;")
+  }
+
   /// The same sample for `stream`, whose servers have no locations, and whose `proxy_pass` has no scheme.
   var inStream: DirectiveSample {
     func renamed(_ text: String) -> String {

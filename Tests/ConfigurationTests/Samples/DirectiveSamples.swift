@@ -7,7 +7,8 @@
 extension DirectiveSample {
   /// By name, or by context and name where a name means two things.
   static let all: [String: DirectiveSample] = main.merging(http) { $1 }.merging(tls) { $1 }.merging(upstreamTLS) { $1 }
-    .merging(proxy) { $1 }.merging(ours) { $1 }.merging(grpc) { $1 }.merging(rewriting) { $1 }.merging(limits) { $1 }
+    .merging(proxy) { $1 }.merging(ours) { $1 }.merging(grpc) { $1 }.merging(programs) { $1 }.merging(rewriting) { $1 }
+    .merging(limits) { $1 }
     .merging(balance) { $1 }.merging(resolver) { $1 }
     .merging(subrequests) { $1 }
     .merging(signatures) { $1 }.merging(acme) { $1 }.merging(openTelemetry) { $1 }
@@ -28,6 +29,30 @@ extension DirectiveSample {
       {
         samples[own] = sample.inGRPC
       }
+    }
+    return samples
+  }()
+
+  /// The samples of the proxy module, where a module for servers of programs has the row, and those of its own rows.
+  private static let programs: [String: DirectiveSample] = {
+    var samples: [String: DirectiveSample] = [
+      "fastcgi_index": .init("fastcgi_index x.php;"),
+      "fastcgi_split_path_info": .init("fastcgi_split_path_info ^(.+)(/.*)$;"),
+      "fastcgi_keep_conn": .init("fastcgi_keep_conn on;", location: "fastcgi_pass u;"),
+      "fastcgi_catch_stderr": .init("fastcgi_catch_stderr \"PHP Fatal error\";", location: "fastcgi_pass u;"),
+      "uwsgi_modifier1": .init("uwsgi_modifier1 5;", location: "uwsgi_pass u;"),
+      "uwsgi_modifier2": .init("uwsgi_modifier2 255;", location: "uwsgi_pass u;"),
+    ]
+    let proxied = proxy.merging(upstreamTLS, uniquingKeysWith: { $1 }).merging(outgoing, uniquingKeysWith: { $1 })
+    for module in ["fastcgi", "scgi", "uwsgi"] {
+      for (name, sample) in proxied where name.hasPrefix("proxy_") {
+        let own = name.replacing("proxy_", with: "\(module)_")
+        if Features.all.directives.table.entries(named: own).contains(where: { $0.status == .supported }) {
+          samples[own] = sample.inModule(module)
+        }
+      }
+      samples["\(module)_pass"] = .init("\(module)_pass u;", or: "\(module)_pass 127.0.0.1:1;", location: "")
+      samples["\(module)_param"] = .init("\(module)_param X y if_not_empty;", location: "\(module)_pass u;")
     }
     return samples
   }()

@@ -92,7 +92,7 @@ private func send(_ input: [UInt8], cut: Int, by kind: ProgramProtocol) {
   }
   require(block.count >= sum && block.count <= kind.parameterBytes)
   var head = ByteBuffer(), body = ByteBuffer()
-  block.appendHead(contentLength: UInt64(input.count), to: &head)
+  block.kind.appendHead(parameters: block.bytes, contentLength: UInt64(input.count), to: &head)
   input.withUnsafeBytes { kind.appendBody($0, to: &body) }
   kind.appendBodyEnd(to: &body)
   guard case .fastCGI = kind else {
