@@ -29,7 +29,7 @@ struct FastCGI: FeatureSettings, LocationFeature, UpstreamFeature {
   static let chapter = Chapter.programs
   private static let names = PassNames(prefix: "fastcgi_", taken: ProgramDialect.taken)
   static let dialect = ProgramDialect.make(
-    "FastCGI", names, "fastcgi", portForm: "fastcgi_pass ADDRESS:PORT or fastcgi_pass unix:/PATH")
+    wire(keepsConnection: false), names, "fastcgi", portForm: "fastcgi_pass ADDRESS:PORT or fastcgi_pass unix:/PATH")
 
   private static let passLine = ProgramDialect.pass(
     "fastcgi_pass", "a FastCGI server such as php-fpm", "ADDRESS:PORT | unix:PATH | GROUP",
@@ -90,8 +90,10 @@ struct FastCGI: FeatureSettings, LocationFeature, UpstreamFeature {
   static func pass(_ line: Directive, _ level: Level, _ builder: inout SettingsBuilder) -> UpstreamPass? {
     names.pass(line, level, dialect, &builder) { dialect, builder in
       let settings: FastCGI = rows.read(level.scope, &builder)
+      dialect.version = .wire(wire(keepsConnection: settings.keepsConnections))
       let kind = ProgramProtocol.fastCGI(keepsConnection: settings.keepsConnections)
-      return [ProgramSettings(kind, parameter, level.scope, line, &builder)]
+      let program = ProgramSettings(kind, parameter, level.scope, line, &builder)
+      return settings.caught.isEmpty ? [program] : [program, CaughtErrors(settings.caught)]
     }
   }
 

@@ -2,13 +2,15 @@ import CGI
 import Forward
 import Language
 import Traffic
+import Upstream
 
 /// SCGI towards upstreams (nginx: ngx_http_scgi_module).
 enum SCGI: UpstreamFeature {
   static let chapter = Chapter.programs
+  private static let wire = ProgramCodec.wire("SCGI")
   private static let names = PassNames(prefix: "scgi_", taken: ProgramDialect.taken)
   static let dialect = ProgramDialect.make(
-    "SCGI", names, "scgi", portForm: "scgi_pass ADDRESS:PORT or scgi_pass unix:/PATH")
+    wire, names, "scgi", portForm: "scgi_pass ADDRESS:PORT or scgi_pass unix:/PATH")
 
   private static let passLine = ProgramDialect.pass(
     "scgi_pass", "an SCGI server", "ADDRESS:PORT | unix:PATH | GROUP", example: "scgi_pass 127.0.0.1:4000;")

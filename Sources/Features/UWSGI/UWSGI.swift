@@ -2,6 +2,7 @@ import CGI
 import Forward
 import Language
 import Traffic
+import Upstream
 
 private let levels = DirectiveContexts.everyHTTP
 
@@ -14,10 +15,11 @@ enum UWSGI: UpstreamFeature {
   }
 
   static let chapter = Chapter.programs
+  private static let wire = ProgramCodec.wire("uwsgi")
   private static let names = PassNames(prefix: "uwsgi_", taken: ProgramDialect.taken, takesTLS: true)
   static let dialect: PassDialect = {
     var dialect = ProgramDialect.make(
-      "uwsgi", names, "uwsgi", portForm: "uwsgi_pass [suwsgi://]ADDRESS:PORT or uwsgi_pass unix:/PATH")
+      wire, names, "uwsgi", portForm: "uwsgi_pass [suwsgi://]ADDRESS:PORT or uwsgi_pass unix:/PATH")
     dialect.schemes.insert(("suwsgi", .https), at: 0)
     return dialect
   }()

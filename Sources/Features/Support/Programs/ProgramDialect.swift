@@ -1,6 +1,7 @@
 import Forward
 import Language
 import Traffic
+import Upstream
 
 /// What the protocols have alike in which servers of programs are spoken to.
 enum ProgramDialect {
@@ -14,12 +15,14 @@ enum ProgramDialect {
   ]
 
   /// The field Status of a program's response has become the response's status.
-  static func make(_ name: String, _ names: PassNames, _ spelling: String, portForm: String) -> PassDialect {
-    var dialect = PassDialect(name: name, prefix: names.prefix)
+  static func make(
+    _ wire: UpstreamWire, _ names: PassNames, _ spelling: String, portForm: String
+  ) -> PassDialect {
+    var dialect = PassDialect(name: wire.name, prefix: names.prefix)
     dialect.schemes = [(spelling, .http)]
     dialect.standardScheme = .http
     dialect.portForm = portForm
-    dialect.speaksHTTP = false
+    dialect.version = .wire(wire)
     dialect.hiddenFields = ["status"]
     dialect.standardFields = [("Host", Template([.variable(.requestField(Array("host".utf8)))]))]
     return dialect

@@ -15,12 +15,14 @@ final class ProgramRequest: RequestHook {
     case contentLength(name: [UInt8])
   }
 
+  private let kind: ProgramProtocol
   private var steps: [Step] = []
   private var reserved = ReservedParameters()
   private var block: ParameterBlock
   private var value = ByteBuffer()
 
   init(_ settings: ProgramSettings, _ pass: UpstreamPass) {
+    kind = settings.kind
     block = ParameterBlock(settings.kind)
     super.init()
     for parameter in settings.parameters {
@@ -74,7 +76,9 @@ final class ProgramRequest: RequestHook {
       exchange.log(.error, "\(error)")
       return false
     }
-    outgoing.parameters.append(block.bytes)
+    var length: UInt64 = 0
+    if case .length(let count) = outgoing.framing { length = count }
+    kind.appendHead(parameters: block.bytes, contentLength: length, to: &outgoing.parameters)
     // A variable that could not be computed may have been meant for a parameter that the server trusts.
     return !exchange.variables.isBroken
   }
