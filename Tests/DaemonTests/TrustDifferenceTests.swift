@@ -50,7 +50,8 @@ import Testing
           proxy_auth basic; proxy_auth_user_file logins;
           if ($arg_x) { return 403; }
         }
-        location = /page { internal; return 200 x; }
+        location = /page { internal; return 200 x; } location /php/ { fastcgi_pass 127.0.0.1:9003; fastcgi_param A b;
+          fastcgi_param HTTP_X_CLIENT $ssl_client_s_dn; fastcgi_param REMOTE_USER $remote_user; }
         location ~ [.]a { return 200 a; } location ~ [.]b { return 200 b; }
       }
       server {
@@ -261,6 +262,17 @@ import Testing
       "proxy_set_header X-Client $ssl_client_s_dn;", "proxy_set_header X-Client $remote_addr;", .other,
       "the field X-Client is \"$remote_addr\""
     ),
+    (
+      "fastcgi_param HTTP_X_CLIENT $ssl_client_s_dn;", "", .opens,
+      "the parameter HTTP_X_CLIENT is no longer set (was \"$ssl_client_s_dn\"): a client's own field goes to the upstream"
+    ),
+    (
+      "fastcgi_param REMOTE_USER $remote_user;", "", .opens,
+      "the parameter REMOTE_USER no longer tells the upstream who the client is (was \"$remote_user\")"
+    ),
+    ("fastcgi_param A b;", "fastcgi_param A c;", .other, "the parameter A is \"c\" (was \"b\")"),
+    ("fastcgi_param A b;", "fastcgi_param A b; fastcgi_param B c;", .other, "the parameter B is set to \"c\""),
+    ("fastcgi_pass 127.0.0.1:9003;", "fastcgi_pass 127.0.0.1:9009;", .opens, "127.0.0.1:9009"),
     ("proxy_auth basic; proxy_auth_user_file logins;", "", .closes, "a 401 of the upstream is no longer answered"),
     ("limit_req zone=r burst=5;", "", .opens, "limit_req of zone r is gone"),
     (
@@ -291,7 +303,7 @@ import Testing
     ),
     (
       "location = /page", "location /new { proxy_pass http://127.0.0.1:9002; }\n    location = /page", .other,
-      "location /new of server a.example (CONF:38:5): is new: forwards to http://127.0.0.1:9002"
+      "location /new of server a.example (CONF:39:5): is new: forwards to http://127.0.0.1:9002"
     ),
     (
       "server_name plain.example;", "server_name plain.example;\n location /new { return 200 x; }", .opens,

@@ -23,7 +23,7 @@ import Testing
         == [
           "1:8 `ssi` is nginx's, but not supported here: sallyport forwards content unchanged; let the upstream do it"
         ])
-    for name in ["random_index", "fastcgi_pass", "load_module", "uwsgi_pass", "sub_filter", "proxy_cache_path"] {
+    for name in ["random_index", "memcached_pass", "load_module", "sub_filter", "proxy_cache_path"] {
       #expect(problems("http { \(name) x; }").first?.contains("`\(name)` is nginx's, but not supported here: ") == true)
     }
   }

@@ -18,19 +18,19 @@ import Testing
   }
 
   @Test func `are told as one, with how many there are of each and where`() throws {
-    let parameters = (1...21).map { "fastcgi_param P\($0) x;" }.joined(separator: "\n")
+    let parameters = (1...21).map { "memcached_bind P\($0);" }.joined(separator: "\n")
     let text = """
       events {}
       http { server { listen 80; location / {
-      include fastcgi_params;
-      fastcgi_pass 127.0.0.1:9000;
+      include lines;
+      memcached_pass 127.0.0.1:9000;
       } } }
       """
-    let told = try lines(text, ["fastcgi_params": parameters])
+    let told = try lines(text, ["lines": parameters])
     #expect(told.count { $0.contains("error:") } == 1, "\(told)")
-    #expect(told.contains("    and 21 more: `fastcgi_param` ×21 in fastcgi_params:1-21"), "\(told)")
+    #expect(told.contains("    and 21 more: `memcached_bind` ×21 in lines:1-21"), "\(told)")
     #expect(told.last == "configuration test.conf is not valid: 22 errors, 1 warning", "\(told)")
-    let all = try lines(text, ["fastcgi_params": parameters], detail: .everything)
+    let all = try lines(text, ["lines": parameters], detail: .everything)
     #expect(all.count { $0.contains("error:") } == 22)
   }
 

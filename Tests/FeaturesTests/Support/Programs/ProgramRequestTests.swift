@@ -13,8 +13,26 @@ extension Rig {
     try upstream.open()
     let handler = try #require(stream.exchange?.handler as? ProxyHandler)
     let kind = try #require(handler.pass?.settings[ProgramSettings.self]?.kind)
-    return ParameterBlock.parameters(of: handler.attempt.outgoing.parameters.readable, kind).map {
-      "\(String(decoding: $0.name, as: UTF8.self))=\(String(decoding: $0.value, as: UTF8.self))"
+    return Self.block(of: Array(handler.attempt.outgoing.parameters.readable), kind).withUnsafeBytes {
+      ParameterBlock.parameters(of: $0, kind).map {
+        "\(String(decoding: $0.name, as: UTF8.self))=\(String(decoding: $0.value, as: UTF8.self))"
+      }.filter { kind != .scgi || !["SCGI=1", "CONTENT_LENGTH=0"].contains($0) }
+    }
+  }
+
+  /// The parameters in all that goes before a body.
+  private static func block(of head: [UInt8], _ kind: ProgramProtocol) -> [UInt8] {
+    switch kind {
+    case .scgi: return Array(head.drop { $0 != 0x3A }.dropFirst().dropLast())
+    case .uwsgi: return Array(head.dropFirst(4))
+    case .fastCGI:
+      var block: [UInt8] = [], rest = head[...]
+      while rest.count >= 8 {
+        let header = Array(rest.prefix(8)), count = Int(header[4]) << 8 | Int(header[5])
+        if header[1] == 4 { block += rest.dropFirst(8).prefix(count) }
+        rest = rest.dropFirst(8 + count + Int(header[6]))
+      }
+      return block
     }
   }
 }
@@ -74,7 +92,7 @@ private func rig(_ lines: String, server: String = "", http: String = "", listen
         == ["A=b", "HTTP_X_NAME=n"])
   }
 
-  @Test func `never say which proxy a program uses, nor what belongs to the client's connection`() throws {
+  @Test func `CVE-2016-5385: never say which proxy a program uses, nor what belongs to the client's connection`() throws {
     let rig = try rig("fastcgi_pass h:1; fastcgi_param A b;")
     #expect(
       try rig.parameters(
