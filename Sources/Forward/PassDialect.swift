@@ -35,7 +35,7 @@ package struct PassDialect: Sendable {
   package var needsPort: Bool { portForm != nil }
 
   /// Whether its messages are those of HTTP. Another dialect has no fields, trailers or interim responses as HTTP has them, so
-  /// no signature, envelope or challenge. A feature that needs them refuses the dialect (`refuse(_:of:)`).
+  /// no signature, envelope or challenge. A feature that needs them refuses the dialect (`SettingsBuilder.refuse`).
   package var speaksHTTP: Bool { if case .wire = version { false } else { true } }
 
   /// Whether a URL may have a path, which takes the place of the request's.
