@@ -6,8 +6,13 @@ import Upstream
 extension FastCGI {
   /// Connections that the server closes after each response, and those that it was asked to leave open. Neither serves for the
   /// other.
-  private static let closingWire = UpstreamWire("FastCGI", end: .told) { FastCGICodec(keepsConnection: false) }
-  private static let keptWire = UpstreamWire("FastCGI", end: .told) { FastCGICodec(keepsConnection: true) }
+  private static let closingWire = wire { FastCGICodec(keepsConnection: false) }
+  private static let keptWire = wire { FastCGICodec(keepsConnection: true) }
+
+  /// As in nginx, a body of unknown length is collected first: programs read as much as CONTENT_LENGTH says.
+  private static func wire(_ codec: @escaping @Sendable () -> WireCodec) -> UpstreamWire {
+    UpstreamWire("FastCGI", end: .told, needsLength: true, makeCodec: codec)
+  }
 
   static func wire(keepsConnection: Bool) -> UpstreamWire { keepsConnection ? keptWire : closingWire }
 }

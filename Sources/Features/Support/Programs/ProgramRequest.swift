@@ -16,6 +16,8 @@ final class ProgramRequest: RequestHook {
   }
 
   private let kind: ProgramProtocol
+  /// The protocol, as messages name it.
+  private let name: String
   private var steps: [Step] = []
   private var reserved = ReservedParameters()
   private var block: ParameterBlock
@@ -23,6 +25,7 @@ final class ProgramRequest: RequestHook {
 
   init(_ settings: ProgramSettings, _ pass: UpstreamPass) {
     kind = settings.kind
+    name = pass.dialect.name
     block = ParameterBlock(settings.kind)
     super.init()
     for parameter in settings.parameters {
@@ -81,6 +84,13 @@ final class ProgramRequest: RequestHook {
     kind.appendHead(parameters: block.bytes, contentLength: length, to: &outgoing.parameters)
     // A variable that could not be computed may have been meant for a parameter that the server trusts.
     return !exchange.variables.isBroken
+  }
+
+  override func words(for outgoing: OutgoingRequestHead) -> [(label: String, text: String)] {
+    [(label: "sends", text: "a request of \(name)")]
+      + ParameterBlock.parameters(of: block.bytes, kind).map { name, value in
+        (label: "  parameter", text: "\(LogEscape.text(name)) = \(LogEscape.text(value))")
+      }
   }
 
   private func run(_ step: Step, _ outgoing: OutgoingRequestHead, _ exchange: Exchange) throws(ParameterFault) {

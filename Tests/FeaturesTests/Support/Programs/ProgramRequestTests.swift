@@ -38,7 +38,7 @@ extension Rig {
 }
 
 /// A rig with one location for all paths.
-private func rig(_ lines: String, server: String = "", http: String = "", listen: String = "listen 80;") throws -> Rig {
+private func one(_ lines: String, server: String = "", http: String = "", listen: String = "listen 80;") throws -> Rig {
   try Rig("\(http) server { \(listen) \(server) location / { \(lines) } }")
 }
 
@@ -46,7 +46,7 @@ private func rig(_ lines: String, server: String = "", http: String = "", listen
   @Test(arguments: ["fastcgi", "scgi", "uwsgi"]) func `are those of the lines in effect, then the fields`(
     module: String
   ) throws {
-    let rig = try rig(
+    let rig = try one(
       """
       \(module)_pass 127.0.0.1:9000; \(module)_param METHOD $request_method; \(module)_param A one;
       \(module)_param B ""; \(module)_param C $arg_c if_not_empty; \(module)_param D $arg_d; \(module)_param A two;
@@ -62,8 +62,8 @@ private func rig(_ lines: String, server: String = "", http: String = "", listen
 
   @Test func `of a level are all of its own or all of those around it`() throws {
     let http = "fastcgi_param A http; fastcgi_param B http;"
-    #expect(try rig("fastcgi_pass h:1;", http: http).parameters("GET / HTTP/1.0") == ["A=http", "B=http"])
-    let own = try rig("fastcgi_pass h:1; fastcgi_param B own;", http: http)
+    #expect(try one("fastcgi_pass h:1;", http: http).parameters("GET / HTTP/1.0") == ["A=http", "B=http"])
+    let own = try one("fastcgi_pass h:1; fastcgi_param B own;", http: http)
     #expect(try own.parameters("GET / HTTP/1.0") == ["B=own"])
   }
 
@@ -71,7 +71,7 @@ private func rig(_ lines: String, server: String = "", http: String = "", listen
     arguments: ["X-Client-DN", "X_Client_DN", "x.client.dn", "X+Client~DN"],
     ["HTTP_X_CLIENT_DN", "HTTP_X_Client_DN", "http_x_client_dn"])
   func `that the configuration sets come from no client in any spelling`(field: String, name: String) throws {
-    let rig = try rig(
+    let rig = try one(
       "fastcgi_pass h:1; fastcgi_param \(name) $ssl_client_s_dn; fastcgi_param REMOTE_USER $remote_user;",
       server: "ignore_invalid_headers off; underscores_in_headers on;")
     #expect(
@@ -92,8 +92,9 @@ private func rig(_ lines: String, server: String = "", http: String = "", listen
         == ["A=b", "HTTP_X_NAME=n"])
   }
 
-  @Test func `CVE-2016-5385: never say which proxy a program uses, nor what belongs to the client's connection`() throws {
-    let rig = try rig("fastcgi_pass h:1; fastcgi_param A b;")
+  @Test func `CVE-2016-5385: never say which proxy a program uses, nor what belongs to the client's connection`() throws
+  {
+    let rig = try one("fastcgi_pass h:1; fastcgi_param A b;")
     #expect(
       try rig.parameters(
         "GET / HTTP/1.1", "Host: h", "Proxy: http://evil", "Connection: x-hop", "X-Hop: 1", "TE: trailers",
@@ -101,12 +102,12 @@ private func rig(_ lines: String, server: String = "", http: String = "", listen
   }
 
   @Test func `have no fields of the client where the configuration says so`() throws {
-    let rig = try rig("fastcgi_pass h:1; fastcgi_param A b; fastcgi_pass_request_headers off;")
+    let rig = try one("fastcgi_pass h:1; fastcgi_param A b; fastcgi_pass_request_headers off;")
     #expect(try rig.parameters("GET / HTTP/1.1", "Host: h", "X-A: 1") == ["A=b", "HTTP_HOST=h"])
   }
 
   @Test func `say how long the body is, whatever the client has said`() throws {
-    let rig = try rig(
+    let rig = try one(
       "fastcgi_pass h:1; fastcgi_param CONTENT_LENGTH $content_length; fastcgi_param L $content_length;")
     #expect(
       try rig.parameters("POST / HTTP/1.0", "Content-Length: 3", body: ["abc"]) == ["CONTENT_LENGTH=3", "L=3"])
@@ -114,6 +115,10 @@ private func rig(_ lines: String, server: String = "", http: String = "", listen
       try rig.parameters("POST / HTTP/1.1", "Host: h", "Transfer-Encoding: chunked", body: ["ab", "cd"])
         == ["CONTENT_LENGTH=4", "L=4", "HTTP_HOST=h"])
     #expect(try rig.parameters("GET / HTTP/1.0") == ["CONTENT_LENGTH=", "L="])
+    let unbuffered = try one("fastcgi_pass h:1; fastcgi_param L $content_length; fastcgi_request_buffering off;")
+    #expect(
+      try unbuffered.parameters("POST / HTTP/1.1", "Host: h", "Transfer-Encoding: chunked", body: ["ab", "cd"])
+        == ["L=4", "HTTP_HOST=h"])
   }
 
   @Test func `of Debian's file are taken unchanged`() throws {
@@ -130,7 +135,7 @@ private func rig(_ lines: String, server: String = "", http: String = "", listen
       fastcgi_param  SERVER_ADDR        $server_addr; fastcgi_param  SERVER_PORT        $server_port;
       fastcgi_param  SERVER_NAME        $server_name; fastcgi_param  REDIRECT_STATUS    200;
       """
-    let rig = try rig("fastcgi_pass h:1; fastcgi_index index.php; \(file)", server: "root /srv/www; server_name s;")
+    let rig = try one("fastcgi_pass h:1; fastcgi_index index.php; \(file)", server: "root /srv/www; server_name s;")
     let found = try rig.parameters("GET /a/?b=c HTTP/1.1", "Host: h")
     #expect(found.count == 21)
     for parameter in [
@@ -142,7 +147,7 @@ private func rig(_ lines: String, server: String = "", http: String = "", listen
   }
 
   @Test func `that take more than a packet of uwsgi holds are refused`() throws {
-    let rig = try rig("uwsgi_pass h:1; uwsgi_param A $arg_a$arg_a$arg_a$arg_a$arg_a$arg_a$arg_a$arg_a$arg_a$arg_a;")
+    let rig = try one("uwsgi_pass h:1; uwsgi_param A $arg_a$arg_a$arg_a$arg_a$arg_a$arg_a$arg_a$arg_a$arg_a$arg_a;")
     let long = String(repeating: "a", count: 7000)
     let stream = try rig.ask("GET /?a=\(long) HTTP/1.0")
     try rig.upstream.open()
@@ -150,7 +155,7 @@ private func rig(_ lines: String, server: String = "", http: String = "", listen
   }
 
   @Test func `of a client without a verified chain have no name in those of mod_ssl`() throws {
-    let rig = try rig(
+    let rig = try one(
       "fastcgi_pass h:1; fastcgi_param A b;",
       server: """
         ssl_certificate a; ssl_certificate_key b; ssl_client_certificate c; ssl_verify_client optional;
