@@ -123,6 +123,18 @@ extension ParameterBlock {
   }
 }
 
+extension ParameterBlock {
+  /// Adds the fields of a client's head, without those of its connection.
+  mutating func addFields(of head: RequestHead, except reserved: ReservedParameters = .init()) throws(ParameterFault) {
+    let outgoing = OutgoingRequestHead()
+    // It refers to the client's head without retaining it.
+    defer { withExtendedLifetime(head) { outgoing.reset(over: nil) } }
+    outgoing.reset(over: head)
+    for field in head.fields where !field.isHopByHop { outgoing.forward(field) }
+    try addFields(of: outgoing, except: reserved)
+  }
+}
+
 /// A request's head; underscores and dots in names are kept.
 func requestHead(_ fields: String) -> RequestHead {
   let head = RequestHead()
@@ -132,14 +144,6 @@ func requestHead(_ fields: String) -> RequestHead {
   }
   if case .complete = outcome { return head }
   preconditionFailure("\(outcome)")
-}
-
-/// A head for an upstream with the fields of a client's, without those of the connection.
-func outgoing(_ head: RequestHead) -> OutgoingRequestHead {
-  let outgoing = OutgoingRequestHead()
-  outgoing.reset(over: head)
-  for field in head.fields where !field.isHopByHop { outgoing.forward(field) }
-  return outgoing
 }
 
 /// A program's response head as plain values.

@@ -76,7 +76,7 @@ final class ProgramRequest: RequestHook {
       for step in steps { try run(step, outgoing, exchange) }
       try block.addFields(of: outgoing, except: reserved)
     } catch {
-      exchange.log(.error, "\(error)")
+      exchange.log(.error, "the parameters for the upstream can't be made: \(error)")
       return false
     }
     var length: UInt64 = 0
