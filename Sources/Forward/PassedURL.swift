@@ -48,7 +48,9 @@ extension SettingsBuilder {
     guard let (spelling, scheme) = schemes.first(where: { lower.hasPrefix("\($0.spelling)://") }) else {
       error(
         word.location, "invalid URL prefix in \"\(text)\"",
-        hint: "it must begin with \(schemes.reversed().map { "\($0.spelling)://" }.joined(separator: " or "))")
+        hint: dialect.speaksHTTP
+          ? "it must begin with \(schemes.reversed().map { "\($0.spelling)://" }.joined(separator: " or "))"
+          : dialect.portForm)
       return nil
     }
     let rest = String(text.dropFirst(spelling.count + 3))

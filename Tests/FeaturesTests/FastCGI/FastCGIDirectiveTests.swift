@@ -50,7 +50,10 @@ private func pass(_ lines: String, http: String = "") -> UpstreamPass? {
   }
 
   @Test(arguments: [
-    ("fastcgi_pass http://h:1;", "2:14 invalid URL prefix in \"http://h:1\" | it must begin with fastcgi://"),
+    (
+      "fastcgi_pass http://h:1;",
+      "2:14 invalid URL prefix in \"http://h:1\" | fastcgi_pass ADDRESS:PORT or fastcgi_pass unix:/PATH"
+    ),
     (
       "fastcgi_pass h:1/x;",
       "2:14 \"fastcgi_pass\" cannot have a URI part | leave out \"/x\": parameters tell the server what is asked for"
@@ -65,7 +68,7 @@ private func pass(_ lines: String, http: String = "") -> UpstreamPass? {
     ),
     (
       "scgi_pass h:1; scgi_param A b if_empty;",
-      "2:32 invalid parameter \"if_empty\" | scgi_param NAME VALUE [if_not_empty]"
+      "2:31 invalid parameter \"if_empty\" | scgi_param NAME VALUE [if_not_empty]"
     ),
     (
       "fastcgi_pass h:1; fastcgi_split_path_info ^(.+)$;",
