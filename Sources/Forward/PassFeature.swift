@@ -27,6 +27,8 @@ package protocol UpstreamFeature: ForwardFeature {
   static func view(_ scope: Scope) -> Scope
   /// A level says that connections to its upstream are TLS, where URLs have no scheme to say it.
   static func usesTLS(_ scope: Scope) -> Bool
+  /// The lines that tell the upstream something, each by a name and a value: those in effect at a level, and the level's own.
+  static func tellingLines(_ scope: Scope) -> (inEffect: [Directive], own: [Directive])
   /// Makes the pass of a line; nil after an error in the line.
   static func pass(_ line: Directive, _ level: Level, _ builder: inout SettingsBuilder) -> UpstreamPass?
 }
@@ -36,6 +38,7 @@ extension UpstreamFeature {
   package static func line(in scope: Scope) -> Directive? { directives.first?.ownLine(in: scope) }
   package static func view(_ scope: Scope) -> Scope { scope }
   package static func usesTLS(_ scope: Scope) -> Bool { false }
+  package static func tellingLines(_ scope: Scope) -> (inEffect: [Directive], own: [Directive]) { ([], []) }
 }
 
 /// A feature that says something of what goes to an upstream, or comes back.

@@ -87,6 +87,10 @@ struct FastCGI: FeatureSettings, LocationFeature, UpstreamFeature {
 
   static func view(_ scope: Scope) -> Scope { names.view(scope) }
 
+  static func tellingLines(_ scope: Scope) -> (inEffect: [Directive], own: [Directive]) {
+    (parameter.lines(in: scope), scope.own(parameter.name))
+  }
+
   static func pass(_ line: Directive, _ level: Level, _ builder: inout SettingsBuilder) -> UpstreamPass? {
     names.pass(line, level, dialect, &builder) { dialect, builder in
       let settings: FastCGI = rows.read(level.scope, &builder)

@@ -61,6 +61,11 @@ enum GRPC: UpstreamFeature, ErrorWording {
 
   static func view(_ scope: Scope) -> Scope { names.view(scope) }
 
+  static func tellingLines(_ scope: Scope) -> (inEffect: [Directive], own: [Directive]) {
+    let view = view(scope)
+    return (view.setFieldLines, view.ownSetFieldLines)
+  }
+
   /// Builds a `grpc_pass` like a `proxy_pass` of HTTP/2.
   static func pass(_ line: Directive, _ level: Level, _ builder: inout SettingsBuilder) -> UpstreamPass? {
     names.pass(line, level, dialect, &builder) { _, _ in [GRPCCalls()] }

@@ -3,28 +3,26 @@ import Language
 import Observability
 import Traffic
 
-/// Warns of a level whose own `proxy_set_header` lines replace those around it, so that the upstream is no longer told who
+/// Warns of a level whose own lines that tell the upstream something, such as `proxy_set_header`, replace those around it, so that the upstream is no longer told who
 /// the client is.
 enum LostFieldsRule {
   /// The longest list of names in a message.
   private static let maximumNames = 8
 
   static func judge(_ level: Level, _ builder: inout SettingsBuilder) {
-    if let feature = UpstreamPass.naming(level.scope, builder.features).last {
-      judge(feature.view(level.scope), &builder)
-    }
+    if let feature = UpstreamPass.naming(level.scope, builder.features).last { judge(level.scope, feature, &builder) }
   }
 
-  private static func judge(_ scope: Scope, _ builder: inout SettingsBuilder) {
+  private static func judge(_ scope: Scope, _ feature: any UpstreamFeature.Type, _ builder: inout SettingsBuilder) {
     // Nothing of a client is meant for such an upstream.
-    guard scope.passesRequestFields else { return }
-    let lines = scope.setFieldLines
+    guard feature.view(scope).passesRequestFields else { return }
+    let lines = feature.tellingLines(scope).inEffect
     guard let first = lines.first else { return }
     var level: Scope? = scope
-    while let next = level, next.ownSetFieldLines.isEmpty { level = next.outer }
+    while let next = level, feature.tellingLines(next).own.isEmpty { level = next.outer }
     guard let outer = level?.outer else { return }
     let kept = Set(lines.map { $0.text(0).lowercased() })
-    let lost = outer.setFieldLines.filter { !kept.contains($0.text(0).lowercased()) }
+    let lost = feature.tellingLines(outer).inEffect.filter { !kept.contains($0.text(0).lowercased()) }
     guard let place = lost.first?.location else { return }
     // What the upstream is told here, under any name.
     let origins = VariableOrigins(at: scope, &builder)
@@ -34,7 +32,8 @@ enum LostFieldsRule {
     let told = lost.map { line in
       // A Host names the server, whatever decides on it.
       let variables =
-        line.text(0).lowercased() == "host" ? [] : outerOrigins.variables(decidingOn: builder.template(line, 1))
+        ["host", "http_host"].contains(line.text(0).lowercased())
+        ? [] : outerOrigins.variables(decidingOn: builder.template(line, 1))
       return (
         line: line, weight: variables.map(weight).max() ?? 0,
         isMissing: variables.contains { weight($0) > identity && !own.contains($0) }

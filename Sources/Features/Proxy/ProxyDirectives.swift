@@ -16,6 +16,10 @@ enum ProxyPass: UpstreamFeature, PassFeature {
     builder.passedURL(line, level, dialect).map { builder.pass(line, level, $0, dialect) }
   }
 
+  static func tellingLines(_ scope: Scope) -> (inEffect: [Directive], own: [Directive]) {
+    (scope.setFieldLines, scope.ownSetFieldLines)
+  }
+
   static func judge(_ level: Level, _ builder: inout SettingsBuilder) {
     LostFieldsRule.judge(level, &builder)
     ChosenTargetRule.judge(level, &builder)

@@ -19,6 +19,10 @@ enum SCGI: UpstreamFeature {
 
   static func view(_ scope: Scope) -> Scope { names.view(scope) }
 
+  static func tellingLines(_ scope: Scope) -> (inEffect: [Directive], own: [Directive]) {
+    (parameter.lines(in: scope), scope.own(parameter.name))
+  }
+
   static func pass(_ line: Directive, _ level: Level, _ builder: inout SettingsBuilder) -> UpstreamPass? {
     names.pass(line, level, dialect, &builder) { _, builder in
       [ProgramSettings(.scgi, parameter, level.scope, line, &builder)]

@@ -40,6 +40,10 @@ enum UWSGI: UpstreamFeature {
 
   static func view(_ scope: Scope) -> Scope { names.view(scope) }
 
+  static func tellingLines(_ scope: Scope) -> (inEffect: [Directive], own: [Directive]) {
+    (parameter.lines(in: scope), scope.own(parameter.name))
+  }
+
   static func pass(_ line: Directive, _ level: Level, _ builder: inout SettingsBuilder) -> UpstreamPass? {
     names.pass(line, level, dialect, &builder) { _, builder in
       let both: Modifiers = modifiers.read(level.scope, &builder)

@@ -98,6 +98,21 @@ private func pass(_ lines: String, http: String = "") -> UpstreamPass? {
       })
   }
 
+  @Test func `warn of lines that take away what the lines around them tell of the client`() {
+    func isWarned(_ own: String) -> Bool {
+      let http = "uwsgi_param REMOTE_ADDR $remote_addr; uwsgi_param HTTP_HOST $host; uwsgi_param X y;"
+      return location("uwsgi_pass h:1; \(own)", http: http).problems.contains {
+        $0.hasSuffix(
+          "the upstream isn't told who the client is: REMOTE_ADDR, HTTP_HOST, X | repeat the lines here, or set all of them outside; they are at /etc/x.conf:1:8"
+        )
+      }
+    }
+    #expect(isWarned("uwsgi_param A b;"))
+    #expect(!isWarned("uwsgi_param A b; uwsgi_pass_request_headers off;"))
+    #expect(!isWarned("uwsgi_param ADDRESS $remote_addr;"))
+    #expect(!isWarned(""))
+  }
+
   @Test func `client_identity mod_ssl is for them alone, and excludes a line of the same name`() {
     let server = """
       listen 443 ssl; ssl_certificate a; ssl_certificate_key b; ssl_client_certificate c; ssl_verify_client on;
