@@ -270,6 +270,10 @@ import Testing
       "fastcgi_param REMOTE_USER $remote_user;", "", .opens,
       "the parameter REMOTE_USER no longer tells the upstream who the client is (was \"$remote_user\")"
     ),
+    (
+      "fastcgi_param A b;", "fastcgi_param A b; fastcgi_allow_upstream $arg_x;", .closes,
+      "requests go to the upstream only under the conditions $arg_x"
+    ),
     ("fastcgi_param A b;", "fastcgi_param A c;", .other, "the parameter A is \"c\" (was \"b\")"),
     ("fastcgi_param A b;", "fastcgi_param A b; fastcgi_param B c;", .other, "the parameter B is set to \"c\""),
     ("fastcgi_pass 127.0.0.1:9003;", "fastcgi_pass 127.0.0.1:9009;", .opens, "127.0.0.1:9009"),

@@ -15,7 +15,7 @@ enum GRPC: UpstreamFeature, ErrorWording {
     taken: [
       "set_header", "hide_header", "pass_header", "ignore_headers", "intercept_errors", "buffer_size", "bind",
       "socket_keepalive", "socket_sndbuf", "socket_rcvbuf", "connect_timeout", "send_timeout", "read_timeout",
-      "next_upstream", "next_upstream_tries", "next_upstream_timeout",
+      "allow_upstream", "next_upstream", "next_upstream_tries", "next_upstream_timeout",
     ], takesTLS: true, whole: header.name)
 
   static let dialect: PassDialect = {

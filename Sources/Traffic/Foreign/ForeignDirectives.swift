@@ -53,7 +53,7 @@ package let foreignDirectives: [DirectiveEntry] =
   + ["fastcgi_", "scgi_", "uwsgi_"].flatMap { prefix in
     DirectiveEntry.foreign(family(prefix, cacheSuffixes), instead: noCache)
       + DirectiveEntry.foreign(prefix + "force_ranges", instead: "let the program answer ranges")
-      + DirectiveEntry.foreign(family(prefix, "allow_upstream bind_dynamic request_dynamic"), instead: commercial)
+      + DirectiveEntry.foreign(family(prefix, "bind_dynamic request_dynamic"), instead: commercial)
   }
   + DirectiveEntry.foreign("uwsgi_string", instead: "set a parameter with uwsgi_param")
   + DirectiveEntry.foreign("uwsgi_ssl_key_log", instead: "session keys are never written")

@@ -2,6 +2,7 @@ extension DirectiveSample {
   /// The samples of what goes to an upstream: body, connection and pace.
   static let outgoing: [String: DirectiveSample] = [
     "proxy_ignore_headers": .init("proxy_ignore_headers X-Accel-Limit-Rate vary;"),
+    "proxy_allow_upstream": .init("proxy_allow_upstream $arg_a;"),
     "proxy_pass_trailers": .init("proxy_pass_trailers off;"),
     "proxy_set_body": .init("proxy_set_body a$arg_b;"),
     "proxy_limit_rate": .init("proxy_limit_rate 7k;"),

@@ -7,7 +7,8 @@ import Upstream
 enum ProgramDialect {
   /// The rows of the proxy module that nginx's modules of all three protocols have too.
   static let taken: Set = [
-    "bind", "buffer_size", "buffering", "buffers", "busy_buffers_size", "connect_timeout", "hide_header",
+    "allow_upstream", "bind", "buffer_size", "buffering", "buffers", "busy_buffers_size", "connect_timeout",
+    "hide_header",
     "ignore_client_abort", "ignore_headers", "intercept_errors", "limit_rate", "max_temp_file_size", "next_upstream",
     "next_upstream_timeout", "next_upstream_tries", "pass_header", "pass_request_body", "pass_request_headers",
     "read_timeout", "request_buffering", "send_timeout", "socket_keepalive", "socket_rcvbuf", "socket_sndbuf",
