@@ -28,9 +28,12 @@ package struct TrialExchange: Sendable {
 
   private let handshake: Handshake?
   private let seconds: Int
+  /// What goes out before TLS, such as a header of the PROXY protocol.
+  private let preamble: [UInt8]
 
   /// `handshake`: nil for a connection in clear.
-  package init(_ handshake: Handshake?, seconds: Int = 5) {
+  package init(_ handshake: Handshake?, preamble: [UInt8] = [], seconds: Int = 5) {
+    self.preamble = preamble
     self.handshake = handshake
     self.seconds = seconds
   }
@@ -43,6 +46,7 @@ package struct TrialExchange: Sendable {
     guard let client = try? WaitingClient(to: address, by: Deadline(seconds: seconds)) else {
       return ([], "no connection")
     }
+    guard client.send(preamble) else { return ([], "the connection ended") }
     guard let handshake else { return clear(client, request, isEnough) }
     guard let context = SSL_CTX_new(TLS_client_method()) else { return ([], OpenSSLReasons.words()) }
     defer { SSL_CTX_free(context) }

@@ -17,6 +17,8 @@ package struct Door: Sendable, Hashable {
   var version = OfferedVersion.tls12
   /// Fields by which servers behind are told something.
   package fileprivate(set) var fields: Set<String> = []
+  /// Whether connections begin with a header of the PROXY protocol.
+  package fileprivate(set) var takesProxyProtocol = false
   /// Whether the conversion lets nobody in.
   var isClosed = true
   /// Whether the handshake is with a server behind.
@@ -165,6 +167,7 @@ private struct PlanReader {
           index: index, address: standIns.listeners[index], isHTTP: context.name == "http", isTLS: isTLS, shown: [.none]
         )
       door.parts.insert(server.location.line)
+      if listen.arguments.contains(where: { $0.text == "proxy_protocol" }) { door.takesProxyProtocol = true }
       if !Self.isClosed(own) { door.isClosed = false }
       for directive in all {
         let words = directive.arguments.map(\.text)

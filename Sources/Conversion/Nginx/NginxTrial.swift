@@ -60,7 +60,8 @@ private struct NginxTrialWriter {
     let line = OldLine(
       file: OldText.plain(Array(directive.location.file.utf8)), number: directive.location.line,
       text: OldText.plain(Array(text.utf8)))
-    guard !Self.dropped.contains(directive.name) else { return }
+    // Where its modules are, only nginx itself needs to know.
+    guard !Self.dropped.contains(directive.name) || isOld && directive.name == "load_module" else { return }
     guard let block = directive.block else {
       guard let words = words(directive, around, line) else { return }
       return trial.add(Self.text(directive, words) + ";", line)

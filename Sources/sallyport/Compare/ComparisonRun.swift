@@ -38,7 +38,7 @@ enum OldProgram: String {
     case .stunnel: [file]
     case .ghostunnel: text.split(separator: "\n").map(String.init)
     case .haproxy: ["-db", "-f", file]
-    case .nginx: ["-p", folder, "-c", file, "-e", "\(folder)/old.log"]
+    case .nginx: ["-c", file, "-e", "\(folder)/old.log"]
     }
   }
 }
@@ -170,7 +170,9 @@ struct ComparisonRun {
       request += "Connection: close\r\n\r\n"
     }
     let isHTTP = door.isHTTP
-    let answer = TrialExchange(handshake).answer(from: address, to: Array(request.utf8)) {
+    let answer = TrialExchange(
+      handshake, preamble: door.takesProxyProtocol ? Array("PROXY TCP4 127.0.0.1 127.0.0.1 1 2\r\n".utf8) : []
+    ).answer(from: address, to: Array(request.utf8)) {
       !isHTTP && $0.contains(UInt8(ascii: "\n"))
     }
     return Sight(answer.bytes, reason: answer.reason, port: Int(port))
