@@ -5,7 +5,10 @@ extension GhostunnelConversion {
     var trial = Trial(place)
     guard let mode = old.mode else { return trial }
     func value(_ name: String) -> String? { old.flags[name]?.last?.value }
-    for name in ["use-workload-api", "use-workload-api-addr", "auto-acme-cert", "pkcs11-module", "keychain-identity"]
+    for name in [
+      "use-workload-api", "use-workload-api-addr", "auto-acme-cert", "pkcs11-module", "keychain-identity",
+      "proxy",
+    ]
     where value(name) != nil {
       trial.omit(mode.line, "--\(name) has no stand-in")
       return trial

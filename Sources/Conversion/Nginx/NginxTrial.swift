@@ -52,7 +52,7 @@ private struct NginxTrialWriter {
   private static let dropped: Set<String> = [
     "user", "pid", "error_log", "access_log", "daemon", "master_process", "lock_file", "ssl_dhparam", "load_module",
     "ssl_session_ticket_key", "client_body_temp_path", "proxy_temp_path", "fastcgi_temp_path", "uwsgi_temp_path",
-    "scgi_temp_path", "ssl_password_file", "worker_processes",
+    "scgi_temp_path", "ssl_password_file", "worker_processes", "ssl_ocsp", "ssl_ocsp_responder", "ssl_stapling",
   ]
 
   mutating func write(_ directive: Directive, _ around: [Directive], isOld: Bool) {
@@ -123,12 +123,15 @@ private struct NginxTrialWriter {
       let authority = isHTTP ? Self.authority(first) : first
       guard !groups.contains(authority) else { return words }
       guard !first.contains("$"), !first.contains("unix:") else {
-        trial.omit(line, "its target is known when a request comes, and has no stand-in")
-        return words
+        leaveOut(line, "its target is known when a request comes, and has no stand-in")
+        return nil
       }
       guard let port = target(authority, isHTTP, of: authority, around) else { return words }
       words[0] =
         isHTTP ? first.replacing(authority, with: "127.0.0.1:\(port)", maxReplacements: 1) : "127.0.0.1:\(port)"
+    case "fastcgi_pass", "uwsgi_pass", "scgi_pass", "memcached_pass":
+      leaveOut(line, "a program behind has no stand-in")
+      return nil
     case "server" where around.last?.name == "upstream":
       let group = around.last?.arguments.first?.text ?? ""
       guard let port = target(first, isHTTP, of: group, around) else { return words }
@@ -136,6 +139,12 @@ private struct NginxTrialWriter {
     default: break
     }
     return words
+  }
+
+  /// Something that would connect to what is no stand-in.
+  private mutating func leaveOut(_ line: OldLine, _ reason: String) {
+    trial.omit(line, reason)
+    trial.add("return 503;", line)
   }
 
   private mutating func target(_ address: String, _ isHTTP: Bool, of name: String, _ around: [Directive]) -> Int? {

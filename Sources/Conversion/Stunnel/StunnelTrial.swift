@@ -19,7 +19,7 @@ extension StunnelConversion {
     let all = defaults + service.options
     func last(_ name: String) -> String? { all.last { $0.name == name }?.value }
     func isOn(_ name: String) -> Bool { last(name)?.lowercased() == "yes" }
-    for name in ["exec", "capath", "crlpath", "psksecrets"] where last(name) != nil {
+    for name in ["exec", "capath", "crlpath", "psksecrets", "ocsp"] where last(name) != nil {
       return trial.omit(service.head, "\(name) has no stand-in")
     }
     let kind = last("protocol")?.lowercased()
