@@ -131,6 +131,10 @@ import Testing
         "events { } http { upstream u { server a:1; ntlm; } server { listen 1; location / { proxy_pass http://u; } } }",
       lines: ["server 127.0.0.1:1 down;"]),
     Case(
+      peer: .nginx, name: "content of a module, without which files would be served",
+      text: "events { } http { root /srv; server { listen 1; location / { memcached_pass a:1; } } }",
+      lines: ["location / {", "return 404;"]),
+    Case(
       peer: .nginx, name: "a condition that can't be had",
       text: "events { } http { server { listen 1; location / { if ($x) { js_content y; } proxy_pass http://a; } } }",
       lines: ["location / {", "return 404;"]),

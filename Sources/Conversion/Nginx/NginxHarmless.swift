@@ -1,11 +1,12 @@
 /// Directives of nginx's and of its modules' that keep nobody out: a server is not more open without them.
 enum NginxHarmless {
   private static let prefixes = [
-    "proxy_cache", "proxy_store", "proxy_temp", "fastcgi_cache", "fastcgi_buffer", "fastcgi_param", "fastcgi_read",
-    "fastcgi_send", "fastcgi_connect", "fastcgi_index", "fastcgi_split", "fastcgi_temp", "fastcgi_hide", "uwsgi_param",
-    "uwsgi_read", "uwsgi_buffer", "scgi_param", "sub_filter", "brotli", "zstd", "gunzip", "image_filter_", "ssi_",
+    "proxy_cache", "proxy_store", "proxy_temp", "fastcgi_cache", "fastcgi_temp", "fastcgi_store", "uwsgi_cache",
+    "uwsgi_temp",
+    "uwsgi_store", "scgi_cache", "scgi_temp", "scgi_store", "sub_filter", "brotli", "zstd", "gunzip", "image_filter_",
+    "ssi_",
     "addition_",
-    "vhost_traffic_status", "opentracing", "opentelemetry", "pagespeed", "memcached_", "http3", "quic", "status_",
+    "vhost_traffic_status", "opentracing", "opentelemetry", "pagespeed", "http3", "quic", "status_",
     "fancyindex_", "geoip_proxy", "xslt_", "mp4_", "userid",
   ]
   private static let names: Set<String> = [
