@@ -17,8 +17,8 @@ public struct HashRing: Sendable, Equatable {
   /// By index of the server: which name's points are its own.
   private let names: [UInt32]
 
-  /// `servers`: the address of each as the configuration spells it, and its weight.
-  init(_ servers: [(spelling: String, weight: Int)]) {
+  /// `servers`: the address of each as the configuration spells it, and its weight. `heaviest`: the most that they weigh.
+  init(_ servers: [(spelling: String, weight: Int)], heaviest: Int = Self.heaviest) {
     var known: [String: UInt32] = [:]
     var names: [UInt32] = []
     var points: [Point] = []
@@ -28,7 +28,7 @@ public struct HashRing: Sendable, Equatable {
       known[server.spelling] = name
       names.append(name)
       // Configuration refuses more. Names that have many addresses can still come to more.
-      let weight = min(max(0, server.weight), Self.heaviest - units)
+      let weight = min(max(0, server.weight), heaviest - units)
       units += weight
       var start = Checksum()
       start.add(Self.place(server.spelling))
