@@ -24,6 +24,12 @@ extension Scene {
     return try #require(settings, "\(diagnostics)")
   }
 
+  /// What `sallyport check --offline` prints of a configuration in this folder.
+  func check(_ text: String) throws -> (isValid: Bool, text: String) {
+    let report = try Check(write("check.conf", text: Sallyport.withUser(text)), .files).report(isStrict: false)
+    return (report.isValid, report.lines(isColoured: false).map { $0 + "\n" }.joined())
+  }
+
   /// server.pem and server.key, ca.pem.
   @discardableResult
   func serverFiles() throws -> TestAuthority {

@@ -125,12 +125,4 @@ extension Scene {
   package func sallyport(_ arguments: String..., environment: [String: String] = [:]) async throws -> ToolResult {
     try await run(Sallyport.binary(), arguments, environment: environment)
   }
-
-  /// Runs `check` on a configuration. `options`: more of the command line; none: this machine must be able to run it.
-  package func check(
-    _ configuration: String, name: String = "check.conf", options: [String] = ["--offline"]
-  ) async throws -> ToolResult {
-    let path = try write(name, text: Sallyport.withUser(configuration))
-    return try await run(Sallyport.binary(), ["check", "--config", path] + options)
-  }
 }

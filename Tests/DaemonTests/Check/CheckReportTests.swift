@@ -7,11 +7,13 @@ import Testing
 @testable import Language
 
 @Suite struct `What check prints` {
-  private func report(_ text: String, isStrict: Bool = false) throws -> (CheckReport, path: String) {
+  private func report(
+    _ text: String, isStrict: Bool = false, detail: CheckReport.Detail = .summary
+  ) throws -> (CheckReport, path: String) {
     let scene = try Scene()
     defer { scene.end() }
     let path = try scene.write("test.conf", text: text)
-    return (Check(path).report(isStrict: isStrict), path)
+    return (Check(path).report(isStrict: isStrict, detail: detail), path)
   }
 
   @Test func `an error shows its line with a caret below the place`() throws {
@@ -71,9 +73,15 @@ import Testing
   }
 
   @Test func `directives without effect are one line for a person`() throws {
-    let (report, _) = try report("events { use epoll; }\nhttp { sendfile on; server { listen 1; return 204; } }\n")
+    let text = "events { use epoll; }\nhttp { sendfile on; server { listen 1; sendfile off; return 204; } }\n"
+    let (report, _) = try report(text)
     let lines = report.lines(isColoured: false)
     #expect(lines.filter { $0.contains("epoll") || $0.contains("sendfile") }.count == 1, "\(lines)")
+    let whole = try self.report(text, detail: .everything).0.lines(isColoured: false)
+    #expect(whole.count { $0.contains("notice:") } == 3, "\(whole)")
+    for told in [whole.joined(), report.json] {
+      #expect(told.contains("is taken and has no effect: the event loop always uses epoll"), "\(told)")
+    }
     #expect(
       lines.suffix(2).first == "notice: taken, and without effect: use, sendfile; `sallyport check --verbose` says why")
   }

@@ -120,29 +120,4 @@ import Testing
     #expect(try await scene.sallyport("-s", "stop", "-c", path).status == 0)
     #expect(try await next.process.ended() == .exited(0))
   }
-
-  @Test func `directives without effect are one line at the end, and --verbose says why`() async throws {
-    let scene = try Scene.ofTest()
-    let path = try scene.write(
-      "stock.conf",
-      text: Sallyport.withUser(
-        """
-        events { use epoll; }
-        http { sendfile on; tcp_nopush on;
-          server { listen 127.0.0.1:8099; sendfile off; return 204; }
-        }
-        """))
-    let brief = try await scene.sallyport("check", path)
-    let lines = brief.text.split(separator: "\n", omittingEmptySubsequences: false).map(String.init)
-    #expect(brief.text.split(separator: "notice:", omittingEmptySubsequences: false).count == 2, "\(brief.text)")
-    #expect(
-      lines.suffix(3).first
-        == "notice: taken, and without effect: use, sendfile, tcp_nopush; `sallyport check --verbose` says why",
-      "\(brief.text)")
-    let verbose = try await scene.sallyport("check", path, "--verbose")
-    #expect(verbose.text.split(separator: "notice:", omittingEmptySubsequences: false).count == 5, "\(verbose.text)")
-    #expect(verbose.text.contains("\"use\" is taken and has no effect: the event loop always uses epoll"))
-    // A program gets all of them.
-    #expect(try await scene.sallyport("check", path, "--json").text.contains("the event loop always uses epoll"))
-  }
 }

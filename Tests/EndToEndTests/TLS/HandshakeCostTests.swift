@@ -99,29 +99,4 @@ import Testing
     #expect(answered < 10)
     _ = cast
   }
-
-  @Test func `check names what makes the policy worth less`() async throws {
-    let scene = try Scene.ofTest()
-    _ = try Cast(scene)
-    func words(_ lines: String) async throws -> String {
-      let check = try await scene.check(server(1, lines))
-      #expect(check.status == 0, "\(check.everything)")
-      return check.everything
-    }
-    let sound = try await words("ssl_ecdh_curve X25519:P-256; ssl_ciphers HIGH:!aNULL:!MD5;")
-    for words in ["are allowed", "may be negotiated", "may cost", "this group"] { #expect(!sound.contains(words)) }
-    let groups = try await words("ssl_ecdh_curve X25519:ffdhe2048:X448:P-521:prime192v1;")
-    #expect(groups.contains("ffdhe2048: a client's first message may cost the server"))
-    #expect(groups.contains("X448 and P-521: ") && groups.contains("prime192v1: this group is weaker"))
-    let command = try await words("ssl_conf_command Groups ffdhe3072:X25519;")
-    #expect(command.contains("ffdhe3072: a client's first message"))
-    let suites = try await words("ssl_ciphers ALL:eNULL:@SECLEVEL=0;")
-    #expect(suites.contains("suites without certificates (aNULL) are allowed"))
-    #expect(suites.contains("suites without encryption (eNULL) are allowed"))
-    #expect(try await words("ssl_ciphers HIGH:!aNULL:RC4;").contains("RC4 is allowed"))
-    let versions = try await words("ssl_protocols TLSv1 TLSv1.1 TLSv1.2;")
-    #expect(versions.contains("TLSv1 and TLSv1.1 may be negotiated") && versions.contains("worth no more than these"))
-    let strict = try await scene.sallyport("check", "--strict", "--config", scene.path("check.conf"))
-    #expect(strict.status == 1)
-  }
 }

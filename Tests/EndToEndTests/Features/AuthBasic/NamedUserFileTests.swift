@@ -59,8 +59,8 @@ import Testing
       "uri", "is_args", "http_host", "http_cookie", "sent_http_location", "request_body", "ssl_client_verify",
     ]
     for name in names {
-      let result = try await scene.check("events {} http { server { set $\(name) a; } }")
-      #expect(result.everything.contains("the duplicate \"\(name)\" variable"), "\(result.everything)")
+      let result = try scene.check("events {} http { server { set $\(name) a; } }")
+      #expect(result.contains("the duplicate \"\(name)\" variable"), "\(result)")
     }
   }
 }

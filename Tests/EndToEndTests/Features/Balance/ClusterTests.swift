@@ -46,8 +46,8 @@ import Testing
   func `the configuration of a manifest is sound`(_ name: String) async throws {
     let scene = try Scene.ofTest()
     let text = try await localConfiguration(scene, name)
-    let check = try await scene.check(text, name: "\(name).conf")
-    #expect(check.status == 0 && !check.text.contains("warning:"), "\(check.text)")
+    let check = try scene.check(text, name: "\(name).conf")
+    #expect(check.isValid && !check.contains("warning:"), "\(check)")
   }
 
   private struct Facts: Decodable {

@@ -32,30 +32,30 @@ import Testing
   @Test func `names that no handshake has room for are an error, and many of them a warning`() async throws {
     let scene = try Scene.ofTest(), cast = try Cast(scene)
     #expect(try write(scene, cast, others: 100) < 16_384)
-    #expect(try await !scene.check(server(1)).everything.contains("bytes of each handshake"))
+    #expect(try !scene.check(server(1)).contains("bytes of each handshake"))
     let port = try scene.port()
     #expect(try (60_000..<65_200).contains(write(scene, cast, others: 430)))
-    let many = try await scene.check(server(1))
-    #expect(many.status == 0 && many.everything.contains("bytes of each handshake; clients of Java refuse more"))
+    let many = try scene.check(server(1))
+    #expect(many.isValid && many.contains("bytes of each handshake; clients of Java refuse more"))
     _ = try await Sallyport.start(scene, server(port))
     for version in [["--tls-max", "1.2"], ["--tlsv1.3"]] {
       let answer = try await scene.curl(cast.to(port) + cast.alice.curl + version + ["https://localhost/"])
       #expect(answer.status == 200, "\(version)")
     }
     #expect(try write(scene, cast, others: 520) > 65_279)
-    let tooMany = try await scene.check(server(1))
-    #expect(tooMany.status == 1 && tooMany.everything.contains("every handshake would fail"))
+    let tooMany = try scene.check(server(1))
+    #expect(!tooMany.isValid && tooMany.contains("every handshake would fail"))
     // Names that are not sent need no room.
-    #expect(try await scene.check(server(1, in: "ssl_trusted_certificate")).status == 0)
+    #expect(try scene.check(server(1, in: "ssl_trusted_certificate")).isValid)
   }
 
   @Test func `check says of a certificate that is no CA whom it lets in`() async throws {
     let scene = try Scene.ofTest(), cast = try Cast(scene)
     let alone = try scene.identity("alone", cast.authority.client(.selfSigned))
-    let check = try await scene.check(server(1, "alone.pem"))
-    #expect(check.status == 0 && check.everything.contains("only itself gets in"))
-    #expect(try await scene.check(server(1, "alice.pem")).everything.contains("no certificate verifies by it"))
-    #expect(try await !scene.check(server(1, "ca.pem")).everything.contains("which is no CA"))
+    let check = try scene.check(server(1, "alone.pem"))
+    #expect(check.isValid && check.contains("only itself gets in"))
+    #expect(try scene.check(server(1, "alice.pem")).contains("no certificate verifies by it"))
+    #expect(try !scene.check(server(1, "ca.pem")).contains("which is no CA"))
     let port = try scene.port()
     _ = try await Sallyport.start(scene, server(port, "alone.pem"))
     for (who, status) in [(alone, 200), (cast.alice, 400)] {

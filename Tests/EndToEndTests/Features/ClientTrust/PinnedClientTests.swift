@@ -308,59 +308,6 @@ private func pin(_ who: IdentityFiles) -> String {
     try await until("the other pin") { try await ask(scene, cast, port, device).status == 400 }
     #expect(try await ask(scene, cast, port, other).status == 200)
   }
-
-  @Test(.ofHTTP1) func `no start without a pin that loads`() async throws {
-    let scene = try Scene.ofTest()
-    _ = try Cast(scene)
-    try scene.write("empty.pem", text: "")
-    mkdir(scene.path("none"), 0o755)
-    for word in ["empty.pem", "missing.pem", "server.key", "none", "sha256//AAAA", "sha1/AAAA"] {
-      let check = try await scene.check(
-        configuration(server(1, "ssl_verify_client on; ssl_client_pin \(word); return 200 x;")))
-      #expect(check.status != 0 && check.everything.contains(word), "\(word): \(check.everything)")
-    }
-  }
-
-  // MARK: The answers of check
-
-  @Test(.ofHTTP1) func `check tells what a pin alone does not give, and explains and compares by it`() async throws {
-    let scene = try Scene.ofTest()
-    _ = try Cast(scene)
-    let device = try selfSigned(scene, "device"), other = try selfSigned(scene, "other"), port = try scene.port()
-    func text(_ lines: String) -> String {
-      configuration(server(port, "ssl_verify_client on; \(lines) location / { return 200 x; }"))
-    }
-    let alone = try await scene.check(text("ssl_client_pin \(pin(device)) other.pem;"))
-    #expect(alone.status == 0)
-    for line in [
-      "clients         only with a pinned certificate, of any CA or none (ssl_verify_client on)",
-      "pinned          the client's own key, which the handshake proves (ssl_client_pin)",
-      "pin             \(pin(device))", "pin             \(pin(other))",
-      "NOT judged      validity, revocation and names: a client gets in until its pin is removed",
-    ] { #expect(alone.everything.contains(line), "\(line) in \(alone.everything)") }
-    #expect(!alone.everything.contains("depth  "))
-
-    let files = try await scene.check(text("ssl_client_pinning certificate; ssl_client_pin device.pem;"))
-    #expect(
-      files.everything.contains(
-        "NOT judged      revocation: a client gets in until its certificate ends or its pin is removed"))
-    let beside = try await scene.check(text("ssl_client_certificate ca.pem; ssl_client_pin \(pin(device));"))
-    #expect(
-      beside.everything.contains("pinned          the client's key too;") && !beside.everything.contains("NOT judged"))
-
-    let old = try scene.write("old.conf", text: text("ssl_client_pin \(pin(device));"))
-    let new = try scene.write("new.conf", text: text("ssl_client_pin \(pin(device)) \(pin(other));"))
-    let difference = try await scene.sallyport("check", "--config", new, "--diff", old)
-    #expect(difference.everything.contains("clients with the pin \(pin(other)) get in"), "\(difference.everything)")
-    for (who, words) in [
-      (device, "\(pin(device)): pinned (ssl_client_pin); its names count for nothing"),
-      (other, "does not verify, certificate matches no pin"),
-    ] {
-      let explained = try await scene.sallyport(
-        "check", "--config", old, "--explain", "https://localhost:\(port)/", "--cert", who.certificate)
-      #expect(explained.everything.contains(words), "\(explained.everything)")
-    }
-  }
 }
 
 /// The same in `stream`, where a refusal is an alert.

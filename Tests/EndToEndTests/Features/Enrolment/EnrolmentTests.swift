@@ -228,25 +228,24 @@ private struct Door {
   @Test(.ofHTTP1) func `is refused by check without its parts`() async throws {
     let scene = try Scene.ofTest()
     try scene.write("users", text: "a:{PLAIN}b\n")
-    func check(_ text: String) async throws -> String {
-      try await scene.check(configuration("server { listen 127.0.0.1:1; location /e { enrolment on; \(text) } }"))
-        .everything
+    func check(_ text: String) throws -> CheckedText {
+      try scene.check(configuration("server { listen 127.0.0.1:1; location /e { enrolment on; \(text) } }"))
     }
-    #expect(try await check("").contains("\"enrolment\" without \"enrolment_authority\""))
-    #expect(try await check("enrolment_authority ca;").contains("\"enrolment\" without \"auth_basic\""))
+    #expect(try check("").contains("\"enrolment\" without \"enrolment_authority\""))
+    #expect(try check("enrolment_authority ca;").contains("\"enrolment\" without \"auth_basic\""))
     let access = "auth_basic x; auth_basic_user_file users;"
-    #expect(try await check("enrolment_authority nowhere; \(access)").contains("nowhere\" can't be opened"))
+    #expect(try check("enrolment_authority nowhere; \(access)").contains("nowhere\" can't be opened"))
     let made = try await scene.run(Sallyport.binary(), ["ca", "init", "ca"])
     #expect(made.status == 0)
-    let whole = try await check("enrolment_authority ca; \(access)")
+    let whole = try check("enrolment_authority ca; \(access)")
     #expect(whole.contains("is valid") && whole.contains("\"enrolment\" without TLS"))
     #expect(
-      try await check("enrolment_authority ca; \(access) metrics;").contains(
+      try check("enrolment_authority ca; \(access) metrics;").contains(
         "a location can have only one content handler"))
-    #expect(try await check("enrolment_authority ca; auth_basic x; auth_basic_user_file none;").contains("none"))
-    #expect(try await check("enrolment_authority ca; \(access) enrolment_failures 0;").contains("enrolment_failures"))
-    #expect(try await check("enrolment_authority ca; \(access) enrolment_max_devices 0;").contains("is not valid"))
-    let endless = try await check("enrolment_authority ca; \(access) enrolment_renew_before 365d;")
+    #expect(try check("enrolment_authority ca; auth_basic x; auth_basic_user_file none;").contains("none"))
+    #expect(try check("enrolment_authority ca; \(access) enrolment_failures 0;").contains("enrolment_failures"))
+    #expect(try check("enrolment_authority ca; \(access) enrolment_max_devices 0;").contains("is not valid"))
+    let endless = try check("enrolment_authority ca; \(access) enrolment_renew_before 365d;")
     #expect(endless.contains("is valid") && endless.contains("could renew at any time, without limit"))
   }
 }

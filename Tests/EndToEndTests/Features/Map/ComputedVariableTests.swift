@@ -118,11 +118,11 @@ import Testing
       }
       """
     _ = try await Sallyport.start(scene, configuration(text))
-    let found = try await scene.check(configuration(text))
-    #expect(found.status == 0)
+    let found = try scene.check(configuration(text))
+    #expect(found.isValid)
     for name in ["ssl_client_verdict", "trace_id"] {
       let words = "notice: \"$\(name)\" is the variable that this configuration defines"
-      #expect(found.everything.components(separatedBy: words).count == 2, "\(found.everything)")
+      #expect(found.description.components(separatedBy: words).count == 2, "\(found)")
     }
     #expect(try await scene.curl(["http://127.0.0.1:\(port)/"]).text == "mine")
     try await until("a line") { scene.text("json.log").contains("client_verdict") }

@@ -1,3 +1,4 @@
+import Daemon
 import Bytes
 import Crypto
 import Foundation
@@ -360,27 +361,25 @@ import Testing
         + FrontedProxy.server(
           port, nil, "on", ["10.0.0.0/8"], .rfc9440, "", "location / { ssl_client_allow cn=alice; return 200 x; }")
         + " }")
-    func explain(_ shown: CertifiedKey?, _ more: String...) async throws -> String {
+    func explain(_ shown: CertifiedKey?, from: String) throws -> String {
       let fields = shown.map { FrontField.rfc9440.fields($0) } ?? []
-      let result = try await scene.run(
-        Sallyport.binary(),
-        ["check", "--config", conf, "--explain", "GET https://localhost:\(port)/"] + more
-          + fields.flatMap { ["--header", "\($0.name): \($0.value)"] })
-      return result.text.split(separator: "\n").map { $0.split(separator: " ").joined(separator: " ") }.joined(
-        separator: "\n")
+      let explanation = try Explanation(
+        of: "GET https://localhost:\(port)/", certificate: nil, from: from,
+        fields: fields.map { "\($0.name): \($0.value)" }, configuration: conf)
+      return explanation.lines.map { $0.split(separator: " ").joined(separator: " ") }.joined(separator: "\n")
     }
-    let alice = try await explain(cast.alice.certified, "--from", "10.1.2.3")
+    let alice = try explain(cast.alice.certified, from: "10.1.2.3")
     for line in [
       "front the word of the peer counts (real_client_cert_from)",
       "verified; the front, and not sallyport, has seen the proof of its key", "cn=alice", "status 200",
     ] { #expect(alice.contains(line), "\(line) in \(alice)") }
-    let stranger = try await explain(cast.alice.certified, "--from", "192.0.2.1")
+    let stranger = try explain(cast.alice.certified, from: "192.0.2.1")
     #expect(stranger.contains("front no: the field Client-Cert is removed") && stranger.contains("status 400"))
-    let bob = try await explain(cast.authority.client(commonName: "bob"), "--from", "10.1.2.3")
+    let bob = try explain(cast.authority.client(commonName: "bob"), from: "10.1.2.3")
     #expect(bob.contains("status 403"), "\(bob)")
-    let old = try await explain(cast.authority.client(.expired), "--from", "10.1.2.3")
+    let old = try explain(cast.authority.client(.expired), from: "10.1.2.3")
     #expect(old.contains("does not verify, certificate has expired") && old.contains("status 400"), "\(old)")
-    let none = try await explain(nil, "--from", "10.1.2.3")
+    let none = try explain(nil, from: "10.1.2.3")
     #expect(none.contains("has no certificate: the front sent none in Client-Cert"), "\(none)")
   }
 }

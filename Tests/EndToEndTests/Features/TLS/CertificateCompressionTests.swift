@@ -51,20 +51,4 @@ import Testing
     let none = try await scene.curl(cast.to(port) + ["https://localhost/"])
     #expect(none.status == 400)
   }
-
-  @Test func `check says where it has no effect`() async throws {
-    let scene = try Scene.ofTest()
-    _ = try Cast(scene)
-    func told(_ lines: String) async throws -> String {
-      try await scene.check(
-        configuration(
-          "server { listen 127.0.0.1:1 ssl; \(Cast.tls) ssl_certificate_compression on; \(lines) return 200 x; }")
-      ).everything
-    }
-    #expect(try await told("ssl_protocols TLSv1.2;").contains("has no effect: TLSv1.3 is not among ssl_protocols"))
-    #expect(
-      try await told("ssl_stapling on;").contains("has no effect: with ssl_stapling, each certificate is sent with"))
-    let isAvailable = try await isAvailable(scene)
-    #expect(try await told("").contains("has no effect: this OpenSSL doesn't compress certificates") == !isAvailable)
-  }
 }

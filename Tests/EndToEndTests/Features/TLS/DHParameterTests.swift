@@ -29,14 +29,4 @@ import Testing
     // "Server" before OpenSSL 3.5, "Peer" since.
     #expect(client.text.contains(" Temp Key: DH, 3072 bits"))
   }
-
-  @Test func `LOGJAM: parameters that are too small, or none, are refused at the start`() async throws {
-    let scene = try Scene.ofTest()
-    try await rsa(scene)
-    try await scene.succeed("openssl", "dhparam", "-out", "dh.pem", "512")
-    let small = try await scene.check(server(1))
-    #expect(small.status == 1 && small.everything.contains("DH parameters of 512 bits, fewer than 2048"))
-    try scene.write("dh.pem", text: scene.text("rsa.pem"))
-    #expect(try await scene.check(server(1)).everything.contains("no PEM of DH parameters"))
-  }
 }

@@ -169,7 +169,7 @@ import Testing
       "--cacert", scene.path("anchors.pem"), "--connect-to", "::127.0.0.1:\(port)", "https://up.test/",
     ])
     #expect(result.text == "stored")
-    let missing = try await scene.check(text.replacing("upstream.key", with: "none.key"))
-    #expect(missing.status == 1 && missing.everything.contains("OpenSSL finds no private key there"))
+    let missing = try scene.check(text.replacing("upstream.key", with: "none.key"))
+    #expect(!missing.isValid && missing.contains("OpenSSL finds no private key there"))
   }
 }

@@ -298,16 +298,4 @@ private func pin(_ certified: CertifiedKey) -> String {
     #expect(!upstream.receivedText.contains("s3cr3t"))
     try await proxy.daemon.logged("[error]", "while SSL handshaking to upstream")
   }
-
-  @Test(.ofHTTP1) func `an https upstream may be left unverified only aloud`() async throws {
-    let scene = try Scene.ofTest()
-    let silent = try await scene.check(
-      configuration("server { listen 127.0.0.1:1080; location / { proxy_pass https://127.0.0.1:1; } }"))
-    #expect(silent.status == 1)
-    #expect(silent.everything.contains("proxy_ssl_verify"))
-    let aloud = try await scene.check(
-      configuration(
-        "server { listen 127.0.0.1:1080; location / { proxy_pass https://127.0.0.1:1; proxy_ssl_verify off; } }"))
-    #expect(aloud.status == 0, "\(aloud.everything)")
-  }
 }

@@ -1,52 +1,5 @@
 import TestSupport
 
-/// The files that most tests name: ca.pem, server.pem and .key for localhost, alice.pem and .key.
-struct Cast: Sendable {
-  let scene: Scene
-  let authority: TestAuthority
-  let server: IdentityFiles
-  let alice: IdentityFiles
-
-  init(_ scene: Scene, serverNames: [String] = ["localhost", "127.0.0.1", "a.test", "b.test", "c.test"]) throws {
-    self.scene = scene
-    authority = try TestAuthority()
-    try scene.anchors("ca", authority)
-    server = try scene.identity("server", authority.server(names: serverNames))
-    alice = try scene.identity("alice", authority.client())
-  }
-
-  /// Directives of a server block that asks for client certificates.
-  static let tls = tls(verify: "on")
-
-  static func tls(verify: String) -> String {
-    """
-    ssl_certificate server.pem; ssl_certificate_key server.key;
-    ssl_client_certificate ca.pem; ssl_verify_client \(verify);
-    """
-  }
-
-  /// curl's words to reach `name` at this port and trust our server.
-  func to(_ port: UInt16) -> [String] {
-    ["--cacert", scene.path("ca.pem"), "--connect-to", "::127.0.0.1:\(port)"]
-  }
-}
-
-/// A configuration around the contents of its http block. Logs: error.log from info on, access.log. Its connections have
-/// room under a hard limit of 1024 open files, too.
-func configuration(_ http: String, main: String = "", level: String = "info") -> String {
-  """
-  worker_processes 2;
-  error_log error.log \(level);
-  pid sallyport.pid;
-  \(main)
-  events { worker_connections 256; }
-  http {
-    access_log access.log;
-    \(http)
-  }
-  """
-}
-
 /// A daemon with a plain listener in front of one upstream: for what has nothing to do with TLS.
 struct PlainProxy: Sendable {
   let daemon: Sallyport
