@@ -56,7 +56,7 @@ struct BoundAddress: Sendable, Hashable {
     case .ipv6(0, 0, _): isIPv6Only ? .none : .all
     // An address of IPv4 as IPv6 writes it.
     case .ipv6(0, let low, _) where low >> 32 == 0xFFFF: low & 0xFFFF_FFFF == 0 ? .all : .one(0, low & 0xFFFF_FFFF)
-    case .ipv6, .unix: .none
+    case .ipv6, .unix, .name: .none
     }
   }
 
@@ -65,7 +65,7 @@ struct BoundAddress: Sendable, Hashable {
     case .ipv6(0, 0, _): .all
     case .ipv6(0, let low, _) where low >> 32 == 0xFFFF: .none
     case .ipv6(let high, let low, _): .one(high, low)
-    case .ipv4, .unix: .none
+    case .ipv4, .unix, .name: .none
     }
   }
 }

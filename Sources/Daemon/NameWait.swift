@@ -16,7 +16,7 @@ enum NameWait {
   /// The host names that a start resolves.
   static func names(of settings: Settings) -> [String] {
     var addresses: [UpstreamAddress] = []
-    for group in settings.http.groups {
+    for group in settings.http.groups where !group.isNamedToProxies {
       for server in group.servers where server.followed == nil { addresses.append(server.address) }
     }
     for resolver in settings.http.resolvers { addresses += resolver.servers.map(\.address) }

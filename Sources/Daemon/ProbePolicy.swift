@@ -143,7 +143,8 @@ package struct ProbePolicy {
     anchors = loaded.material.policy.anchors?.certificates ?? []
     tellsName = settings.sendsServerName
     self.speech = pass?.probeSpeech ?? speech
-    origin = pass?.origin.ofOwnConnections ?? ConnectionOrigin()
+    // A proxy on the way isn't asked.
+    origin = pass.map { $0.origin.ofOwnConnections($0.origin.fixed) } ?? ConnectionOrigin()
     target = if let pass, let http { pass.authority(in: http) } else { nil }
     name = pass?.trust.name.constant.map { UpstreamPass.nameForTLS($0) }
     if let pass, let http { servers = Self.servers(of: pass, in: http) } else { servers = [] }

@@ -9,7 +9,9 @@ enum Resolution {
   static func resolve(
     _ groups: [UpstreamGroupSettings], by resolver: Resolver
   ) -> (groups: [ResolvedGroup], diagnostics: [Diagnostic]) {
-    let names = groups.flatMap { $0.servers.filter { $0.followed == nil }.compactMap { Self.name(of: $0.address) } }
+    let names = groups.filter { !$0.isNamedToProxies }.flatMap {
+      $0.servers.filter { $0.followed == nil }.compactMap { Self.name(of: $0.address) }
+    }
     let found = resolver.addresses(of: Set(names))
     var diagnostics: [Diagnostic] = []
     let resolved = groups.map { group in
@@ -21,6 +23,7 @@ enum Resolution {
           let addresses =
             switch server.address {
             case .address(let address): [address]
+            case .name(let host, let port) where group.isNamedToProxies: [SocketAddress.name(host, port: port)]
             case .name(let host, let port): found[Resolver.Name(host, port: port)] ?? []
             }
           if addresses.isEmpty {

@@ -27,7 +27,7 @@ package enum Features {
     ProgramParameters.self,
     StreamProxy.self, StreamReturn.self,
     StreamPass.self,
-    UpstreamTLS.self, ProxyAuth.self,
+    UpstreamTLS.self, ProxyVia.self, ProxyAuth.self,
     MetricsLocation.self, StatusLocation.self, APILocation.self, StubStatus.self, EnrolmentSettings.self,
     Gzip.self, LimitRate.self, AddTrailer.self,
     Expires.self, AddHeader.self, Charset.self, EarlyHints.self, ErrorPages.self, AccessLogs.self, ErrorLogs.self,

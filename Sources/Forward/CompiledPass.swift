@@ -105,7 +105,7 @@ public final class CompiledPass: LiveContent {
     self.targetTemplate = mayServe ? settings.target.upstream.template?.compiled : nil
     self.tlsName = settings.trust.name.compiled
     self.identity = settings.trust.identity.map { LiveIdentity($0, makers) }
-    let origin = LiveOrigin(settings.origin)
+    let origin = LiveOrigin(settings.origin, makers.generation)
     self.origin = origin
     self.body = settings.request.body.map(\.compiled)
     self.ownFilters = parts.filters

@@ -83,7 +83,7 @@ enum GroupChoice {
     switch client {
     case .ipv4(let address, _): AddressKey(ipv4: address)
     case .ipv6(let high, let low, _): AddressKey(high: high, low: low)
-    case .unix: AddressKey()
+    case .unix, .name: AddressKey()
     }
   }
 }

@@ -36,7 +36,8 @@ package final class LiveGroups: LivePart {
     resolvers = LiveResolvers(generation, loop: loop)
     func dynamic(_ isOfStream: Bool) -> DynamicGroups {
       DynamicGroups(
-        groups: all.filter { $0.settings.isOfStream == isOfStream },
+        // A target of variables goes nowhere through a proxy.
+        groups: all.filter { $0.settings.isOfStream == isOfStream && !$0.settings.isNamedToProxies },
         followed: followed.values.filter { $0.current.settings.isOfStream == isOfStream }, isOfStream: isOfStream,
         resolver: shared.resolver, loop: loop, budget: budget)
     }

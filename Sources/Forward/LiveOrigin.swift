@@ -9,23 +9,29 @@ package import Transport
 package struct LiveOrigin {
   private let settings: OriginSettings
   private let local: CompiledTemplate?
+  /// nil: no connection can be made.
+  private let base: ConnectionOrigin?
   /// The origin that all requests share; nil if a request has a say in it.
   let settled: ConnectionOrigin?
 
-  package init(_ settings: OriginSettings) {
+  package init(_ settings: OriginSettings, _ generation: Generation) {
     self.settings = settings
     local = settings.local.map(\.compiled)
-    settled = settings.local == nil && settings.header == nil ? settings.fixed : nil
+    base = settings.base(in: generation)
+    settled = settings.local == nil && settings.header == nil ? base : nil
   }
 
   /// Whether a connection tells of one client, so that no other one may use it.
   var isOfOneClient: Bool { settings.header != nil }
 
-  /// The origin of a connection; nil if `proxy_bind` came to a text that is no address. nginx would
-  /// connect from another address then, of which the upstream may think more.
+  /// The origin of a connection; nil if the proxy that it is to go through isn't known, or `proxy_bind` came to a text
+  /// that is no address. nginx would connect from another address then, of which the upstream may think more.
   package func make(for transaction: Transaction) -> ConnectionOrigin? {
     if let settled { return settled }
-    var origin = settings.fixed
+    guard var origin = base else {
+      transaction.log(.error, "the proxy in front of the upstream isn't known, so nothing goes to the upstream")
+      return nil
+    }
     if let local {
       let text = local.bytes(transaction)
       if !text.isEmpty {

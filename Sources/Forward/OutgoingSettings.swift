@@ -16,11 +16,14 @@ public struct OriginSettings: Sendable, Hashable {
   public var local: Template?
   /// nil: connections begin with the upstream's own protocol.
   public var header: ProxyHeaderForm?
+  /// The proxy through which connections go; nil: they go to the upstream itself.
+  public var tunnel: TunnelSettings?
   public init() {}
 
   /// For connections that no client is behind: those of health checks. `proxy_bind` with variables doesn't apply to them.
-  package var ofOwnConnections: ConnectionOrigin {
-    var origin = fixed
+  /// `base`: what is the same for all requests.
+  package func ofOwnConnections(_ base: ConnectionOrigin) -> ConnectionOrigin {
+    var origin = base
     switch header {
     case .version1: origin.header = ProxyHeaderWriter.ownVersion1
     case .version2: origin.header = ProxyHeaderWriter.ownVersion2

@@ -73,6 +73,8 @@ package protocol PassPart: Sendable {
   func compile(_ parts: inout PassParts, _ makers: LiveMakers)
   /// The files that it names.
   var fileUses: [FileUse] { get }
+  /// Host names whose addresses it needs.
+  var hosts: [HostUse] { get }
   /// The fields that the upstream believes for their values' sake, whoever writes them, besides those of `request.fields`.
   var toldFields: [(name: [UInt8], value: Template)] { get }
   /// Lines of the policy that `check` prints, each with its label. `loaded`: what features have loaded.
@@ -82,6 +84,7 @@ package protocol PassPart: Sendable {
 extension PassPart {
   package func compile(_ parts: inout PassParts, _ makers: LiveMakers) {}
   package var fileUses: [FileUse] { [] }
+  package var hosts: [HostUse] { [] }
   package var toldFields: [(name: [UInt8], value: Template)] { [] }
   package func policy(_ loaded: GenerationParts) -> [PassPolicyLine] { [] }
 }
@@ -149,6 +152,9 @@ extension SettingsBuilder {
       draft.settings.request.fields.append(SetField(name: Array(name.utf8), value: value))
     }
     diagnostics += KeptConnectionRule.check(groups, kept: keptGroups, draft)
+    if case .group(let index, _) = draft.target.upstream, groups.indices.contains(index) {
+      groups[index].ways.insert(draft.settings.origin.tunnel == nil ? .direct : .proxy)
+    }
     return UpstreamPass(draft, parts: parts + features.compactMap { $0.part(of: draft, &self) })
   }
 }
@@ -202,6 +208,8 @@ extension UpstreamPass: ContentFeature {
     }
     return uses
   }
+
+  package var hosts: [HostUse] { parts.flatMap(\.hosts) }
 
   package var addsSlashes: Bool { true }
 

@@ -42,7 +42,7 @@ final class RehearsedPass: ContentHandler {
         return exchange.refuse(error.cause)
       }
     }
-    trace.add(.init(label: "upstream", text: target(proxy, exchange), content: pass.settings))
+    trace.add(.init(label: "upstream", text: target(proxy, exchange) + through, content: pass.settings))
     let outgoing = OutgoingRequestHead()
     guard RequestRewrite.build(outgoing, of: exchange, proxy, pass) else {
       trace.add("note", "a variable makes a request that can't be sent")
@@ -76,9 +76,11 @@ final class RehearsedPass: ContentHandler {
         return session.refuse(error.cause)
       }
     }
-    trace.add(.init(label: "upstream", text: target(proxy, session), content: pass.settings))
+    trace.add(.init(label: "upstream", text: target(proxy, session) + through, content: pass.settings))
     session.end(.ok)
   }
+
+  private var through: String { pass.settings.origin.tunnel.map { ", through the proxy \($0.proxy)" } ?? "" }
 
   /// The servers that the request may go to.
   private func target(_ proxy: UpstreamHandler, _ transaction: Transaction) -> String {

@@ -28,7 +28,7 @@ enum UpstreamFailureLog {
   private static func weight(of failure: AttemptFailure) -> FaultLog.Weight {
     switch failure {
     case .noServer, .noRoom: .none
-    case .connect(let error): error.isOurs ? .none : .unreachable
+    case .connect(let error), .proxy(_, .connect(let error)): error.isOurs ? .none : .unreachable
     default: .attempt
     }
   }

@@ -75,7 +75,7 @@ package struct UpstreamReaches: Sendable {
   private static func canonical(_ address: UpstreamAddress) -> UpstreamAddress {
     switch address {
     case .name("localhost", let port): .address(.ipv4(address: 0x7F00_0001, port: port))
-    case .name(let name, let port): .name(name.lowercased(), port: port)
+    case .name(let name, let port), .address(.name(let name, let port)): .name(name.lowercased(), port: port)
     case .address(.ipv4(let address, let port)) where address == 0 || address >> 24 == 127:
       .address(.ipv4(address: 0x7F00_0001, port: port))
     case .address(.ipv6(0, let low, let port)) where low < 2: .address(.ipv4(address: 0x7F00_0001, port: port))

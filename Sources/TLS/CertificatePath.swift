@@ -31,7 +31,7 @@ struct HandshakeFacts: Sendable {
     switch address {
     case .ipv4, .ipv6: address?.host
     // The path of a unix socket has slashes.
-    case .unix, nil: nil
+    case .unix, .name, nil: nil
     }
   }
 }

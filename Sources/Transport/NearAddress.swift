@@ -23,7 +23,7 @@ extension SocketAddress {
   /// Loopback, the link, multicast, broadcast, and no address at all.
   private var isReserved: Bool {
     switch self {
-    case .unix: return true
+    case .unix, .name: return true
     case .ipv4(let address, _):
       let first = address >> 24
       return first == 0 || first == 127 || first >= 224 || address >> 16 == 0xA9FE

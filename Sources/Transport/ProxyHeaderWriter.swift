@@ -76,7 +76,7 @@ public enum ProxyHeaderWriter {
       switch source {
       case .ipv4: isIPv4 = true
       case .ipv6: isIPv4 = false
-      case .unix: return nil
+      case .unix, .name: return nil
       }
       switch (isIPv4, destination) {
       case (true, .ipv6?): (self.source, self.destination, self.isIPv4) = (source.mapped, destination ?? source, false)
@@ -120,7 +120,7 @@ extension SocketAddress {
     case .ipv4(let address, _): withUnsafeBytes(of: address.bigEndian) { Array($0) }
     case .ipv6(let high, let low, _):
       withUnsafeBytes(of: high.bigEndian) { Array($0) } + withUnsafeBytes(of: low.bigEndian) { Array($0) }
-    case .unix: []
+    case .unix, .name: []
     }
   }
 

@@ -9,6 +9,8 @@ public enum SocketAddress: Sendable, Hashable {
   case ipv6(high: UInt64, low: UInt64, port: UInt16)
   /// At most 107 bytes (sun_path).
   case unix(path: String)
+  /// A host of which a proxy knows the address. Nothing connects to it without one.
+  case name(String, port: UInt16)
 
   public static let longestUnixPath = 107
 
@@ -74,6 +76,7 @@ public enum SocketAddress: Sendable, Hashable {
     switch self {
     case .ipv4(let address, _): .ipv4(address: address, port: port)
     case .ipv6(let high, let low, _): .ipv6(high: high, low: low, port: port)
+    case .name(let name, _): .name(name, port: port)
     case .unix: self
     }
   }
@@ -83,12 +86,13 @@ public enum SocketAddress: Sendable, Hashable {
     case .ipv4: AF_INET
     case .ipv6: AF_INET6
     case .unix: AF_UNIX
+    case .name: AF_UNSPEC
     }
   }
 
   public var port: UInt16? {
     switch self {
-    case .ipv4(_, let port), .ipv6(_, _, let port): port
+    case .ipv4(_, let port), .ipv6(_, _, let port), .name(_, let port): port
     case .unix: nil
     }
   }
@@ -105,6 +109,7 @@ public enum SocketAddress: Sendable, Hashable {
       return String(decoding: text.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
     case .unix:
       return "unix:"
+    case .name(let name, _): return name
     }
   }
 
@@ -135,6 +140,8 @@ public enum SocketAddress: Sendable, Hashable {
         for (index, byte) in bytes.enumerated() { $0[2 + index] = byte }
       }
       length = 2 + bytes.count + 1
+    // A socket of this family can't be made.
+    case .name: length = MemoryLayout<sa_family_t>.size
     }
     return withUnsafePointer(to: &storage) { pointer in
       pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { body($0, socklen_t(length)) }
@@ -148,6 +155,7 @@ extension SocketAddress: CustomStringConvertible {
     case .ipv4(_, let port): "\(host):\(port)"
     case .ipv6(_, _, let port): "[\(host)]:\(port)"
     case .unix(let path): "unix:\(path)"
+    case .name(let name, let port): "\(name):\(port)"
     }
   }
 }

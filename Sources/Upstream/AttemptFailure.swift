@@ -9,6 +9,8 @@ public enum AttemptFailure: Error, Sendable {
   /// `worker_connections` are used up, and no connection could be ended for this one.
   case noRoom
   case connectTimeout
+  /// The proxy with this name, through which the upstream is reached, made no tunnel. No byte of the request went out.
+  case proxy(String, ProxyFailure)
   /// sallyport refused the upstream, or the handshake failed. No byte of the request went out.
   case tls(String)
   case sendTimeout
@@ -30,11 +32,20 @@ public enum AttemptFailure: Error, Sendable {
   /// Bytes came before a request, so it is unknown which request they belong to.
   case unsolicitedBytes
 
+  /// Why there is no tunnel.
+  public enum ProxyFailure: Error, Sendable {
+    case connect(SocketError)
+    case timeout
+    /// What it said, or did, in place of making one.
+    case answer(String)
+  }
+
   /// The status of the response if no other server is tried.
   public var status: Int {
     switch self {
-    case .connectTimeout, .sendTimeout, .readTimeout: 504
-    case .connect(let error) where error.isOfLocalAddress: 500
+    case .connectTimeout, .proxy(_, .timeout), .sendTimeout, .readTimeout: 504
+    case .connect(let error) where error.isOfLocalAddress, .proxy(_, .connect(let error)) where error.isOfLocalAddress:
+      500
     default: 502
     }
   }
@@ -45,7 +56,7 @@ public enum AttemptFailure: Error, Sendable {
   public func status(repeatsRefusal: Bool) -> Int {
     guard repeatsRefusal else { return status }
     return switch self {
-    case .noServer, .noRoom, .connect, .connectTimeout, .tls: AttemptFailure.refusedStream.status
+    case .noServer, .noRoom, .connect, .connectTimeout, .proxy, .tls: AttemptFailure.refusedStream.status
     default: status
     }
   }
@@ -55,13 +66,14 @@ public enum AttemptFailure: Error, Sendable {
     switch self {
     case .noServer, .invalidBody: []
     // As in nginx: another server can't be reached from that address either.
-    case .connect(let error) where error.isOfLocalAddress: []
-    case .connectTimeout, .sendTimeout, .readTimeout: .timeout
+    case .connect(let error) where error.isOfLocalAddress, .proxy(_, .connect(let error)) where error.isOfLocalAddress:
+      []
+    case .connectTimeout, .proxy(_, .timeout), .sendTimeout, .readTimeout: .timeout
     // As in nginx, a RST_STREAM in place of a head is an invalid one.
     case .invalidHead, .invalidStream, .unsolicitedBytes, .reset: .invalidHeader
     // nginx counts it as the others. RFC 9113 §8.7 lets any request be sent again, so `error` is enough, too.
     case .refusedStream: [.error, .invalidHeader]
-    case .noRoom, .connect, .tls, .closedBeforeHead, .broken: .error
+    case .noRoom, .connect, .proxy, .tls, .closedBeforeHead, .broken: .error
     }
   }
 
@@ -80,6 +92,11 @@ public enum AttemptFailure: Error, Sendable {
     case .noRoom: "worker_connections are not enough while connecting to upstream"
     case .connect(let error): "\(error) while connecting to upstream"
     case .connectTimeout: "upstream timed out (110: Connection timed out) while connecting to upstream"
+    case .proxy(let name, .connect(let error)): "\(error) while connecting to the proxy \(name)"
+    case .proxy(let name, .timeout):
+      "upstream timed out (110: Connection timed out) while connecting to upstream through the proxy \(name)"
+    case .proxy(let name, .answer(let reason)):
+      "no tunnel: \(reason) while connecting to upstream through the proxy \(name)"
     case .tls(let reason): "\(reason) while SSL handshaking to upstream"
     case .sendTimeout: "upstream timed out (110: Connection timed out) while sending request to upstream"
     case .readTimeout: "upstream timed out (110: Connection timed out) while reading response header from upstream"

@@ -157,9 +157,9 @@ extension AttemptMeter.Result {
   public init?(_ failure: AttemptFailure) {
     switch failure {
     case .noServer: return nil
-    case .connect: self = .connect
+    case .connect, .proxy(_, .connect), .proxy(_, .answer): self = .connect
     case .noRoom: self = .noRoom
-    case .connectTimeout: self = .connectTimeout
+    case .connectTimeout, .proxy(_, .timeout): self = .connectTimeout
     case .tls: self = .tls
     case .sendTimeout: self = .sendTimeout
     case .readTimeout: self = .readTimeout

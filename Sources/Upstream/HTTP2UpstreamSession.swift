@@ -158,7 +158,7 @@ final class HTTP2UpstreamSession: UpstreamSession {
 
   override func streamDidFail(_ failure: StreamFailure) {
     switch (phase, failure) {
-    case (.opening, .socket(let error)): failAll(.connect(error))
+    case (.opening, .socket(let error)): connectDidFail(error)
     case (.opening, .truncated): failAll(.tls("peer closed connection"))
     case (.opening, .protocolError(let reason)): failAll(.tls(reason))
     default: inputDidEnd()
@@ -167,11 +167,13 @@ final class HTTP2UpstreamSession: UpstreamSession {
 
   override func streamDeadlinePassed() {
     switch phase {
-    case .opening: failAll(.connectTimeout)
+    case .opening: connectTimeDidPass()
     case .serving, .leaving: if streams.isEmpty { end() }
     case .closed: break
     }
   }
+
+  override func openingDidFail(_ failure: AttemptFailure) { failAll(failure) }
 
   // MARK: Frames
 

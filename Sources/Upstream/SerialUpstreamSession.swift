@@ -75,7 +75,7 @@ final class SerialUpstreamSession: UpstreamSession {
   override func streamDidFail(_ failure: StreamFailure) {
     switch (phase, failure) {
     case (.idle, _): drop()
-    case (.opening, .socket(let error)): stream?.fail(.connect(error))
+    case (.opening, .socket(let error)): connectDidFail(error)
     case (.opening, .truncated): stream?.fail(.tls("peer closed connection"))
     case (.opening, .protocolError(let reason)): stream?.fail(.tls(reason))
     default: stream?.inputDidEnd(inGoodOrder: false)
@@ -84,12 +84,14 @@ final class SerialUpstreamSession: UpstreamSession {
 
   override func streamDeadlinePassed() {
     switch phase {
-    case .opening: stream?.fail(.connectTimeout)
+    case .opening: connectTimeDidPass()
     case .idle: drop()
     case .serving: stream?.deadlinePassed()
     case .closed: break
     }
   }
+
+  override func openingDidFail(_ failure: AttemptFailure) { stream?.fail(failure) }
 
   // MARK: Ends
 

@@ -19,56 +19,48 @@ final class TCPUpstreamSession: UpstreamSession {
     super.init(transport: transport, tls: tls, server: server, trust: trust, group: group)
     stream = TCPUpstreamStream(self, transport)
     transport.owner = self
-    negotiation = trust.negotiation
-    guard let negotiation, !negotiation.isDone else { return }
+    guard let negotiation = trust.negotiation, !negotiation.isDone else { return }
     // A server with which TLS begins at once greets inside it.
-    if tls != nil, negotiation.goal == .greetingOnly { awaitsGreeting = true } else { transport.awaitsHeader = true }
+    if tls != nil, negotiation.goal == .greetingOnly {
+      greeting = negotiation
+    } else {
+      talk = OpeningTalk(negotiation)
+      transport.awaitsHeader = true
+    }
   }
 
   // MARK: Before TLS
 
-  private var negotiation: UpstreamNegotiation?
-  private var hasOpened = false
-  /// The server greets inside TLS, and hasn't yet.
-  private var awaitsGreeting = false
+  /// nil: nothing is said in clear, or it has been said.
+  private var talk: OpeningTalk<UpstreamNegotiation>?
+  /// The server greets inside TLS, and hasn't yet; nil: it has, or doesn't.
+  private var greeting: UpstreamNegotiation?
   /// What has come inside TLS, and isn't of the greeting yet.
   private var heard: [UInt8] = []
 
-  override func streamHeaderIsReadable() {
-    guard phase == .opening, var talk = negotiation else { return }
-    if !hasOpened {
-      hasOpened = true
-      transport.answerHeader(talk.opening)
+  override func headerIsReadable() {
+    guard phase == .opening, var talk else { return }
+    let turn = talk.advance(transport)
+    self.talk = talk
+    switch turn {
+    case .wait: return
+    case .done(let isFollowed):
+      stream?.greeting = talk.machine.greeting
+      self.talk = nil
+      transport.beginProtocol(isFollowed: isFollowed)
+    case .failed(.closed): stream?.fail(.tls("upstream closed the connection in its negotiation of TLS"))
+    case .failed(.unreadable): stream?.fail(.tls("the upstream's negotiation of TLS can't be read"))
+    case .failed(.refused(let reason)): stream?.fail(.tls(reason))
     }
-    let room = UnsafeMutableRawBufferPointer(rebasing: transport.loop.readBuffer.prefix(UpstreamNegotiation.most))
-    var input = UnsafeRawBufferPointer(start: nil, count: 0)
-    switch transport.peek(into: room) {
-    case .bytes(let count): input = UnsafeRawBufferPointer(rebasing: room[..<count])
-    case .wouldBlock: return
-    case .end, .failed:
-      stream?.fail(.tls("upstream closed the connection in its negotiation of TLS"))
-      return
-    }
-    let step = talk.take(input)
-    negotiation = talk
-    if step.consumed > 0, !transport.takeHeader(step.consumed) {
-      stream?.fail(.tls("the upstream's negotiation of TLS can't be read"))
-      return
-    }
-    transport.answerHeader(step.reply)
-    switch step.next {
-    // No edge tells again of the end that came together with the bytes.
-    case .more: if transport.hasPeerEnd { endNegotiation(tookBytes: step.consumed > 0) }
-    case .beginTLS, .done:
-      stream?.greeting = talk.greeting
-      transport.beginProtocol(isFollowed: step.consumed < input.count)
-    case .end(let reason): stream?.fail(.tls(reason))
-    }
+  }
+
+  override func tunnelDidOpen(isFollowed: Bool) {
+    talk == nil ? super.tunnelDidOpen(isFollowed: isFollowed) : headerIsReadable()
   }
 
   /// Reads the greeting inside TLS, and opens the session behind it.
   private func readGreeting() {
-    while phase == .opening, var talk = negotiation {
+    while phase == .opening, var talk = greeting {
       switch transport.read(into: UnsafeMutableRawBufferPointer(rebasing: transport.loop.readBuffer.prefix(4096))) {
       case .bytes(let count): heard += transport.loop.readBuffer.prefix(count)
       case .wouldBlock: return
@@ -77,12 +69,12 @@ final class TCPUpstreamSession: UpstreamSession {
         return
       }
       let step = heard.withUnsafeBytes { talk.take($0) }
-      negotiation = talk
+      greeting = talk
       heard.removeFirst(step.consumed)
       switch step.next {
       case .more: continue
       case .beginTLS, .done:
-        awaitsGreeting = false
+        greeting = nil
         stream?.greeting = talk.greeting
         stream?.early = heard
         heard = []
@@ -90,11 +82,6 @@ final class TCPUpstreamSession: UpstreamSession {
       case .end(let reason): stream?.fail(.tls(reason))
       }
     }
-  }
-
-  private func endNegotiation(tookBytes: Bool) {
-    if tookBytes { return streamHeaderIsReadable() }
-    stream?.fail(.tls("upstream closed the connection in its negotiation of TLS"))
   }
 
   override func begin(_ observer: AttemptObserver, _ settings: AttemptSettings, on ticket: ServerTicket) {
@@ -111,7 +98,7 @@ final class TCPUpstreamSession: UpstreamSession {
     guard phase == .opening else { return }
     guard let stream, stream.hasObserver else { return close() }
     trustOutcome = tls?.trustResult?.outcome ?? .none
-    if awaitsGreeting { readGreeting() } else { opened() }
+    if greeting == nil { opened() } else { readGreeting() }
   }
 
   private func opened() {
@@ -122,7 +109,7 @@ final class TCPUpstreamSession: UpstreamSession {
   }
 
   override func streamIsReadable() {
-    if phase == .open { stream?.pump() } else if awaitsGreeting { readGreeting() }
+    if phase == .open { stream?.pump() } else if greeting != nil { readGreeting() }
   }
 
   override func streamAgain() { streamIsReadable() }
@@ -131,7 +118,7 @@ final class TCPUpstreamSession: UpstreamSession {
 
   override func streamDidFail(_ failure: StreamFailure) {
     switch (phase, failure) {
-    case (.opening, .socket(let error)): stream?.fail(.connect(error))
+    case (.opening, .socket(let error)): connectDidFail(error)
     case (.opening, .truncated): stream?.fail(.tls("peer closed connection"))
     case (.opening, .protocolError(let reason)): stream?.fail(.tls(reason))
     case (.open, _): stream?.inputDidEnd(inGoodOrder: false)
@@ -139,7 +126,9 @@ final class TCPUpstreamSession: UpstreamSession {
     }
   }
 
-  override func streamDeadlinePassed() { if phase == .opening { stream?.fail(.connectTimeout) } }
+  override func streamDeadlinePassed() { if phase == .opening { connectTimeDidPass() } }
+
+  override func openingDidFail(_ failure: AttemptFailure) { stream?.fail(failure) }
 
   // MARK: Ends
 

@@ -1,3 +1,4 @@
+import Glibc
 import HTTP
 import Observability
 import TLS
@@ -134,7 +135,9 @@ public final class UpstreamGroup {
     } catch {
       // A lack of descriptors in this process says nothing about the server.
       end(ticket, error.isOurs ? .unjudged : .failure, nil)
-      return .connect(error)
+      guard let proxy = trust.origin.proxy else { return .connect(error) }
+      proxyDidFail()
+      return .proxy(proxy.name, .connect(error))
     }
   }
 
@@ -246,19 +249,42 @@ public final class UpstreamGroup {
 
   /// Opens a session, for which the caller has taken a place in the budget.
   private func connect(to server: Int, trust: UpstreamTrust) throws(SocketError) -> UpstreamSession {
+    guard let proxy = trust.origin.proxy else {
+      return try connect(to: server, at: servers[server].address, trust: trust)
+    }
+    let address = proxy.addresses[proxyTurn % proxy.addresses.count]
+    if case .address(.unix) = servers[server].settings.address {
+      budget.giveBack()
+      // No proxy reaches a socket of this machine's file system.
+      throw SocketError("connect", EAFNOSUPPORT)
+    }
+    let session = try connect(to: server, at: address, trust: trust)
+    session.ask(proxy, for: servers[server].settings.address.description)
+    return session
+  }
+
+  /// Which address of a proxy the next connection goes to: the one that has worked.
+  private var proxyTurn = 0
+  func proxyDidFail() { proxyTurn = (proxyTurn + 1) & 0xFFFF }
+
+  /// `target`: where the socket connects, the server's own address or that of a proxy.
+  private func connect(
+    to server: Int, at target: SocketAddress, trust: UpstreamTrust
+  ) throws(SocketError) -> UpstreamSession {
     do {
       if let connector { return session(try connector(server, trust), nil, server, trust) }
       let address = servers[server].address
-      let descriptor = try Sockets.connect(to: address, origin: trust.origin)
+      let header = trust.origin.proxy == nil ? trust.origin.header : []
+      let descriptor = try Sockets.connect(to: target, origin: trust.origin)
       guard let context = trust.context else {
         let stream = try ByteStream(loop: loop, descriptor: descriptor, isConnecting: true)
-        stream.preamble = trust.origin.header
+        stream.preamble = header
         return session(stream, nil, server, trust)
       }
       let stream = try TLSStream(
         connecting: descriptor, loop: loop, context: context, name: trust.name, address: address.description,
         protocols: trust.protocols)
-      stream.preamble = trust.origin.header
+      stream.preamble = header
       return session(stream, stream, server, trust)
     } catch {
       budget.giveBack()

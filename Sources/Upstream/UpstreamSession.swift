@@ -1,4 +1,6 @@
+import Bytes
 import Glibc
+import Negotiation
 public import TLS
 public import Transport
 
@@ -88,4 +90,53 @@ public class UpstreamSession: StreamOwner {
   }
 
   func close() {}
+
+  // MARK: Through a proxy
+
+  /// nil: the connection goes to the upstream itself, or the tunnel is open.
+  private final var tunnel: OpeningTalk<TunnelNegotiation>?
+
+  /// Has the connection, which goes to a proxy, begin with the request for a tunnel to the upstream.
+  final func ask(_ proxy: ConnectProxy, for authority: String) {
+    let field = proxy.credentials?.field.withUnsafeBytes { Array($0) } ?? []
+    tunnel = OpeningTalk(TunnelNegotiation(authority: authority, authorization: field))
+    transport.awaitsHeader = true
+  }
+
+  final override public func streamHeaderIsReadable() {
+    guard var talk = tunnel, let proxy = trust.origin.proxy else { return headerIsReadable() }
+    let turn = talk.advance(transport)
+    tunnel = talk
+    switch turn {
+    case .wait: return
+    case .done(let isFollowed):
+      tunnel = nil
+      // What tells of the client is for the upstream.
+      transport.answerHeader(trust.origin.header)
+      tunnelDidOpen(isFollowed: isFollowed)
+    case .failed(.closed): openingDidFail(.proxy(proxy.name, .answer("it closed the connection")))
+    case .failed(.unreadable): openingDidFail(.proxy(proxy.name, .answer("its response can't be read")))
+    case .failed(.refused(let reason)): openingDidFail(.proxy(proxy.name, .answer(reason)))
+    }
+  }
+
+  /// The socket has failed before the session was open.
+  final func connectDidFail(_ error: SocketError) {
+    guard tunnel != nil, let proxy = trust.origin.proxy else { return openingDidFail(.connect(error)) }
+    group.proxyDidFail()
+    openingDidFail(.proxy(proxy.name, .connect(error)))
+  }
+
+  /// `proxy_connect_timeout` has passed.
+  final func connectTimeDidPass() {
+    guard tunnel != nil, let proxy = trust.origin.proxy else { return openingDidFail(.connectTimeout) }
+    group.proxyDidFail()
+    openingDidFail(.proxy(proxy.name, .timeout))
+  }
+
+  /// Bytes may have come that the session reads before its protocol, inside the tunnel if there is one.
+  func headerIsReadable() {}
+  func tunnelDidOpen(isFollowed: Bool) { transport.beginProtocol(isFollowed: isFollowed) }
+  /// The session can't be opened: tells whoever waits for it.
+  func openingDidFail(_ failure: AttemptFailure) {}
 }

@@ -79,6 +79,14 @@ public struct GroupName: Sendable, Hashable, Comparable, CustomStringConvertible
   }
 }
 
+/// How connections get to the servers of a group.
+public struct UpstreamWays: OptionSet, Sendable, Hashable {
+  public let rawValue: UInt8
+  public init(rawValue: UInt8) { self.rawValue = rawValue }
+  public static let direct = UpstreamWays(rawValue: 1)
+  public static let proxy = UpstreamWays(rawValue: 2)
+}
+
 /// An `upstream` block, or the group of one server that a `proxy_pass` address makes.
 public struct UpstreamGroupSettings: Sendable, Hashable {
   /// As after `upstream` or as in `proxy_pass`; the default of $proxy_host and `proxy_ssl_name`.
@@ -104,6 +112,10 @@ public struct UpstreamGroupSettings: Sendable, Hashable {
   /// How the names of servers with `resolve` are asked for.
   public var nameResolution: NameResolutionSettings?
   public var location: SourceLocation
+  /// How the passes that name the group get to its servers.
+  public var ways: UpstreamWays = []
+  /// Whether only proxies connect to the servers, so that nobody else needs their addresses.
+  public var isNamedToProxies: Bool { ways == .proxy }
 
   /// Whether the choice of a server depends on the request.
   public var asksRequest: Bool {

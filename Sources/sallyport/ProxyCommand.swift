@@ -96,6 +96,10 @@ struct ProxyCommand: ParsableCommand {
   var authority: [String] = []
   @Option(help: "The socket of the SPIFFE agent, unix:/PATH, if SPIFFE_ENDPOINT_SOCKET doesn't name it.")
   var spiffeEndpoint: [String] = []
+  @Option(help: "The proxy through which the upstream is reached by CONNECT: http://HOST:PORT.")
+  var via: [String] = []
+  @Option(help: "The file with NAME:PASSWORD for --via.")
+  var viaUserFile: [String] = []
   @Option(help: "Answer every plain HTTP request with 200 here, for probes; :PORT is on the loopback. Repeatable.")
   var healthListen: [String] = []
   @Option(help: "debug, info, notice, warn, error, crit, alert or emerg (default: notice).")
@@ -151,7 +155,8 @@ struct ProxyCommand: ParsableCommand {
       .crl: crl, .allow: allow, .deny: deny, .tcp: tcp ? ["on"] : [], .starttls: starttls, .to: to, .pin: pin,
       .upstreamCA: upstreamCA, .upstreamName: upstreamName, .upstreamCert: upstreamCert, .upstreamKey: upstreamKey,
       .upstreamStartTLS: upstreamStartTLS, .upstreamID: upstreamID, .clientCert: clientCert, .clientKey: clientKey,
-      .ca: authority, .spiffeEndpoint: spiffeEndpoint, .listenAnywhere: listenAnywhere ? ["on"] : [],
+      .ca: authority, .spiffeEndpoint: spiffeEndpoint, .via: via,
+      .viaUserFile: viaUserFile, .listenAnywhere: listenAnywhere ? ["on"] : [],
       .healthListen: healthListen, .logLevel: logLevel, .user: user,
       .demoCA: demoCA ? ["on"] : [],
     ]

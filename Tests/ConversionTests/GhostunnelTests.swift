@@ -70,4 +70,22 @@ import Testing
         $0.hasPrefix("proxy_pass")
       })
   }
+
+  @Test(arguments: [
+    ("http://proxy.test:3128", "proxy_via http://proxy.test:3128;"),
+    ("http://proxy.test/", "proxy_via http://proxy.test:8080;"),
+    ("http://[::1]:1", "proxy_via http://[::1]:1;"),
+  ]) func `a proxy of HTTP stays on the way`(url: String, line: String) {
+    let found = lines([
+      "client", "--listen=127.0.0.1:1", "--target=a:2", "--cert=c", "--key=k", "--cacert=a", "--proxy=\(url)",
+    ])
+    #expect(found.contains(line) && found.contains { $0.hasPrefix("proxy_pass") }, "\(found)")
+  }
+
+  @Test(arguments: ["https://proxy.test:1", "socks5://proxy.test:1", "http://al:secret@proxy.test:1", "proxy.test:1"])
+  func `no other proxy can be had, and nothing goes past it`(url: String) {
+    #expect(
+      !lines(["client", "--listen=127.0.0.1:1", "--target=a:2", "--cert=c", "--key=k", "--cacert=a", "--proxy=\(url)"])
+        .contains { $0.hasPrefix("proxy_pass") })
+  }
 }

@@ -34,6 +34,7 @@ import Testing
             error_log /var/log/c/error.log; client_body_temp_path /bodies;
             proxy_pass https://127.0.0.1; proxy_ssl_name a.test; proxy_ssl_pin /pins/a.pem;
             proxy_ssl_trusted_certificate /up/ca.pem; proxy_ssl_certificate /up/c.pem; proxy_ssl_certificate_key /up/k.pem;
+            proxy_via http://127.0.0.1:3128 user_file=/u/proxy;
             proxy_auth basic; proxy_auth_user_file /u/upstream; proxy_auth_persistence permanent; proxy_auth_state /state;
           }
           location /files/ { root /srv/www; auth_basic x; auth_basic_user_file /u/users; }
@@ -59,7 +60,7 @@ import Testing
       "/etc/sallyport/sallyport.conf", "/inc/more.conf", "/c/server.pem", "/k/server.key", "/p/words",
       "/ca/clients.pem",
       "/crl/list.pem", "/dh/dh.pem", "/t/ticket.key", "/pins/a.pem", "/up/ca.pem", "/up/c.pem", "/up/k.pem",
-      "/u/upstream", "/srv/www", "/u/users", "/u2/of", "/srv/alias/", "/shown", "/u3/users", "/tables", "/tables/a",
+      "/u/upstream", "/u/proxy", "/srv/www", "/u/users", "/u2/of", "/srv/alias/", "/shown", "/u3/users", "/tables", "/tables/a",
     ] { #expect(needs.contains(FileNeed(.read, path)), "\(path)") }
     for path in ["/var/log/a/error.log", "/var/log/b/access.log", "/var/log/c/error.log"] {
       #expect(needs.contains(FileNeed(.append, path)), "\(path)")
@@ -100,7 +101,7 @@ import Testing
   /// and then here.
   private static let known: Set<String> = [
     "include", "pid", "error_log", "access_log", "root", "alias", "client_body_temp_path", "auth_basic_user_file",
-    "enrolment_authority", "proxy_auth_user_file", "proxy_auth_state", "ssl_certificate", "ssl_certificate_key",
+    "enrolment_authority", "proxy_auth_user_file", "proxy_auth_state", "proxy_via", "ssl_certificate", "ssl_certificate_key",
     "ssl_password_file", "ssl_client_certificate", "ssl_trusted_certificate", "ssl_crl", "ssl_crl_cache",
     "ssl_dhparam",
     "ssl_session_ticket_key", "ssl_stapling_file", "proxy_ssl_certificate", "proxy_ssl_certificate_key",

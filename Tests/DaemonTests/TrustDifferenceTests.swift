@@ -329,6 +329,10 @@ import Testing
       "set $team red;", "set $team red; proxy_bind 127.0.0.1;", .other,
       "connections to the upstream come from the address 127.0.0.1"
     ),
+    (
+      "set $team red;", "set $team red; proxy_via http://127.0.0.1:3128;", .other,
+      "connections to the upstream go through the proxy 127.0.0.1:3128 (proxy_via; were made directly)"
+    ),
     ("set $team red;", "set $team red; proxy_set_body x;", .other, "the upstream gets another body (proxy_set_body)"),
     (
       "set $team red;", "set $team red; proxy_ignore_headers X-Accel-Redirect;", .closes,

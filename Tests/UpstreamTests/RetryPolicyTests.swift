@@ -85,17 +85,24 @@ import Transport
       (.connect(refused), .error, 502), (.connectTimeout, .timeout, 504), (.tls("pin: x"), .error, 502),
       (.readTimeout, .timeout, 504), (.sendTimeout, .timeout, 504), (.closedBeforeHead, .error, 502),
       (.broken("SSL_read() failed"), .error, 502), (.unsolicitedBytes, .invalidHeader, 502), (.noServer, [], 502),
+      (.proxy("p:1", .connect(refused)), .error, 502), (.proxy("p:1", .timeout), .timeout, 504),
+      (.proxy("p:1", .answer("x")), .error, 502),
+      (.proxy("p:1", .connect(SocketError("bind", EADDRNOTAVAIL))), [], 500),
     ]
     for (failure, condition, status) in failures {
       #expect(failure.condition == condition && failure.status == status)
     }
     // nginx doesn't repeat what an upstream has refused, and its answer is 502.
     let ours = SocketError("connect", EADDRNOTAVAIL)
-    for failure in [AttemptFailure.connect(ours), .connect(refused), .connectTimeout, .noRoom, .noServer, .tls("x")] {
+    for failure in [
+      AttemptFailure.connect(ours), .connect(refused), .connectTimeout, .noRoom, .noServer, .tls("x"),
+      .proxy("p", .timeout),
+    ] {
       #expect(failure.status(repeatsRefusal: true) == 502, "\(failure)")
       #expect(failure.status(repeatsRefusal: false) == failure.status)
     }
     #expect(AttemptFailure.readTimeout.status(repeatsRefusal: true) == 504)
+    #expect(AttemptFailure.proxy("p:1", .answer("x")).description.hasSuffix("through the proxy p:1"))
     #expect(
       AttemptFailure.broken("SSL_read() failed (SSL: x)").description
         == "SSL_read() failed (SSL: x) while reading response header from upstream")

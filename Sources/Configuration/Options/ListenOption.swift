@@ -16,6 +16,7 @@ extension ListenAddress {
     case .unix: true
     case .ipv4(let address, _): address >> 24 == 127
     case .ipv6(let high, let low, _): high == 0 && low == 1
+    case .name: false
     }
   }
 }

@@ -23,6 +23,8 @@ package enum ProxyOption: String, Sendable, Hashable, CaseIterable {
   case clientKey = "client-key"
   case ca
   case spiffeEndpoint = "spiffe-endpoint"
+  case via
+  case viaUserFile = "via-user-file"
   case healthListen = "health-listen"
   case logLevel = "log-level"
   case user
@@ -43,7 +45,8 @@ package enum ProxyOption: String, Sendable, Hashable, CaseIterable {
     switch self {
     case .listen, .clientPin, .crl, .allow, .deny, .to, .pin, .upstreamID, .healthListen: true
     case .listenAnywhere, .cert, .key, .passwordFile, .clientCA, .verify, .tcp, .starttls, .upstreamCA, .upstreamName,
-      .upstreamCert, .upstreamKey, .upstreamStartTLS, .clientCert, .clientKey, .ca, .spiffeEndpoint, .logLevel, .user,
+      .upstreamCert, .upstreamKey, .upstreamStartTLS, .clientCert, .clientKey, .ca, .spiffeEndpoint, .via, .viaUserFile,
+      .logLevel, .user,
       .demoCA:
       false
     }

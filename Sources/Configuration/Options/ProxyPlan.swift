@@ -39,6 +39,9 @@ struct ProxyPlan {
   /// The SPIFFE IDs that an upstream may have.
   let upstreamIDs: [ProxyValue]
   let spiffeEndpoint: ProxyValue?
+  /// The proxy through which connections to the upstream go, and the file of its user.
+  let via: ProxyValue?
+  let viaUserFile: ProxyValue?
   let logLevel: String
   let user: ProxyValue?
 
@@ -92,6 +95,8 @@ struct ProxyPlan {
     upstreamKey = options.one(.upstreamKey)
     upstreamIDs = options[.upstreamID]
     spiffeEndpoint = options.one(.spiffeEndpoint)
+    via = options.one(.via)
+    viaUserFile = options.one(.viaUserFile)
     user = options.one(.user)
     certificate = options.one(.cert)
     let hosts = Set(targets.map(\.0.host))
@@ -174,7 +179,7 @@ struct ProxyPlan {
   private static func textFaults(_ options: ProxyOptions) -> [ProxyOptionFault] {
     let constants: [ProxyOption] = [
       .cert, .key, .passwordFile, .clientCA, .clientPin, .crl, .pin, .upstreamCA, .upstreamCert, .upstreamKey,
-      .upstreamID, .spiffeEndpoint, .user,
+      .upstreamID, .spiffeEndpoint, .via, .viaUserFile, .user,
     ]
     var faults: [ProxyOptionFault] = []
     for value in constants.flatMap({ options[$0] }) where value.text.contains("$") {
@@ -288,6 +293,9 @@ struct ProxyPlan {
     if let key = options.one(.upstreamKey), options.one(.upstreamCert) == nil {
       let certificate = options.isOfClientSide ? ProxyOption.clientCert : .upstreamCert
       faults.append(ProxyOptionFault("\(key.origin) is the key of \(certificate.spelling), which is missing"))
+    }
+    if let file = options.one(.viaUserFile), options.one(.via) == nil {
+      faults.append(ProxyOptionFault("\(file.origin) is the file of the user of --via, which is missing"))
     }
     faults += workloadFaults(options)
     return faults

@@ -83,6 +83,7 @@ package struct ProxyText: Sendable {
     // As long as stunnel allows: pools of connections to databases are silent at night.
     add("        proxy_timeout 12h;")
     add("        proxy_socket_keepalive on;")
+    way(plan, indent: "        ")
     if plan.isTLS {
       add("        proxy_ssl on;")
       if let (kind, value) = plan.upstreamNegotiation { add("        proxy_starttls", [kind.rawValue], value) }
@@ -155,7 +156,13 @@ package struct ProxyText: Sendable {
     }
     add("            proxy_set_header X-Client-Verify $ssl_client_verify;")
     add("            proxy_set_header X-Client-DN $ssl_client_s_dn;")
+    way(plan, indent: "            ")
     if plan.isTLS { upstreamTrust(plan, indent: "            ") }
+  }
+
+  private mutating func way(_ plan: ProxyPlan, indent: String) {
+    guard let via = plan.via else { return }
+    add("\(indent)proxy_via", [via.text] + (plan.viaUserFile.map { ["user_file=\($0.text)"] } ?? []), via)
   }
 
   private mutating func upstreamTrust(_ plan: ProxyPlan, indent: String) {

@@ -300,6 +300,20 @@ struct GhostunnelServer {
 
   // MARK: Where connections go
 
+  /// Of proxies, those of HTTP in clear can be had. The port is ghostunnel's if none is named.
+  private mutating func proxy(_ flag: GhostunnelFlags.Flag) {
+    let scheme = "http://"
+    var authority = String(flag.value.dropFirst(scheme.count))
+    if authority.hasSuffix("/") { authority.removeLast() }
+    let named = Endpoint(authority) ?? Endpoint("\(authority):8080")
+    guard flag.value.lowercased().hasPrefix(scheme), !isServer, let named, case .port(let host?, let port) = named.place
+    else {
+      return block.refuse(
+        flag.line, "proxy_via takes http://HOST:PORT, and the proxy's user from a file (user_file=FILE)")
+    }
+    block.take(flag.line, "proxy_via", "http://\(host.contains(":") ? "[\(host)]" : host):\(port)")
+  }
+
   private mutating func target() {
     let unsafe = one("unsafe-target")
     guard let flag = one("target") else { return block.refuse(head, "--target is missing") }
@@ -310,9 +324,7 @@ struct GhostunnelServer {
         block.refuse(flag.line, "ghostunnel refuses this target without --unsafe-target")
       }
     }
-    if let proxy = one("proxy") {
-      block.refuse(proxy.line, "connections go to the server itself, and through no other proxy")
-    }
+    if let proxy = one("proxy") { self.proxy(proxy) }
     if let protocolFlag = one("proxy-protocol") {
       block.change(
         protocolFlag.line, "the header of version 2 also tells of TLS and the client's name", "proxy_protocol", "v2")

@@ -13,7 +13,7 @@ enum GRPC: UpstreamFeature, ErrorWording {
   private static let names = PassNames(
     prefix: "grpc_",
     taken: [
-      "set_header", "hide_header", "pass_header", "ignore_headers", "intercept_errors", "buffer_size", "bind",
+      "set_header", "hide_header", "pass_header", "ignore_headers", "intercept_errors", "buffer_size", "bind", "via",
       "socket_keepalive", "socket_sndbuf", "socket_rcvbuf", "connect_timeout", "send_timeout", "read_timeout",
       "allow_upstream", "next_upstream", "next_upstream_tries", "next_upstream_timeout",
     ], takesTLS: true, whole: header.name)

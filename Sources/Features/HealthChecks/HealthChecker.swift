@@ -40,7 +40,8 @@ final class HealthChecker: EventTarget {
     let context = pass.trust.tls.flatMap { generation.upstreamContexts[$0] }
     // Without the TLS context, the server can't be verified, so no check goes to it. Requests don't either.
     guard pass.scheme == .http || context != nil,
-      let tlsName = pass.withoutClient(pass.trust.name, serverName: check.serverName)
+      let tlsName = pass.withoutClient(pass.trust.name, serverName: check.serverName),
+      let base = pass.origin.base(in: generation)
     else { return nil }
     self.worker = worker
     self.settings = check.settings
@@ -53,7 +54,7 @@ final class HealthChecker: EventTarget {
     trust = UpstreamTrust(
       context: context, name: UpstreamPass.nameForTLS(tlsName),
       connection: request == nil ? .tcp : pass.version.connection,
-      origin: pass.origin.ofOwnConnections, negotiation: pass.negotiationOfOwnConnections,
+      origin: pass.origin.ofOwnConnections(base), negotiation: pass.negotiationOfOwnConnections,
       protocols: OfferedProtocols(protocols))
     attemptSettings = AttemptSettings(
       timeouts: pass.timeouts,
@@ -68,10 +69,11 @@ final class HealthChecker: EventTarget {
 
   /// A group of the one server, at the port of the check, whose connections serve one request.
   private static func alone(_ server: ResolvedGroup.Server, _ check: HealthRecords.Check) -> ResolvedGroup {
-    let address = check.settings.port.map { server.address.withPort($0) } ?? server.address
+    let (address, named) = (
+      server.address.withPort(check.settings.port), server.settings.address.withPort(check.settings.port)
+    )
     var settings = UpstreamGroupSettings(
-      name: check.group,
-      servers: [UpstreamServerSettings(address: .address(address), location: server.settings.location)],
+      name: check.group, servers: [UpstreamServerSettings(address: named, location: server.settings.location)],
       location: server.settings.location)
     settings.keepalive.requests = 1
     return ResolvedGroup(
@@ -256,7 +258,7 @@ extension AttemptFailure {
   fileprivate var isOurs: Bool {
     switch self {
     case .noRoom: true
-    case .connect(let error): error.isOurs
+    case .connect(let error), .proxy(_, .connect(let error)): error.isOurs
     default: false
     }
   }
@@ -278,5 +280,20 @@ final class HealthCheckers: WorkerPart {
   override func drain() {
     for checker in checkers { checker.stop() }
     checkers = []
+  }
+}
+
+extension SocketAddress {
+  fileprivate func withPort(_ port: UInt16?) -> SocketAddress { port.map { withPort($0) } ?? self }
+}
+
+extension UpstreamAddress {
+  /// As the configuration names it, for a proxy that resolves names.
+  fileprivate func withPort(_ port: UInt16?) -> UpstreamAddress {
+    guard let port else { return self }
+    return switch self {
+    case .address(let address): .address(address.withPort(port))
+    case .name(let name, _): .name(name, port: port)
+    }
   }
 }

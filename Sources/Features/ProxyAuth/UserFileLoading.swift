@@ -1,7 +1,5 @@
 package import Crypto
 import Forward
-import Glibc
-import Observability
 import Traffic
 package import UpstreamAuth
 
@@ -39,17 +37,5 @@ extension ProxyAuth {
       parts[UpstreamUsers.self].files[file] = loaded
       loader.warnOfReaders(file)
     }
-  }
-}
-
-extension MaterialLoader {
-  fileprivate mutating func warnOfReaders(_ file: MaterialReference) {
-    guard let path = try? file.resolvedPath(expecting: .users) else { return }
-    var status = stat()
-    guard stat(path, &status) == 0, status.st_mode & 0o004 != 0 else { return }
-    report(
-      Diagnostic(
-        .warning, at: file.location, "\"\(file)\" holds passwords, and every user of the system may read it",
-        hint: "chmod 600 \(path)"))
   }
 }

@@ -18,7 +18,7 @@ final class ClientSearch: ClientAddressStep {
         switch address.unmapped {
         case .ipv4(let address, _): .ipv4(network: address, mask: .max)
         case .ipv6(let high, let low, _): .ipv6(high: high, low: low, prefixLength: 128)
-        case .unix: nil
+        case .unix, .name: nil
         }
       }
   }

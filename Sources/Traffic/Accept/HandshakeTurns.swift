@@ -18,7 +18,7 @@ struct HandshakeTurns {
       switch address.unmapped {
       case .ipv4(let address, _): self = .ipv4(address)
       case .ipv6(let high, _, _): self = .ipv6(high)
-      case .unix: return nil
+      case .unix, .name: return nil
       }
     }
   }

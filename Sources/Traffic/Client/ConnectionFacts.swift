@@ -276,7 +276,7 @@ extension SocketAddress {
     case .ipv4(let address, _): withUnsafeBytes(of: address.bigEndian) { Array($0) }
     case .ipv6(let high, let low, _):
       withUnsafeBytes(of: high.bigEndian) { Array($0) } + withUnsafeBytes(of: low.bigEndian) { Array($0) }
-    case .unix: Array("unix:".utf8)
+    case .unix, .name: Array("unix:".utf8)
     }
   }
 }

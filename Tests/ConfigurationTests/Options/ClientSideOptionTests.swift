@@ -114,6 +114,16 @@ import Upstream
     #expect(faults([.spiffeEndpoint: ["unix:/a"]]).contains { $0.contains("an agent that nothing is taken from") })
   }
 
+  @Test func `a proxy may be on the way, with and without a user`() throws {
+    for base in [[:], Self.tcp] {
+      let way = try way(base.merging([.via: ["http://proxy.test:3128"], .viaUserFile: ["u"]]) { $1 })
+      #expect(way.trust == "system name true")
+      #expect(way.pass.origin.tunnel?.proxy == .name("proxy.test", port: 3128))
+      #expect(way.pass.origin.tunnel?.user?.description == "u")
+    }
+    #expect(faults([.viaUserFile: ["u"]]).contains { $0.contains("--via-user-file is the file of the user of --via") })
+  }
+
   @Test func `nothing goes on in clear`() {
     #expect(
       faults([.to: ["http://api.test"]], without: [.clientCert, .clientKey]).contains {

@@ -7,6 +7,7 @@ extension DirectiveSample {
     "proxy_set_body": .init("proxy_set_body a$arg_b;"),
     "proxy_limit_rate": .init("proxy_limit_rate 7k;"),
     "proxy_bind": .init("proxy_bind $server_addr;", or: "proxy_bind 127.0.0.1;"),
+    "proxy_via": .init("proxy_via http://127.0.0.1:3128 user_file=user;", or: "proxy_via http://127.0.0.1:3128;"),
     "proxy_protocol": .init("proxy_protocol v2 certificate;", or: "proxy_protocol on;"),
     "grpc_proxy_protocol": .init(
       "grpc_proxy_protocol v2;",

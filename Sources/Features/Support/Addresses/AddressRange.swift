@@ -15,7 +15,7 @@ package struct AddressRange: Sendable, Hashable {
     switch address {
     case .ipv4(let address, _): mapped | UInt128(address)
     case .ipv6(let high, let low, _): UInt128(high) << 64 | UInt128(low)
-    case .unix: nil
+    case .unix, .name: nil
     }
   }
 

@@ -1,0 +1,44 @@
+package import Crypto
+package import Traffic
+package import Transport
+package import Upstream
+
+/// The proxy of HTTP through which connections to an upstream go (CONNECT).
+public struct TunnelSettings: Sendable, Hashable {
+  package let proxy: UpstreamAddress
+  /// The file of its user; nil: the proxy gets no credentials.
+  package let user: MaterialReference?
+  /// `ssl_reload` of the block.
+  package var reloads = true
+
+  package init(_ proxy: UpstreamAddress, user: MaterialReference?) {
+    self.proxy = proxy
+    self.user = user
+  }
+}
+
+/// The credentials for proxies that a generation has loaded.
+package struct TunnelUsers: GenerationPart {
+  package var files: [MaterialReference: ProxyCredentials] = [:]
+  package init() {}
+}
+
+extension OriginSettings {
+  /// What is the same for all requests; nil if the proxy of the connections, or its user, isn't known. The connection
+  /// would otherwise go to the upstream itself.
+  package func base(in generation: Generation) -> ConnectionOrigin? {
+    guard let tunnel else { return fixed }
+    let addresses =
+      switch tunnel.proxy {
+      case .address(let address): [address]
+      case .name(let host, let port): (generation.hosts[host] ?? []).map { $0.withPort(port) }
+      }
+    let credentials = tunnel.user.flatMap { generation[TunnelUsers.self].files[$0] }
+    guard (credentials == nil) == (tunnel.user == nil),
+      let proxy = ConnectProxy(name: tunnel.proxy.description, addresses: addresses, credentials: credentials)
+    else { return nil }
+    var origin = fixed
+    origin.proxy = proxy
+    return origin
+  }
+}
