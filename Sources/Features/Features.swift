@@ -8,7 +8,7 @@ package enum Features {
 
   /// The same, for a feature whose directives are made of those of others.
   static let each: [any DirectiveFeature.Type] = [
-    Main.self, Workload.self, CoreHTTP.self, Listen.self, HTTP2.self, ServerNames.self, ClientBody.self,
+    Main.self, Workload.self, CoreHTTP.self, Listen.self, HTTP2.self, HTTP3.self, ServerNames.self, ClientBody.self,
     ResponseFraming.self,
     ACMECertificates.self, ServerTLS.self, ClientTrust.self,
     ClientLimits.self, SharedStore.self, GuessStore.self, NameResolution.self, UpstreamGroups.self, Balance.self,
@@ -22,7 +22,8 @@ package enum Features {
     Access.self, SatisfyAny.self, AuthBasic.self, AuthDelay.self, AuthRequest.self,
     PathReadingRules.self,
     Signatures.self, FileSettings.self, ContentTypes.self, Mirror.self, LogSubrequest.self,
-    MessageEnvelopes.self, ProxyPass.self, UpstreamPass.self, AllowUpstream.self, GRPC.self, FastCGI.self, UWSGI.self,
+    MessageEnvelopes.self, ProxyPass.self, UpstreamPass.self, Caches.self, AllowUpstream.self, GRPC.self, FastCGI.self,
+    UWSGI.self,
     SCGI.self,
     ProgramParameters.self,
     StreamProxy.self, StreamReturn.self,

@@ -1,3 +1,5 @@
+package import Observability
+
 /// The form of a directive's arguments. The checker applies the form first, so the builder sees only valid words.
 package enum ArgumentForm: Sendable, Hashable {
   case none
@@ -103,6 +105,9 @@ package struct DirectiveEntry: Sendable, Hashable {
   /// A line that sallyport accepts, for the manual; empty for a directive without effect. Renamed as `help` is.
   package var example: String { prefixes?.renamed(line) ?? line }
   package var trust = TrustEffect.untold
+  /// What a line of a directive without effect is told with; nil for a line that is told like all others, by the reason of
+  /// `status` in a notice.
+  @NotCompared package private(set) var remark: @Sendable (Directive) -> Diagnostic? = { _ in nil }
   /// The option of `sallyport proxy` that says the same; nil: none does.
   package private(set) var option: String?
   private var text = ""
@@ -194,12 +199,16 @@ package struct DirectiveEntry: Sendable, Hashable {
     local(name, contexts, form, "", help, repeatable: repeatable, example: example, trust: trust)
   }
 
-  /// Creates a directive that is accepted and has no effect.
+  /// Creates a directive that is accepted and has no effect. `remark`: tells more of a line than the reason; a warning, if
+  /// its author may miss the effect.
   package static func inert(
-    _ name: String, _ contexts: DirectiveContexts, _ form: ArgumentForm = .anything, because reason: String
+    _ name: String, _ contexts: DirectiveContexts, _ form: ArgumentForm = .anything, because reason: String,
+    remark: @escaping @Sendable (Directive) -> Diagnostic? = { _ in nil }
   ) -> DirectiveEntry {
-    DirectiveEntry(
+    var entry = DirectiveEntry(
       name: name, contexts: contexts, form: form, isRepeatable: true, trust: .none, status: .withoutEffect(reason))
+    entry.remark = remark
+    return entry
   }
 
   /// Creates the rows for directives that are planned but not implemented.

@@ -20,6 +20,7 @@ import Testing
     "master_process": "an option of nginx's command line", "etag": "a field of responses",
     "expires": "a field of responses, and a parameter of signatures", "gzip": "a content coding",
     "hash": "a parameter of a key", "header": "a word of JSON and of conditions", "http": "a scheme, and a context",
+    "http3": "a variable, and a former parameter of listen",
     "events": "a context",
     "location": "a context, and a field of responses", "server": "a context, and a label",
     "upstream": "a context, and a label",

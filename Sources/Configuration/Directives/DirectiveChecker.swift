@@ -29,10 +29,7 @@ package struct DirectiveChecker {
       }
       if case .withoutEffect(let reason) = entry.status {
         guard entry.form == .anything || checkForm(directive, entry) else { continue }
-        var notice = Diagnostic(
-          .notice, at: directive.location, "\"\(entry.name)\" is taken and has no effect: \(reason)")
-        notice.idleDirective = entry.name
-        diagnostics.append(notice)
+        diagnostics.append(entry.remark(directive) ?? Self.notice(of: directive, reason))
         continue
       }
       var checked = directive
@@ -50,11 +47,22 @@ package struct DirectiveChecker {
     return sound
   }
 
+  private static func notice(of directive: Directive, _ reason: String) -> Diagnostic {
+    var notice = Diagnostic(
+      .notice, at: directive.location, "\"\(directive.name)\" is taken and has no effect: \(reason)")
+    notice.idleDirective = directive.name
+    return notice
+  }
+
   private mutating func entry(for directive: Directive, in context: DirectiveContexts) -> DirectiveEntry? {
     let name = directive.name
     let entries = features.table.entries(named: name)
     guard let first = entries.first else {
       if let module = ForeignModule.ofDirective(name) {
+        if module.isHarmless {
+          diagnostics.append(Self.notice(of: directive, "it is of \(module.name); \(module.instead)"))
+          return nil
+        }
         report(
           directive, "`\(name)` is of \(module.name), not of nginx, and not supported here: \(module.instead)",
           shared: .init(module.instead, subject: "`\(name)`"))

@@ -43,11 +43,12 @@ package enum DirectiveManual {
       "\n## nginx directives that sallyport doesn't support\n\nsallyport refuses these directives by name.\n\n| directives | instead |\n| --- | --- |\n"
     text += grouped(foreignDirectives)
     text +=
-      "\n## Modules that aren't nginx's\n\nsallyport refuses these directives and variables by name, unless the configuration itself defines the variable.\n\n| module | directives | variables | instead |\n| --- | --- | --- | --- |\n"
+      "\n## Modules that aren't nginx's\n\nsallyport refuses these directives and variables by name, unless the configuration itself defines the variable. Where a row says so, the directives are accepted without effect.\n\n| module | directives | variables | instead |\n| --- | --- | --- | --- |\n"
     for module in foreignModules {
       let directives = module.directives.map { "`\($0)`" }.joined(separator: " ")
       let variables = module.variables.map { "`$\($0)`" }.joined(separator: " ")
-      text += "| \(module.name.cell) | \(directives) | \(variables) | \(module.instead.cell) |\n"
+      let advice = (module.isHarmless ? "without effect: " : "") + module.instead
+      text += "| \(module.name.cell) | \(directives) | \(variables) | \(advice.cell) |\n"
     }
     return text
   }

@@ -68,5 +68,7 @@ package struct FileSettings: RowSettings, Hashable {
     _ http: HTTPSettings, _ shared: SharedState, _ loader: inout MaterialLoader, _ parts: inout GenerationParts
   ) {
     parts[RealFolders.self].find(http)
+    var scripts = ScriptSources()
+    for warning in scripts.warnings(http) { loader.report(warning) }
   }
 }

@@ -9,7 +9,11 @@ package import Transport
 extension SettingsBuilder {
   /// Builds a server's `listen` lines. Without a line, it uses nginx's default port: 80, or 8000 without root's rights.
   fileprivate mutating func listenLines(_ server: Scope, at place: SourceLocation, allTLS: Bool) -> [ListenLine] {
+    let datagrams = Listen.datagramLines(server)
     let lines = Listen.lines(server)
+    let isBesideTLS = kind == .http && (allTLS || lines.contains { $0.hasWord("ssl") })
+    for line in datagrams { judge(datagrams: line, isBesideTLS) }
+    if lines.isEmpty, !datagrams.isEmpty { return [] }
     if lines.isEmpty, kind == .stream {
       error(place, "no \"listen\" is defined for server in stream", hint: "listen ADDRESS:PORT ssl;")
       return []
@@ -33,6 +37,21 @@ extension SettingsBuilder {
         return nil
       }
     }
+  }
+
+  /// Takes a line for HTTP/3 beside one by which the same clients come over TCP.
+  private mutating func judge(datagrams line: Directive, _ isBesideTLS: Bool) {
+    guard isBesideTLS else {
+      return error(
+        line.location,
+        "`listen … quic` is for HTTP/3, which sallyport doesn't speak, and no other line takes its clients",
+        hint: kind == .http ? "listen \(line.text(0)) ssl;" : "leave it out: HTTP/3 is of \"http\"")
+    }
+    diagnostics.append(
+      Diagnostic(
+        .notice, at: line.location, "`listen … quic` is taken and has no effect: its clients come over TCP",
+        hint: "leave out the field Alt-Svc too, which sends clients to HTTP/3 first"
+      ).sharing(.init("listen quic", title: "lines `listen … quic` have no effect: their clients come over TCP")))
   }
 
   /// `defaultPort`: nil where the text must have a port. `lookUp`: finds the addresses of a name; nil if none is looked up.
@@ -143,8 +162,10 @@ extension SettingsBuilder {
           word.location, "`listen … udp` is nginx's, but not supported here",
           hint: "leave it out: sallyport passes connections of TCP and of unix sockets")
       case ("proxy_protocol", nil): listen.expectsProxyHeader = true
-      case ("quic", nil), ("http3", nil), ("spdy", nil):
-        error(word.location, "`listen … \(name)` is nginx's, but not supported here", hint: "leave it out")
+      case ("spdy", nil):
+        warning(word.location, "`listen … spdy` has no effect: HTTP/2 took the place of SPDY", hint: "http2 on;")
+      case ("http3", nil):
+        error(word.location, "`listen … http3` is nginx's, but not supported here", hint: "leave it out")
       case ("deferred", nil): set(&listen) { $0.isDeferred = true }
       case ("rcvbuf", let value?):
         if let size = bufferSize(word, value) { set(&listen) { $0.receiveBuffer = size } }
@@ -209,7 +230,7 @@ extension Level {
       scope.isObsoletelyEncrypted
         || !Listen.lines(scope).isEmpty
           && Listen.lines(scope).allSatisfy {
-            $0.arguments.contains { $0.text == "ssl" } || $0.text(0).hasPrefix("unix:")
+            $0.hasWord("ssl") || $0.text(0).hasPrefix("unix:")
           }
     }
   }
@@ -241,11 +262,17 @@ enum Listen: Feature {
       example: "listen 127.0.0.1:5433;", trust: .told),
   ]
 
-  /// The lines of a server block.
-  static func lines(_ server: Scope) -> [Directive] { server.own(name) }
+  /// The lines of a server block, but for those by which nothing comes over TCP.
+  static func lines(_ server: Scope) -> [Directive] { server.own(name).filter { !$0.takesDatagrams } }
+  static func datagramLines(_ server: Scope) -> [Directive] { server.own(name).filter { $0.takesDatagrams } }
+}
+
+extension Directive {
+  fileprivate func hasWord(_ word: String) -> Bool { arguments.dropFirst().contains { $0.text == word } }
+  fileprivate var takesDatagrams: Bool { hasWord("quic") }
 }
 
 extension Scope {
   /// The `listen` lines of the server block that the level is in.
-  var listenLines: [Directive] { list(Listen.name) }
+  var listenLines: [Directive] { list(Listen.name).filter { !$0.takesDatagrams } }
 }

@@ -171,9 +171,6 @@ enum ProxyPass: UpstreamFeature, PassFeature {
     .flag(
       "proxy_ignore_client_abort", levels, \.request.ignoresClientAbort,
       "Whether the exchange continues if the client closes the connection.", example: "proxy_ignore_client_abort on;"),
-    .inert("proxy_cache", levels, .oneOf(["off"]), because: noCache),
-    .inert("proxy_cache_bypass", levels, because: noCache),
-    .inert("proxy_no_cache", levels, because: noCache),
     .inert("proxy_busy_buffers_size", levels, because: "sallyport always sends what it can"),
     .inert("proxy_max_temp_file_size", levels, because: "responses are never written to disk"),
     .inert("proxy_temp_file_write_size", levels, because: "responses are never written to disk"),

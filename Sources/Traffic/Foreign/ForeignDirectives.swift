@@ -15,12 +15,6 @@ private func family(_ prefix: String, _ suffixes: String) -> String {
   suffixes.split(whereSeparator: { $0 == " " || $0 == "\n" }).map { prefix + $0 }.joined(separator: " ")
 }
 
-private let cacheSuffixes = """
-  cache cache_background_update cache_bypass cache_key cache_lock cache_lock_age cache_lock_timeout
-  cache_max_range_offset cache_methods cache_min_uses cache_path cache_purge cache_revalidate cache_use_stale cache_valid
-  no_cache store store_access
-  """
-
 /// All other directives of stock nginx 1.28. They are outside sallyport's scope; the error says what to do instead.
 package let foreignDirectives: [DirectiveEntry] =
   DirectiveEntry.foreign(
@@ -32,10 +26,10 @@ package let foreignDirectives: [DirectiveEntry] =
     """, instead: noFiles)
   + DirectiveEntry.foreign(
     """
-    gunzip_buffers sub_filter
-    sub_filter_last_modified sub_filter_once sub_filter_types ssi ssi_ignore_recycled_buffers ssi_last_modified
+    gunzip_buffers charset_map override_charset source_charset sub_filter sub_filter_last_modified sub_filter_once
+    sub_filter_types ssi ssi_ignore_recycled_buffers ssi_last_modified
     ssi_min_file_chunk ssi_silent_errors ssi_types ssi_value_length add_after_body add_before_body addition_types
-    charset_map override_charset source_charset image_filter image_filter_buffer
+    image_filter image_filter_buffer
     image_filter_interlace image_filter_jpeg_quality image_filter_sharpen image_filter_transparency
     image_filter_webp_quality xml_entities xslt_last_modified xslt_param xslt_string_param xslt_stylesheet xslt_types
     slice
@@ -51,7 +45,7 @@ package let foreignDirectives: [DirectiveEntry] =
     "mqtt mqtt_preread mqtt_buffers mqtt_rewrite_buffer_size mqtt_set_connect",
     instead: "leave it out: sallyport passes MQTT in stream as it is")
   + ["fastcgi_", "scgi_", "uwsgi_"].flatMap { prefix in
-    DirectiveEntry.foreign(family(prefix, cacheSuffixes), instead: noCache)
+    DirectiveEntry.foreign(family(prefix, "store store_access"), instead: noCache)
       + DirectiveEntry.foreign(prefix + "force_ranges", instead: "let the program answer ranges")
       + DirectiveEntry.foreign(family(prefix, "bind_dynamic request_dynamic"), instead: commercial)
   }
@@ -77,14 +71,10 @@ package let foreignDirectives: [DirectiveEntry] =
       allow_upstream bind bind_dynamic buffer_size connect_timeout next_upstream next_upstream_timeout
       next_upstream_tries pass read_timeout send_lowat send_timeout socket_keepalive
       """), instead: "sallyport is not a forward proxy")
+  + DirectiveEntry.foreign("proxy_store proxy_store_access", instead: noCache)
   + DirectiveEntry.foreign(
-    family(
-      "proxy_",
-      """
-      cache_background_update cache_convert_head cache_key cache_lock cache_lock_age
-      cache_lock_timeout cache_max_range_offset cache_methods cache_min_uses cache_path cache_purge cache_revalidate
-      cache_use_stale cache_valid store store_access
-      """), instead: noCache)
+    "proxy_cache_purge fastcgi_cache_purge scgi_cache_purge uwsgi_cache_purge",
+    instead: "leave out the location too, which asks to empty a cache: sallyport keeps no copies")
   + DirectiveEntry.foreign(
     "proxy_force_ranges",
     instead: "sallyport forwards Range and the upstream's answer to it; let the upstream answer ranges")
@@ -98,7 +88,6 @@ package let foreignDirectives: [DirectiveEntry] =
     js_fetch_verify_depth js_filter js_header_filter js_import js_include js_path js_periodic js_preload_object
     js_preread js_set js_shared_dict_zone js_var perl perl_modules perl_require perl_set
     """, instead: noScripts)
-  + DirectiveEntry.foreign("load_module", instead: "sallyport has no loadable modules")
   + DirectiveEntry.foreign(
     """
     status_format status_zone session_log session_log_format session_log_zone sticky_cookie_insert
@@ -114,22 +103,9 @@ package let foreignDirectives: [DirectiveEntry] =
   + DirectiveEntry.foreign("require", instead: "a health check has no variables; use status, header and body")
   + DirectiveEntry.foreign(
     """
-    http3 http3_hq http3_max_concurrent_streams http3_stream_buffer_size quic_active_connection_id_limit quic_bpf quic_gso
-    quic_host_key quic_retry quic_stream_buffer_size
-    """, instead: "leave it out: clients are served HTTP/1.1 and HTTP/2")
-  + DirectiveEntry.foreign(
-    """
     geoip_city geoip_country geoip_org geoip_proxy geoip_proxy_recursive ancient_browser ancient_browser_value
     modern_browser modern_browser_value secure_link
     secure_link_md5 secure_link_secret userid userid_domain userid_expires userid_flags userid_mark userid_name
     userid_p3p userid_path userid_service
     """, instead: "decide in the upstream")
-  + DirectiveEntry.foreign(
-    """
-    google_perftools_profiles debug_connection
-    """, instead: "use the access log and the error log")
-  + DirectiveEntry.foreign(
-    "worker_priority working_directory", instead: "set it in the service manager (Nice=, WorkingDirectory=)")
-  + DirectiveEntry.foreign(
-    "keepalive_min_timeout post_action",
-    instead: "leave it out")
+  + DirectiveEntry.foreign("post_action", instead: "leave it out")

@@ -52,6 +52,7 @@ package enum CoreHTTP: DirectiveFeature {
     .milliseconds(
       "keepalive_time", levels, \.keepaliveTime, "The maximum total time of a client's connection.",
       example: "keepalive_time 10m;", trust: .none),
+    .inert("keepalive_min_timeout", levels, because: "a drain gives each idle connection one second"),
   ]
 
   static let head: [Row<ClientHeadSettings>] = [

@@ -73,12 +73,23 @@ package enum Main: DirectiveFeature {
     .inert(
       "ssl_object_cache_inheritable", .main, .flag,
       because: "a reload reads all certificates, keys and lists again, and keeps what is equal"),
+    .inert("worker_priority", .main, because: "the service manager sets it: Nice= of systemd"),
+    .inert(
+      "working_directory", .main, .words(1...1, "FOLDER"),
+      because: "relative names are relative to the main file's folder, and the service manager says where core files go"
+    ),
+    .inert("google_perftools_profiles", .main, because: "sallyport isn't linked with that profiler"),
+    .inert(
+      "load_module", .main, .words(1...1, "FILE"),
+      because: "what stands in sallyport is always there, and directives of other modules are refused by name",
+      remark: LoadedModule.remark),
     .inert("thread_pool", .main, because: "no request waits for a disk"),
     .inert("debug_points", .main, because: "sallyport has no debug points"),
     .inert("use", .events, because: "the event loop always uses epoll"),
     .inert("multi_accept", .events, because: "a worker accepts what is waiting"),
     .inert("accept_mutex", .events, because: "each worker has a socket of its own"),
     .inert("accept_mutex_delay", .events, because: "each worker has a socket of its own"),
+    .inert("debug_connection", .events, because: "no line of the log is for some clients alone"),
     .inert("worker_aio_requests", .events, because: "no request waits for a disk"),
   ])
 

@@ -1,6 +1,6 @@
 package import Crypto
 package import Language
-import Observability
+package import Observability
 
 /// What rows set: a value whose initial properties are the defaults of directives.
 package protocol RowSettings: Sendable { init() }
@@ -288,9 +288,10 @@ package struct Row<Settings: RowSettings>: DirectiveRow, Sendable {
 
   /// A directive that is accepted and has no effect.
   package static func inert(
-    _ name: String, _ contexts: DirectiveContexts, _ form: ArgumentForm = .anything, because reason: String
+    _ name: String, _ contexts: DirectiveContexts, _ form: ArgumentForm = .anything, because reason: String,
+    remark: @escaping @Sendable (Directive) -> Diagnostic? = { _ in nil }
   ) -> Row {
-    Row(.inert(name, contexts, form, because: reason))
+    Row(.inert(name, contexts, form, because: reason, remark: remark))
   }
 }
 

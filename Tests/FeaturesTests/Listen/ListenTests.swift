@@ -88,7 +88,12 @@ private func addresses(_ text: String) -> [String] {
       "1:27 `listen … setfib` is nginx's, but not supported here | leave it out: routing tables for sockets (SO_SETFIB)"
         + " are FreeBSD's, and Linux has none"
     ),
-    ("quic", "1:27 `listen … quic` is nginx's, but not supported here | leave it out"),
+    (
+      "quic",
+      "1:17 `listen … quic` is for HTTP/3, which sallyport doesn't speak, and no other line takes its clients | listen 80 ssl;"
+    ),
+    ("http3", "1:27 `listen … http3` is nginx's, but not supported here | leave it out"),
+    ("spdy", "1:27 warning: `listen … spdy` has no effect: HTTP/2 took the place of SPDY | http2 on;"),
     (
       "defualt_server",
       "1:27 invalid parameter \"defualt_server\" in \"listen\" directive | did you mean \"default_server\"?"

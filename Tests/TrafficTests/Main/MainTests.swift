@@ -60,8 +60,24 @@ private let serving = "http { server { listen 80; return 204; } }"
       "1:5 invalid value \"A=b\" in \"env\" directive | it must be a name alone: the service manager sets values, and all variables are kept"
     ),
     (
-      "load_module x.so;",
-      "1:1 `load_module` is nginx's, but not supported here: sallyport has no loadable modules"
+      "load_module modules/x.so;",
+      "1:1 warning: \"modules/x.so\" is not loaded, and sallyport doesn't know what it does | leave the line out if no client is kept out by the module alone: its directives are refused by name"
+    ),
+    (
+      "load_module modules/ngx_stream_module.so;",
+      "1:1 notice: \"load_module\" is taken and has no effect: what stands in sallyport is always there, and directives of other modules are refused by name"
+    ),
+    (
+      "load_module /usr/lib/nginx/modules/ngx_http_perl_module.so;",
+      "1:1 notice: \"/usr/lib/nginx/modules/ngx_http_perl_module.so\" is not loaded, and lines with `perl`, `perl_modules`, `perl_set` are refused | sallyport runs no scripts"
+    ),
+    (
+      "load_module \"modules/ngx_http_geoip2_module.so\";",
+      "1:1 notice: \"modules/ngx_http_geoip2_module.so\" is not loaded, and lines with `geoip2`, `geoip2_*` are refused | geo with the networks, or decide in the upstream"
+    ),
+    (
+      "working_directory /tmp;",
+      "1:1 notice: \"working_directory\" is taken and has no effect: relative names are relative to the main file's folder, and the service manager says where core files go"
     ),
   ])
   func `what the main context can't take is told at its place`(line: String, problem: String) {
