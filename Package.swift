@@ -239,7 +239,7 @@ if Context.environment["SALLYPORT_FUZZ"] != nil {
     ("FuzzCertificateField", ["Identity", "Crypto", "Bytes"]),
     ("FuzzACME", ["ACME", "Crypto", "JSON"]), ("FuzzWorkload", ["SPIFFE"]),
     ("FuzzFastCGI", ["CGI", "Bytes"]), ("FuzzCGIHead", ["CGI", "HTTP", "Bytes"]),
-    ("FuzzRedis", ["Redis", "Traffic", "Forward", "Features"]),
+    ("FuzzRedis", ["Redis", "Traffic", "Forward", "Features"]), ("FuzzSubFilter", ["Features", "Bytes"]),
     ("FuzzAPI", ["Traffic", "Forward", "Features", "Transport", "Upstream"]),
   ] where Context.packageDirectoryHolds("Tests/Fuzz/\(name)") {
     targets.append(

@@ -30,7 +30,7 @@ package enum Features {
     StreamPass.self,
     UpstreamTLS.self, ProxyVia.self, ProxyAuth.self,
     MetricsLocation.self, StatusLocation.self, APILocation.self, StubStatus.self, EnrolmentSettings.self,
-    Gzip.self, LimitRate.self, AddTrailer.self,
+    SubFilter.self, CharsetConversion.self, Gzip.self, LimitRate.self, AddTrailer.self,
     Expires.self, AddHeader.self, Charset.self, EarlyHints.self, ErrorPages.self, AccessLogs.self, ErrorLogs.self,
   ]
 }

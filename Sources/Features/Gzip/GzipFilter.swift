@@ -38,7 +38,7 @@ final class GzipFilter: ResponseFilter {
 
   private static func describe(_ outgoing: OutgoingResponseHead) {
     outgoing.remove("Accept-Ranges")
-    weakenTag(outgoing)
+    ResponseFields.weakenTag(of: outgoing)
     outgoing.add("Content-Encoding", "gzip")
   }
 
@@ -77,8 +77,8 @@ final class GzipFilter: ResponseFilter {
     case .none(announced: let length?), .length(let length): if length < settings.minLength { return false }
     case .none(announced: nil), .stream: break
     }
-    if !Self.value("content_encoding", of: outgoing).isEmpty { return false }
-    return settings.takesAnyType || settings.types.contains(Self.type(of: outgoing))
+    if !ResponseFields.value("content_encoding", of: outgoing).isEmpty { return false }
+    return settings.takesAnyType || settings.types.contains(ResponseFields.type(of: outgoing))
   }
 
   /// Whether this client gets a response of that kind compressed. `mayReflect`: as in `ContentHandler`.
@@ -99,7 +99,7 @@ final class GzipFilter: ResponseFilter {
     guard exchange.facts.isTLS else { return false }
     let present = exchange.head.present
     return present.contains(.cookie) || present.contains(.authorization) || exchange.facts.hasClientCertificate
-      || !Self.value("set_cookie", of: exchange.response).isEmpty
+      || !ResponseFields.value("set_cookie", of: exchange.response).isEmpty
   }
 
   /// `gzip_proxied`. `isFile`: as in nginx, the Last-Modified of a file is not one that `no_last_modified` asks for.
@@ -108,24 +108,24 @@ final class GzipFilter: ResponseFilter {
     if proxied.isEmpty { return false }
     if proxied.contains(.any) { return true }
     if proxied.contains(.auth), exchange.head.present.contains(.authorization) { return true }
-    let expires = Self.value("expires", of: outgoing)
+    let expires = ResponseFields.value("expires", of: outgoing)
     if !expires.isEmpty {
       guard proxied.contains(.expired), let end = expires.withUnsafeBytes({ HTTPDate.parse($0) }) else { return false }
-      let date = Self.value("date", of: outgoing)
+      let date = ResponseFields.value("date", of: outgoing)
       guard let now = date.withUnsafeBytes({ HTTPDate.parse($0) }) else { return false }
       return end < now
     }
-    if !Self.value("cache_control", of: outgoing).isEmpty {
+    if !ResponseFields.value("cache_control", of: outgoing).isEmpty {
       func says(_ directive: String) -> Bool { Self.list("cache_control", of: outgoing, has: directive) }
       return proxied.contains(.noCache) && says("no-cache") || proxied.contains(.noStore) && says("no-store")
         || proxied.contains(.private) && says("private")
     }
     if proxied.contains(.noLastModified), !isFile,
-      !Self.value("last_modified", of: outgoing).isEmpty
+      !ResponseFields.value("last_modified", of: outgoing).isEmpty
     {
       return false
     }
-    return !proxied.contains(.noETag) || Self.value("etag", of: outgoing).isEmpty
+    return !proxied.contains(.noETag) || ResponseFields.value("etag", of: outgoing).isEmpty
   }
 
   /// `gzip_disable`
@@ -156,30 +156,10 @@ final class GzipFilter: ResponseFilter {
 
   // MARK: Fields of the response
 
-  private static func value(_ name: StaticString, of outgoing: OutgoingResponseHead) -> [UInt8] {
-    var value = ByteBuffer()
-    outgoing.append(
-      variableName: UnsafeRawBufferPointer(start: name.utf8Start, count: name.utf8CodeUnitCount), to: &value)
-    return Array(value.readable)
-  }
-
-  /// The type without parameters, lower-case.
-  private static func type(of outgoing: OutgoingResponseHead) -> [UInt8] {
-    value("content_type", of: outgoing).prefix { $0 != 0x3B }.map { ASCII.lower($0) }
-  }
-
   private static func list(_ name: StaticString, of outgoing: OutgoingResponseHead, has element: String) -> Bool {
-    value(name, of: outgoing).split(separator: 0x2C).contains { part in
+    ResponseFields.value(name, of: outgoing).split(separator: 0x2C).contains { part in
       let word = part.drop { $0 == 0x20 || $0 == 0x09 }.prefix { $0 != 0x20 && $0 != 0x09 && $0 != 0x3D && $0 != 0x3B }
       return word.map { ASCII.lower($0) }.elementsEqual(element.utf8)
     }
-  }
-
-  /// The compressed body has other bytes than the tag was made for: a weak tag says so (RFC 9110 §8.8.1).
-  private static func weakenTag(_ outgoing: OutgoingResponseHead) {
-    let tag = value("etag", of: outgoing)
-    if tag.isEmpty || tag.starts(with: [0x57, 0x2F]) { return }
-    outgoing.remove("ETag")
-    if tag.first == 0x22 { ([0x57, 0x2F] + tag).withUnsafeBytes { _ = outgoing.add("ETag", $0) } }
   }
 }

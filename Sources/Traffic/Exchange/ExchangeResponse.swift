@@ -72,11 +72,12 @@ extension Exchange {
     return trailers.removing { handler.hides($0, in: $1) }
   }
 
-  /// No filter keeps bytes of the response: asks the source for more, or, if bytes wait for the client, has the stream tell
-  /// when the client has taken them. A stream of HTTP/2 tells only if it is asked to.
+  /// A filter keeps no bytes of the response any more: asks the filters before it, and the source, for more, or, if bytes
+  /// wait for the client, has the stream tell when the client has taken them. A stream of HTTP/2 tells only if it is asked
+  /// to.
   package func askForMore() {
-    if waitingBytes > 0 { return stream?.watchSending(location.limits.sendTimeout) ?? () }
-    if !progress.filters.holdsSource { handler?.clientDidDrain() }
+    if withStream({ $0.waitingBytes }) ?? 0 > 0 { return stream?.watchSending(location.limits.sendTimeout) ?? () }
+    streamDidDrain()
   }
 
   /// The 101 was sent: bytes go both ways as they are.

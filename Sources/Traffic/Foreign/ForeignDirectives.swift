@@ -1,7 +1,7 @@
 package import Language
 
 private let noFiles = "sallyport serves small files by root and alias only; proxy_pass to a file server"
-private let noContent = "sallyport forwards content unchanged; let the upstream do it"
+private let noContent = "sallyport has no such filter; let the upstream do it"
 private let noMail =
   "pass mail in stream, where starttls makes TLS of SMTP, IMAP and POP3; the mail server asks for passwords"
 private let noDatagrams = "leave it out: it is for UDP, and sallyport passes connections of TCP"
@@ -26,8 +26,7 @@ package let foreignDirectives: [DirectiveEntry] =
     """, instead: noFiles)
   + DirectiveEntry.foreign(
     """
-    gunzip_buffers charset_map override_charset source_charset sub_filter sub_filter_last_modified sub_filter_once
-    sub_filter_types ssi ssi_ignore_recycled_buffers ssi_last_modified
+    gunzip_buffers ssi ssi_ignore_recycled_buffers ssi_last_modified
     ssi_min_file_chunk ssi_silent_errors ssi_types ssi_value_length add_after_body add_before_body addition_types
     image_filter image_filter_buffer
     image_filter_interlace image_filter_jpeg_quality image_filter_sharpen image_filter_transparency

@@ -123,7 +123,7 @@ package let foreignModules: [ForeignModule] = [
   ForeignModule(
     name: "ngx_http_substitutions_filter_module", files: ["ngx_http_subs_filter_module.so"],
     directives: ["subs_filter", "subs_filter_*"],
-    instead: "sallyport forwards content unchanged; let the upstream do it"),
+    instead: "sub_filter replaces texts, without regular expressions"),
   ForeignModule(
     name: "nginx-upstream-fair", files: ["ngx_http_upstream_fair_module.so"], directives: ["fair"],
     instead: "least_conn; or least_time;"),
@@ -140,7 +140,7 @@ package let foreignModules: [ForeignModule] = [
     instead: noCache),
   ForeignModule(
     name: "ngx_pagespeed", files: ["ngx_pagespeed.so"], directives: ["pagespeed", "pagespeed_*"],
-    instead: "sallyport forwards content unchanged; let the upstream do it"),
+    instead: "leave it out, or let the upstream do it"),
   ForeignModule(
     name: "nginx-rtmp-module", files: ["ngx_rtmp_module.so"], directives: ["rtmp", "rtmp_*"], instead: otherProtocol),
   ForeignModule(

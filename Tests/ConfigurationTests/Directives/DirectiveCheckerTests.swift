@@ -21,7 +21,7 @@ import Testing
     #expect(
       problems("http { ssi on; }")
         == [
-          "1:8 `ssi` is nginx's, but not supported here: sallyport forwards content unchanged; let the upstream do it"
+          "1:8 `ssi` is nginx's, but not supported here: sallyport has no such filter; let the upstream do it"
         ])
     for name in ["random_index", "memcached_pass", "perl_modules", "proxy_store", "uwsgi_cache_purge", "ssi"] {
       #expect(problems("http { \(name) x; }").first?.contains("`\(name)` is nginx's, but not supported here: ") == true)

@@ -17,6 +17,8 @@ final class MemoryStream: ClientStream {
   /// The head in HTTP/1 form.
   private(set) var head = ""
   private(set) var body = ""
+  /// The same as they came: they may be no UTF-8.
+  private(set) var bytes: [UInt8] = []
   private(set) var trailers: Trailers?
   /// The request's location and captures at the time of the response.
   private(set) var location: LiveLocation?, captures: [[UInt8]] = []
@@ -106,7 +108,10 @@ final class MemoryStream: ClientStream {
     captures = exchange?.variables.captures ?? []
   }
 
-  override func send(body bytes: UnsafeRawBufferPointer) { body += bytes.text }
+  override func send(body bytes: UnsafeRawBufferPointer) {
+    body += bytes.text
+    self.bytes += bytes
+  }
 
   override func end(_ trailers: Trailers?) {
     hasEnded = true
@@ -175,9 +180,11 @@ final class ScriptedUpstream: ByteStream {
   }
 
   /// Clears the recorded bytes, and responds with `text`.
-  func answer(_ text: String, ends: Bool = false) {
+  func answer(_ text: String, ends: Bool = false) { answer(Array(text.utf8), ends: ends) }
+
+  func answer(_ bytes: [UInt8], ends: Bool = false) {
     bytesSent = []
-    input += Array(text.utf8)
+    input += bytes
     hasEnded = ends
     if ends { ready([.input, .peerEnd]) } else { owner?.streamIsReadable() }
     loop.cork.flush()
