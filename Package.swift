@@ -233,7 +233,7 @@ if Context.environment["SALLYPORT_FUZZ"] != nil {
     ("FuzzEnrolment", ["Enrolment", "Bytes"]), ("FuzzGRPCHealth", ["Traffic", "Forward", "Features"]),
     ("FuzzInspection", ["Enrolment", "Crypto", "Bytes"]),
     ("FuzzProxyProtocol", ["Transport"]), ("FuzzDNSMessage", ["DNS", "Transport"]),
-    ("FuzzFileRequest", ["HTTP", "Files"]),
+    ("FuzzFileRequest", ["HTTP", "Files"]), ("FuzzGunzip", ["Compression", "Bytes"]),
     ("FuzzSignature", ["Signature", "HTTP", "Crypto", "Bytes"]),
     ("FuzzNegotiation", ["Negotiation"]), ("FuzzTunnel", ["Negotiation"]),
     ("FuzzCertificateField", ["Identity", "Crypto", "Bytes"]),

@@ -115,7 +115,7 @@ struct NamedType {
 
   /// nil: the response has no type, several, or one with other parameters.
   init?(of outgoing: OutgoingResponseHead) {
-    let value = ResponseFields.value("content_type", of: outgoing)
+    let value = outgoing.text(of: "content_type")
     let parts = value.split(separator: 0x3B, maxSplits: 1, omittingEmptySubsequences: false)
     // A comma: the upstream sent several types.
     guard !value.isEmpty, !value.contains(0x2C), let type = parts.first, !type.isEmpty else { return nil }

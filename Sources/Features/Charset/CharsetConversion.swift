@@ -63,8 +63,7 @@ final class CharsetConversionStart: ResponseFilter {
     case .name(let type, let charset): type.name(charset, in: outgoing)
     case .convert(let type, let charset, let table):
       type.name(charset, in: outgoing)
-      ResponseFields.removeFactsOfBytes(of: outgoing)
-      ResponseFields.weakenTag(of: outgoing)
+      outgoing.becomeRecoded()
       if !table.keepsLength {
         if case .none = outgoing.body { outgoing.body = .none(announced: nil) } else { outgoing.body = .stream }
       }
@@ -87,7 +86,7 @@ final class CharsetConversionStart: ResponseFilter {
     if from.isEmpty || pair.source == pair.result { return .name(type, result) }
     // As in nginx, a redirect has no charset; and neither a coded body nor a part of one can be converted.
     guard ![206, 301, 302].contains(outgoing.status), exchange.handler?.isCompressible ?? true,
-      ResponseFields.value("content_encoding", of: outgoing).isEmpty
+      outgoing.text(of: "content_encoding").isEmpty
     else { return .leave }
     return tables[pair].map { .convert(type, result, $0) } ?? .unknown(pair)
   }

@@ -98,7 +98,9 @@ extension FileSettings: LocationFeature {
   }
 
   package func compile(_ parts: inout LocationParts, _ makers: LiveMakers) {
-    parts.objects.append(LiveFiles(self, real: makers.generation[RealFolders.self].folders[root.folder]))
+    let hooks = FileHooks()
+    parts.objects.append(hooks)
+    parts.objects.append(LiveFiles(self, hooks, real: makers.generation[RealFolders.self].folders[root.folder]))
     parts.fallback = FileContent()
     if let tryFiles = self.tryFiles { parts.steps.precontent.append(TryFilesStep(tryFiles)) }
   }

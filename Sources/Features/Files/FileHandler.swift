@@ -49,26 +49,35 @@ final class FileHandler: ContentHandler {
     switch files.path(of: uri, exchange) {
     case .failure(let failure): exchange.fail(failure)
     case .success(let path):
-      self.path = path
       open(path, files, exchange)
     }
   }
 
   private func open(_ path: ServedPath, _ files: LiveFiles, _ exchange: Exchange) {
-    let isWhole = FileRequest.method(exchange) == .get && !exchange.head.present.contains(.range)
+    let method = FileRequest.method(exchange)
+    let isWhole = method == .get && !exchange.head.present.contains(.range)
     let share = BodyMemoryShare(of: exchange.worker.responses, wanted: isWhole ? Self.sliceSize : 0)
     let count = share.count
-    FileRequest.run(exchange, { ServedFile.read(path, from: 0, count: count) }) { [self, share] exchange, result in
-      switch result {
+    let variant = method == .post ? nil : files.hooks.variant
+    let use = variant?.use(for: exchange) ?? .ignored
+    let other = use == .ignored ? nil : variant.flatMap { path.followed(by: $0.suffix) }
+    FileRequest.run(exchange, { FileChoice.read(path, or: other, use, count: count) }) {
+      [self, share] exchange, found in
+      if let fault = found.otherFault, let other { FileRequest.tell(of: fault, at: other, exchange) }
+      let path = found.isOther ? other ?? path : path
+      switch found.result {
       case .failure(let fault): FileRequest.fail(exchange, files, path, fault)
-      case .success(let (facts, bytes)): didOpen(path, facts, bytes, files, exchange)
+      case .success(let (facts, bytes)):
+        self.path = path
+        didOpen(path, facts, bytes, files, exchange, found)
       }
       withExtendedLifetime(share) {}
     }
   }
 
   private func didOpen(
-    _ path: ServedPath, _ facts: FileFacts, _ bytes: [UInt8], _ files: LiveFiles, _ exchange: Exchange
+    _ path: ServedPath, _ facts: FileFacts, _ bytes: [UInt8], _ files: LiveFiles, _ exchange: Exchange,
+    _ found: FileChoice.Found
   ) {
     switch facts.kind {
     case .folder: return exchange.redirectToSlash()
@@ -85,7 +94,7 @@ final class FileHandler: ContentHandler {
       )
       return exchange.fail(ErrorResponse(403))
     }
-    guard let body = FileResponse(files, facts, exchange).begin() else { return }
+    guard let body = FileResponse(files, facts, exchange, found).begin() else { return }
     self.facts = facts
     self.body = body
     // With a range, or without a body, nothing was read yet.
@@ -170,16 +179,17 @@ enum FileRequest {
 
   /// Responds to a request whose file can't be opened, with nginx's statuses.
   static func fail(_ exchange: Exchange, _ files: LiveFiles, _ path: ServedPath, _ fault: FileFault) {
-    let text = fault.description(of: LogEscape.text(path.text))
     if fault.isAbsence {
-      if files.settings.logsAbsence { exchange.log(.error, text) }
+      if files.settings.logsAbsence { exchange.log(.error, fault.description(of: LogEscape.text(path.text))) }
       return exchange.fail(ErrorResponse(404))
     }
-    guard !fault.isRefusal else {
-      exchange.log(.error, text)
-      return exchange.fail(ErrorResponse(403))
-    }
-    exchange.tellOfRepeated(.crit, text)
-    exchange.fail(ErrorResponse(500))
+    tell(of: fault, at: path, exchange)
+    exchange.fail(ErrorResponse(fault.isRefusal ? 403 : 500))
+  }
+
+  /// Says in the error log why a file that is there can't be opened.
+  static func tell(of fault: FileFault, at path: ServedPath, _ exchange: Exchange) {
+    let text = fault.description(of: LogEscape.text(path.text))
+    if fault.isRefusal { exchange.log(.error, text) } else { exchange.tellOfRepeated(.crit, text) }
   }
 }

@@ -41,6 +41,7 @@ enum FileMapping {
 /// The files of a location in one worker.
 final class LiveFiles {
   let settings: FileSettings
+  let hooks: FileHooks
   let index: [CompiledTemplate]
   let clock = ClockText()
   private let rest: CompiledTemplate
@@ -49,8 +50,9 @@ final class LiveFiles {
   /// Whether the value of `rest` is being made: a variable in it may ask for `$document_root`.
   private var isMakingRest = false
 
-  init(_ settings: FileSettings, real: [UInt8]?) {
+  init(_ settings: FileSettings, _ hooks: FileHooks, real: [UInt8]?) {
     self.settings = settings
+    self.hooks = hooks
     self.real = real
     rest = settings.root.rest.compiled
     index = settings.index.map(\.compiled)

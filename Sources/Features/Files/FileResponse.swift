@@ -11,11 +11,13 @@ struct FileResponse {
   private let files: LiveFiles
   private let facts: FileFacts
   private let exchange: Exchange
+  private let found: FileChoice.Found
   private let etag: [UInt8]?
   private let conditions: Preconditions
 
-  init(_ files: LiveFiles, _ facts: FileFacts, _ exchange: Exchange) {
+  init(_ files: LiveFiles, _ facts: FileFacts, _ exchange: Exchange, _ found: FileChoice.Found) {
     self.files = files
+    self.found = found
     self.facts = facts
     self.exchange = exchange
     etag = files.settings.sendsETag ? Self.etag(of: facts) : nil
@@ -43,7 +45,8 @@ struct FileResponse {
     let type = exchange.location.types.type(of: exchange.target.uri.readable)
     build(status)
     let body = FileBody(facts.size > 0 ? [.file(0..<facts.size)] : [])
-    guard status == 200 else { return hasBody(status) ? body : FileBody() }
+    // As in nginx, a file in another's place has no ranges.
+    guard status == 200, !found.isOther else { return hasBody(status) ? body : FileBody() }
     if exchange.location.filters.contains(where: { $0.changesBytes(ofFile: exchange) }) { return body }
     return ranges(type, body)
   }
@@ -68,6 +71,10 @@ struct FileResponse {
       _ = outgoing.add("Last-Modified", files.clock.httpDate)
     }
     if let etag { etag.withUnsafeBytes { _ = outgoing.add("ETag", $0) } }
+    if let variant = files.hooks.variant, found.isThere {
+      if found.isOther, status != 304 { outgoing.add("Content-Encoding", variant.coding) }
+      variant.tell(exchange)
+    }
     if let own = exchange.progress.ownFields { outgoing.add(own) }
     exchange.changeHead()
   }

@@ -2,7 +2,6 @@ import Forward
 import HTTP
 import Language
 import Observability
-import Patterns
 import Traffic
 
 /// gzip (nginx: ngx_http_gzip_module): which responses of a location are compressed.
@@ -10,21 +9,6 @@ import Traffic
 /// The folder is the whole feature: the directives and what they set here, what happens to a response in `GzipFilter`, and
 /// the body on its way in `ResponseCompressor`.
 struct Gzip: FeatureSettings, LocationFeature {
-  /// What `gzip_proxied` names: responses to requests that came through another proxy (Via) are compressed if one of
-  /// these holds.
-  struct Proxied: OptionSet, Sendable, Hashable {
-    let rawValue: UInt16
-    init(rawValue: UInt16) { self.rawValue = rawValue }
-    static let expired = Proxied(rawValue: 1)
-    static let noCache = Proxied(rawValue: 2)
-    static let noStore = Proxied(rawValue: 4)
-    static let `private` = Proxied(rawValue: 8)
-    static let noLastModified = Proxied(rawValue: 16)
-    static let noETag = Proxied(rawValue: 32)
-    static let auth = Proxied(rawValue: 64)
-    static let any = Proxied(rawValue: 128)
-  }
-
   var isOn = false
   var level = 1
   var minLength: UInt64 = 20
@@ -32,15 +16,7 @@ struct Gzip: FeatureSettings, LocationFeature {
   var types: Set<[UInt8]> = [Array("text/html".utf8)]
   /// `gzip_types *`
   var takesAnyType = false
-  /// `gzip_http_version 1.0`
-  var takesHTTP10 = false
-  /// Empty: `off`.
-  var proxied: Proxied = []
-  var sendsVary = false
-  /// `gzip_disable`, by User-Agent.
-  var disabledAgents: [RegularExpression] = []
-  /// `gzip_disable msie6`
-  var disablesOldExplorer = false
+  var clients = GzipClients()
 
   static let chapter = Chapter.compression
 
@@ -74,49 +50,14 @@ struct Gzip: FeatureSettings, LocationFeature {
       "gzip_min_length", levels, \.minLength,
       "The least length of a response that is compressed, if the length is known.", example: "gzip_min_length 1k;",
       trust: .none),
-    .choice(
-      "gzip_http_version", levels, ["1.0": true, "1.1": false], \.takesHTTP10, "The least version of requests.",
-      example: "gzip_http_version 1.0;"),
-    .line(
-      "gzip_proxied", levels, .someOf(["off"] + conditions.map(\.key)), initial: "off",
-      "When responses to requests with a Via field are compressed.", example: "gzip_proxied any;"
-    ) { gzip, line, builder in
-      let words = line.arguments.map { $0.text.lowercased() }
-      if words.contains("off"), words.count > 1 {
-        builder.error(
-          line.location, "\"off\" beside other words in \"gzip_proxied\"", hint: "off alone, or the other words")
-      }
-      gzip.proxied = conditions.reduce(into: []) { if words.contains($1.key) { $0.formUnion($1.value) } }
-    },
-    .flag(
-      "gzip_vary", levels, \.sendsVary, "Whether such responses have `Vary: Accept-Encoding`.",
-      example: "gzip_vary on;", trust: .none),
-    .words(
-      "gzip_disable", levels, usage: "REGEX … | msie6",
-      "User-Agents that get no compressed responses.", example: "gzip_disable msie6;"
-    ) { gzip, word, builder in
-      if word.text == "msie6" { return gzip.disablesOldExplorer = true }
-      do throws(PatternError) {
-        gzip.disabledAgents.append(try RegularExpression(word.text, caseless: true))
-      } catch {
-        builder.error(word.location, "invalid regular expression \"\(word.text)\": \(error)")
-      }
-    },
     .inert("gzip_buffers", levels, because: "compressed bytes are sent as they come"),
     .inert("gzip_window", levels, because: "zlib's memory depends on the length of the response"),
     .inert("gzip_hash", levels, because: "zlib's memory depends on the length of the response"),
     .inert("gzip_no_buffer", levels, because: "compressed bytes are sent as they come"),
     .inert("postpone_gzipping", levels, because: "compressed bytes are sent as they come"),
-    .inert(
-      "gzip_static", levels, .oneOf(["off"]), because: "sallyport sends no files that were compressed before; use gzip"),
-    .inert(
-      "gunzip", levels, .oneOf(["off"]), because: "sallyport decompresses nothing; the client says what it accepts"),
   ]
 
-  private static let conditions: KeyValuePairs<String, Proxied> = [
-    "expired": .expired, "no-cache": .noCache, "no-store": .noStore, "private": .private,
-    "no_last_modified": .noLastModified, "no_etag": .noETag, "auth": .auth, "any": .any,
-  ]
+  static let directives = rows.entries + GzipClients.rows.entries
 
   static let variables = [FeatureVariable("gzip_ratio") { GzipFilter.appendRatio(of: $0, to: &$1) }]
 
@@ -125,7 +66,8 @@ struct Gzip: FeatureSettings, LocationFeature {
   /// The settings of a level; nil: nothing is compressed there, and no fault of its lines is one.
   static func read(_ level: Level, _ builder: inout SettingsBuilder) -> Gzip? {
     let before = builder.diagnostics
-    let gzip = Gzip(level.scope, &builder)
+    var gzip = Gzip(level.scope, &builder)
+    gzip.clients = GzipClients.rows.read(level.scope, &builder)
     if gzip.isOn { return gzip }
     builder.diagnostics = before
     return nil

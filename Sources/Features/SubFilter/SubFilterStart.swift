@@ -46,14 +46,14 @@ final class SubFilterStart: ResponseFilter {
     let outgoing = exchange.response
     guard outgoing.status != 206, exchange.handler?.isCompressible ?? true else { return false }
     if outgoing.body == .length(0) || outgoing.body == .none(announced: 0) { return false }
-    guard ResponseFields.value("content_encoding", of: outgoing).isEmpty else { return false }
-    let type = ResponseFields.type(of: outgoing)
+    guard outgoing.text(of: "content_encoding").isEmpty else { return false }
+    let type = outgoing.mediaType
     return !type.isEmpty && settings.types?.contains(type) ?? true
   }
 
   private func describe(_ outgoing: OutgoingResponseHead) {
-    ResponseFields.removeFactsOfBytes(of: outgoing)
-    if settings.keepsModified { return ResponseFields.weakenTag(of: outgoing) }
+    outgoing.removeFactsOfBytes()
+    if settings.keepsModified { return outgoing.weakenTag() }
     outgoing.remove("Last-Modified")
     outgoing.remove("ETag")
   }

@@ -76,7 +76,8 @@ extension Exchange {
   /// wait for the client, has the stream tell when the client has taken them. A stream of HTTP/2 tells only if it is asked
   /// to.
   package func askForMore() {
-    if withStream({ $0.waitingBytes }) ?? 0 > 0 { return stream?.watchSending(location.limits.sendTimeout) ?? () }
+    if withStream({ $0.waitingBytes > 0 }) == true { return stream?.watchSending(location.limits.sendTimeout) ?? () }
+    // A filter before that one may keep bytes until those behind it have gone.
     streamDidDrain()
   }
 

@@ -60,6 +60,9 @@ open class BodyFilter: EventTarget {
   open func finish(_ end: BodyEnd) { pass(end) }
   /// The client has taken all bytes that had gone on: sends kept ones that waited for that.
   open func proceed() {}
+  /// Whether bytes must still go on, so that the end waits for them: those that are kept, or also such as the filter makes
+  /// of those that it has taken.
+  open var holdsBytes: Bool { !kept.isEmpty }
   /// Whether the source must not be asked for more yet.
   open var holdsSource: Bool { false }
   /// The exchange has ended: gives back what the filter holds besides `kept`.
@@ -76,6 +79,17 @@ open class BodyFilter: EventTarget {
     if let next { next.end(end) } else { exchange.bodyDidEnd(end) }
   }
 
+  /// Bytes that the client has not taken yet, behind this filter.
+  package final var waitingBehind: Int {
+    var count = exchange.stream?.waitingBytes ?? 0
+    var filter = next
+    while let each = filter {
+      count += each.kept.count
+      filter = each.next
+    }
+    return count
+  }
+
   /// Nothing is kept any more: the end follows if it has come, or the source is asked for more.
   package final func didPassKept() {
     if let waitingEnd {
@@ -90,7 +104,7 @@ open class BodyFilter: EventTarget {
   package final func end(_ end: BodyEnd) {
     guard isOpen, !isStopped else { return }
     isOpen = false
-    if kept.isEmpty { finish(end) } else { waitingEnd = end }
+    if holdsBytes { waitingEnd = end } else { finish(end) }
   }
 
   package final func stop() {
@@ -104,11 +118,9 @@ open class BodyFilter: EventTarget {
   /// Returns whether this filter, or one behind it, sees to the bytes that the source is asked for next.
   fileprivate final func drain() -> Bool {
     if let next, next.drain() { return true }
-    guard kept.isEmpty else {
-      proceed()
-      return true
-    }
-    return holdsSource
+    guard holdsBytes else { return holdsSource }
+    proceed()
+    return true
   }
 }
 

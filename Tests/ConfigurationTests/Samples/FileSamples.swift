@@ -14,6 +14,8 @@ extension DirectiveSample {
       "if_modified_since": .init("if_modified_since before;", beside: root),
       "max_ranges": .init("max_ranges 7;", beside: root),
       "gzip": .init("gzip on;"),
+      "gzip_static": .init("gzip_static on;"),
+      "gunzip": .init("gunzip on;"),
       "gzip_types": .init("gzip_types text/plain;", beside: gzip),
       "gzip_comp_level": .init("gzip_comp_level 7;", beside: gzip),
       "gzip_min_length": .init("gzip_min_length 7;", beside: gzip),

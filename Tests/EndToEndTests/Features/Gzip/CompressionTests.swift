@@ -1,3 +1,5 @@
+import Bytes
+import Compression
 import TestSupport
 import Testing
 
@@ -62,6 +64,62 @@ import Testing
     ].map { request("/agent/a.txt", "Accept-Encoding: gzip", "User-Agent: \($0)") }
     requests += ["/return/", "/page/x", "/if/", "/if/?x=1"].map { request($0, "Accept-Encoding: gzip") }
     try await beside.expectSame(requests)
+  }
+
+  @Test func `files compressed earlier, and responses that are decompressed`() async throws {
+    let scene = try Scene.ofTest(), www = try scene.makeFolder("www")
+    let text = String(repeating: "some text, ", count: 5000), packed = try Self.compressed(text)
+    for name in ["a.txt", "b.txt", "a.html"] { try scene.write("www/\(name)", text: text) }
+    for name in ["a.txt.gz", "c.txt.gz"] { try scene.write("www/\(name)", packed) }
+    _ = try scene.makeFolder("www/b.txt.gz")
+    let upstream = try ScriptedUpstream(scene) { wire, _ in
+      try wire.serve { request in
+        let coding = request.target.hasSuffix("other") ? "br" : "GZIP"
+        try wire.answer(
+          bytes: packed, fields: ["Content-Encoding: \(coding)", "Content-Type: text/html", "ETag: \"x\""])
+      }
+    }
+    let beside = try await NginxComparison(
+      scene,
+      """
+      include /etc/nginx/mime.types;
+      server { listen PORT; gzip on; gzip_min_length 0; gzip_types text/plain;
+        location /on/ { alias \(www)/; gzip_static on; }
+        location /vary/ { alias \(www)/; gzip_static on; gzip_vary on; gzip_http_version 1.0; gzip_proxied any; }
+        location /always/ { alias \(www)/; gzip_static always; gzip_vary on; }
+        location /both/ { alias \(www)/; gzip_static always; gunzip on; gzip_vary on; }
+        location /un/ { gunzip on; gzip_vary on; proxy_pass http://127.0.0.1:\(upstream.port); }
+        location /not/ { gunzip off; proxy_pass http://127.0.0.1:\(upstream.port); }
+      }
+      """)
+    var requests: [NginxComparison.Request] = []
+    for folder in ["on", "vary", "always", "both"] {
+      for name in ["a.txt", "b.txt", "c.txt", "a.html", "a.txt.gz", "none", ""] {
+        let path = "/\(folder)/\(name)"
+        for fields in [
+          ["Accept-Encoding: gzip"], ["Accept-Encoding: br"], ["Accept-Encoding: gzip", "Via: 1.1 x"],
+          ["Accept-Encoding: gzip", "Range: bytes=2-5"], ["Range: bytes=2-5"],
+        ] {
+          let options = fields.flatMap { ["-H", $0] }
+          requests.append(NginxComparison.Request(path, ["--compressed"] + options))
+          requests.append(NginxComparison.Request(path, ["-I"] + options))
+        }
+        requests.append(NginxComparison.Request(path, ["--http1.0", "--compressed", "-H", "Accept-Encoding: gzip"]))
+      }
+    }
+    for path in ["/un/x", "/un/other", "/not/x"] {
+      for coding in ["gzip", "br", "gzip;q=0"] {
+        requests.append(request(path, "Accept-Encoding: \(coding)"))
+      }
+    }
+    try await beside.expectSame(requests)
+  }
+
+  private static func compressed(_ text: String) throws -> [UInt8] {
+    let stream = try #require(GzipStream(level: 6, length: nil))
+    var output = ByteBuffer()
+    #expect(Array(text.utf8).withUnsafeBytes { stream.compress($0, .finish, to: &output) })
+    return Array(output.readable)
   }
 
   @Test func `what gzip_proxied names, one by one`() async throws {
