@@ -21,7 +21,8 @@ package enum Features {
     Referers.self, LimitExcept.self, TraceContext.self, OpenTelemetry.self, LimitReq.self, LimitConn.self,
     Access.self, SatisfyAny.self, AuthBasic.self, AuthDelay.self, AuthRequest.self,
     PathReadingRules.self,
-    Signatures.self, FileSettings.self, ContentTypes.self, GzipStatic.self, Mirror.self, LogSubrequest.self,
+    Signatures.self, FileSettings.self, ContentTypes.self, RandomIndex.self, Autoindex.self, GzipStatic.self,
+    Mirror.self, LogSubrequest.self,
     MessageEnvelopes.self, ProxyPass.self, UpstreamPass.self, Caches.self, AllowUpstream.self, GRPC.self, FastCGI.self,
     UWSGI.self,
     SCGI.self,
@@ -29,7 +30,7 @@ package enum Features {
     StreamProxy.self, StreamReturn.self,
     StreamPass.self,
     UpstreamTLS.self, ProxyVia.self, ProxyAuth.self,
-    MetricsLocation.self, StatusLocation.self, APILocation.self, StubStatus.self, EnrolmentSettings.self,
+    MetricsLocation.self, StatusLocation.self, APILocation.self, StubStatus.self, EmptyGIF.self, EnrolmentSettings.self,
     Gunzip.self, SubFilter.self, CharsetConversion.self, Gzip.self, LimitRate.self, AddTrailer.self,
     Expires.self, AddHeader.self, Charset.self, EarlyHints.self, ErrorPages.self, AccessLogs.self, ErrorLogs.self,
   ]

@@ -34,14 +34,20 @@ public enum FileFault: Error, Sendable, Hashable {
   case system(call: String, code: Int32)
   /// The file is another one, or has other contents, than at the first look.
   case changed
+  /// The folder has more entries than this.
+  case tooManyEntries(Int)
 
   /// No such file, in any of the ways in which the system says so.
   public var isAbsence: Bool {
     if case .system(_, let code) = self { Self.absent.contains(code) } else { false }
   }
 
-  /// The rights don't allow it, or it is reached by a link.
+  /// The rights don't allow it, it is reached by a link, or it is more than is read.
   public var isRefusal: Bool {
-    if case .system(_, let code) = self { Self.refused.contains(code) } else { false }
+    switch self {
+    case .system(_, let code): Self.refused.contains(code)
+    case .tooManyEntries: true
+    case .changed: false
+    }
   }
 }

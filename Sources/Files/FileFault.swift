@@ -9,6 +9,7 @@ extension FileFault {
     switch self {
     case .system(let call, let code):
       "\(call)() \"\(path)\" failed (\(code): \(strerror(code).map { String(cString: $0) } ?? "?"))"
+    case .tooManyEntries(let limit): "\"\(path)\" has more than \(limit) entries, which is too many to list"
     case .changed: "\"\(path)\" has changed while it was sent"
     }
   }

@@ -23,65 +23,93 @@ public enum ServedFile {
     }
   }
 
-  /// Reads at most `count` bytes from `offset` on. `expecting`: the facts of an earlier read, if this one continues it;
-  /// anything but a regular file gives its facts and no bytes.
+  /// Reads at most `count` bytes from the beginning; anything but a regular file gives its facts and no bytes.
   public static func read(
-    _ path: ServedPath, from offset: UInt64, count: Int, expecting: FileFacts? = nil
-  ) -> Result<(facts: FileFacts, bytes: [UInt8]), FileFault> {
-    read(path, from: offset, count: count, expecting: expecting, .whole)
-  }
+    _ path: ServedPath, count: Int
+  ) -> Result<(facts: FileFacts, bytes: [UInt8]), FileFault> { read(path, count: count, .whole) }
 
   static func read(
-    _ path: ServedPath, from offset: UInt64, count: Int, expecting: FileFacts?, _ way: Way
+    _ path: ServedPath, count: Int, _ way: Way
   ) -> Result<(facts: FileFacts, bytes: [UInt8]), FileFault> {
+    open(path, way) { descriptor, facts in
+      var fault: FileFault?
+      let bytes = [UInt8](unsafeUninitializedCapacity: wanted(count, of: facts, from: 0)) { buffer, filled in
+        fault = fill(UnsafeMutableRawBufferPointer(buffer), &filled, descriptor, from: 0)
+      }
+      return fault.map { .failure($0) } ?? .success((facts, bytes))
+    }
+  }
+
+  /// Reads at most `count` bytes from `offset` on into `buffer`, of the file that had these facts at an earlier read. A file
+  /// that is another one, or that was written to since, is a fault.
+  public static func read(
+    _ path: ServedPath, from offset: UInt64, count: Int, into buffer: FileBuffer, continuing known: FileFacts
+  ) -> FileFault? { read(path, from: offset, count: count, into: buffer, continuing: known, .whole) }
+
+  static func read(
+    _ path: ServedPath, from offset: UInt64, count: Int, into buffer: FileBuffer, continuing known: FileFacts,
+    _ way: Way
+  ) -> FileFault? {
+    let result: Result<Void, FileFault> = open(path, way) { descriptor, facts in
+      guard facts == known else { return .failure(.changed) }
+      var fault: FileFault?
+      let wanted = wanted(count, of: facts, from: offset)
+      buffer.fill(wanted) { fault = fill($0, &$1, descriptor, from: offset) }
+      let end = offset + UInt64(wanted)
+      // Each read opens the file anew, so the kernel doesn't see that the reads follow each other.
+      if fault == nil, end < facts.size {
+        posix_fadvise(descriptor, off_t(clamping: end), off_t(buffer.capacity), POSIX_FADV_WILLNEED)
+      }
+      return fault.map { .failure($0) } ?? .success(())
+    }
+    if case .failure(let fault) = result { return fault }
+    return nil
+  }
+
+  private static func wanted(_ count: Int, of facts: FileFacts, from offset: UInt64) -> Int {
+    guard facts.kind == .regular, offset < facts.size else { return 0 }
+    return Int(clamping: min(UInt64(max(0, count)), facts.size - offset))
+  }
+
+  private static func open<Value>(
+    _ path: ServedPath, _ way: Way, _ read: (Int32, FileFacts) -> Result<Value, FileFault>
+  ) -> Result<Value, FileFault> {
     // O_NONBLOCK: a FIFO opens at once, without its writer. O_NOCTTY: a terminal stays without a session.
     open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY, way).flatMap { descriptor in
       defer { close(descriptor) }
-      switch facts(descriptor) {
-      case .failure(let fault): return .failure(fault)
-      case .success(let facts):
-        if let expecting, expecting != facts { return .failure(.changed) }
-        guard facts.kind == .regular, offset < facts.size else { return .success((facts, [])) }
-        let wanted = Int(clamping: min(UInt64(max(0, count)), facts.size - offset))
-        return bytes(descriptor, from: offset, wanted).map { (facts, $0) }
+      return facts(descriptor).flatMap { before in
+        read(descriptor, before).flatMap { value in
+          // Bytes from before and after a write must not go as one file.
+          facts(descriptor).flatMap { before.kind != .regular || $0 == before ? .success(value) : .failure(.changed) }
+        }
       }
     }
   }
 
-  private static func bytes(_ descriptor: Int32, from offset: UInt64, _ wanted: Int) -> Result<[UInt8], FileFault> {
-    var fault: FileFault?
-    let bytes = [UInt8](unsafeUninitializedCapacity: wanted) { buffer, filled in
-      while filled < wanted, let base = buffer.baseAddress {
-        let count = pread(descriptor, base + filled, wanted - filled, off_t(clamping: offset) + off_t(filled))
-        if count < 0, errno == EINTR { continue }
-        guard count > 0 else {
-          // Without an error, the file has become shorter since it was looked at.
-          fault = count == 0 ? .changed : .system(call: "pread", code: errno)
-          return
-        }
-        filled += count
-      }
+  /// Fills the buffer. nil: with all that it has room for.
+  private static func fill(
+    _ buffer: UnsafeMutableRawBufferPointer, _ filled: inout Int, _ descriptor: Int32, from offset: UInt64
+  ) -> FileFault? {
+    while filled < buffer.count, let base = buffer.baseAddress {
+      let count = pread(descriptor, base + filled, buffer.count - filled, off_t(clamping: offset) + off_t(filled))
+      if count < 0, errno == EINTR { continue }
+      // Without an error, the file has become shorter since it was looked at.
+      guard count > 0 else { return count == 0 ? .changed : .system(call: "pread", code: errno) }
+      filled += count
     }
-    return fault.map { .failure($0) } ?? .success(bytes)
+    return nil
   }
 
   private static func facts(_ descriptor: Int32) -> Result<FileFacts, FileFault> {
     var status = stat()
     guard fstat(descriptor, &status) == 0 else { return .failure(.system(call: "fstat", code: errno)) }
     // A link that was opened itself, in the stepwise way.
-    if status.st_mode & S_IFMT == S_IFLNK { return .failure(.system(call: "open", code: ELOOP)) }
-    var facts = FileFacts(
-      kind: status.st_mode & S_IFMT == S_IFREG ? .regular : status.st_mode & S_IFMT == S_IFDIR ? .folder : .other,
-      size: UInt64(clamping: status.st_size), modified: Int64(status.st_mtim.tv_sec))
-    facts.identity = FileFacts.Identity(
-      device: UInt64(clamping: status.st_dev), number: UInt64(clamping: status.st_ino),
-      modified: status.st_mtim.tv_nsec, changed: status.st_ctim.tv_sec &* 1_000_000_000 &+ status.st_ctim.tv_nsec)
-    return .success(facts)
+    return FileFacts(status).map { .success($0) } ?? .failure(.system(call: "open", code: ELOOP))
   }
 
   // MARK: Opening
 
-  private static func open(_ path: ServedPath, _ flags: Int32, _ way: Way) -> Result<Int32, FileFault> {
+  static func open(_ path: ServedPath, _ flags: Int32, _ way: Way) -> Result<Int32, FileFault> {
     // A path of the configuration's own: its links are the operator's.
     if path.below.isEmpty { return call { linux_openat(AT_FDCWD, $0, flags | O_CLOEXEC) }(path.folder) }
     let folder = call { linux_openat(AT_FDCWD, $0, linux_o_path() | O_DIRECTORY | O_CLOEXEC) }(path.folder)
@@ -129,6 +157,19 @@ public enum ServedFile {
         }
       }
     }
+  }
+}
+
+extension FileFacts {
+  /// nil: a link.
+  init?(_ status: stat) {
+    guard status.st_mode & S_IFMT != S_IFLNK else { return nil }
+    self.init(
+      kind: status.st_mode & S_IFMT == S_IFREG ? .regular : status.st_mode & S_IFMT == S_IFDIR ? .folder : .other,
+      size: UInt64(clamping: status.st_size), modified: Int64(status.st_mtim.tv_sec))
+    identity = Identity(
+      device: UInt64(clamping: status.st_dev), number: UInt64(clamping: status.st_ino),
+      modified: status.st_mtim.tv_nsec, changed: status.st_ctim.tv_sec &* 1_000_000_000 &+ status.st_ctim.tv_nsec)
   }
 }
 

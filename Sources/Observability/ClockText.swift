@@ -116,10 +116,10 @@ public final class ClockText {
 extension ClockText: Sendable {}
 
 /// The calendar fields of a time, each within its range, whatever the clock says.
-private struct Moment {
-  let year: Int, month: Int, day: Int, weekday: Int, hour: Int, minute: Int, second: Int, offsetMinutes: Int
+package struct Moment {
+  package let year: Int, month: Int, day: Int, weekday: Int, hour: Int, minute: Int, second: Int, offsetMinutes: Int
 
-  init(_ seconds: Int64, utc: Bool) {
+  package init(_ seconds: Int64, utc: Bool) {
     var parts = tm()
     var instant = time_t(seconds)
     let known = utc ? gmtime_r(&instant, &parts) != nil : localtime_r(&instant, &parts) != nil

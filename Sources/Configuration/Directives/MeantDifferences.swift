@@ -130,8 +130,16 @@ let meantDifferences: [(difference: String, reason: String)] = [
     "With nginx, a variable from the request can choose any folder."
   ),
   (
-    "A file above 1 MiB gets status 403.",
-    "sallyport is no file server: it serves error pages, challenges and the like beside what it forwards."
+    "A response ends incomplete if its file is replaced or written to while it is sent.",
+    "A client that reads slowly holds no open file, and never gets parts of two."
+  ),
+  (
+    "`autoindex` leaves out symbolic links, lists at most 10000 entries, and shows what isn't UTF-8 as U+FFFD.",
+    "No link is followed, and reading a larger folder would hold up other files. The lists of nginx can be ill-formed XML and JSON."
+  ),
+  (
+    "`gunzip` breaks a response off whose gzip ends too early, and leaves alone a part of a response (206) and what an upstream marks by `Cache-Control: no-transform`.",
+    "nginx leaves the client waiting for the end of the first, and breaks the second; RFC 9111 §5.2.2.6 forbids the third."
   ),
   (
     "Over TLS, `gzip` doesn't compress responses of upstreams to clients with a certificate, a Cookie or Authorization, nor responses with Set-Cookie.",

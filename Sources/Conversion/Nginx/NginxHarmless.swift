@@ -3,18 +3,18 @@ enum NginxHarmless {
   private static let prefixes = [
     "proxy_cache", "proxy_store", "proxy_temp", "fastcgi_cache", "fastcgi_temp", "fastcgi_store", "uwsgi_cache",
     "uwsgi_temp",
-    "uwsgi_store", "scgi_cache", "scgi_temp", "scgi_store", "sub_filter", "brotli", "zstd", "gunzip", "image_filter_",
+    "uwsgi_store", "scgi_cache", "scgi_temp", "scgi_store", "brotli", "zstd", "image_filter_",
     "ssi_",
     "addition_",
     "vhost_traffic_status", "opentracing", "opentelemetry", "pagespeed", "http3", "quic", "status_",
     "fancyindex_", "geoip_proxy", "xslt_", "mp4_", "userid",
   ]
   private static let names: Set<String> = [
-    "ssi", "brotli", "slice", "charset_map", "override_charset", "source_charset", "add_before_body", "add_after_body",
+    "ssi", "brotli", "slice", "add_before_body", "add_after_body",
     "proxy_force_ranges", "working_directory", "worker_priority", "load_module", "google_perftools_profiles",
     "debug_connection", "keepalive_min_timeout", "post_action", "zone_sync", "queue", "check", "fair",
     "ssl_ech_file", "ssl_encrypted_hello_key", "ssl_key_log", "proxy_ssl_key_log", "grpc_ssl_key_log", "mail",
-    "fancyindex", "random_index",
+    "fancyindex",
   ]
 
   static func contains(_ name: String) -> Bool {

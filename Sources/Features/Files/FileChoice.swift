@@ -16,7 +16,7 @@ enum FileChoice {
   static func read(_ path: ServedPath, or other: ServedPath?, _ use: FileVariant.Use, count: Int) -> Found {
     var (isThere, fault): (Bool, FileFault?) = (false, nil)
     if let other {
-      let result = ServedFile.read(other, from: 0, count: use == .sent ? count : 0)
+      let result = ServedFile.read(other, count: use == .sent ? count : 0)
       switch result {
       case .success(let read):
         if use == .sent, read.facts.kind != .folder { return Found(result: result, isThere: true, isOther: true) }
@@ -24,6 +24,6 @@ enum FileChoice {
       case .failure(let found): if !found.isAbsence { fault = found }
       }
     }
-    return Found(result: ServedFile.read(path, from: 0, count: count), isThere: isThere, otherFault: fault)
+    return Found(result: ServedFile.read(path, count: count), isThere: isThere, otherFault: fault)
   }
 }

@@ -7,7 +7,7 @@ package import Traffic
 
 private let levels = DirectiveContexts.everyHTTP
 
-/// Small files (nginx: core, index and try_files modules).
+/// Files (nginx: core, index and try_files modules).
 extension FileSettings: LocationFeature {
   package static let chapter = Chapter.files
 
@@ -51,19 +51,15 @@ extension FileSettings: LocationFeature {
     .number(
       "max_ranges", levels, 0...Int.max, \.maxRanges, initial: "no limit",
       "How many ranges a request may ask for; 0 ignores Range.", example: "max_ranges 1;"),
-    .inert("autoindex", levels, .oneOf(["off"]), because: "sallyport never lists a folder"),
-    .inert("autoindex_exact_size", levels, because: "sallyport never lists a folder"),
-    .inert("autoindex_format", levels, because: "sallyport never lists a folder"),
-    .inert("autoindex_localtime", levels, because: "sallyport never lists a folder"),
     .inert("disable_symlinks", levels, because: "below `root` and `alias`, no symbolic link is ever followed"),
     .inert("sendfile", levels, because: "a thread beside the event loops reads files in slices"),
     .inert("sendfile_max_chunk", levels, because: "a thread beside the event loops reads files in slices"),
     .inert("aio", levels, because: "a thread beside the event loops reads files in slices"),
     .inert("aio_write", levels, because: "a thread beside the event loops reads files in slices"),
-    .inert("directio", levels, because: "files are small"),
-    .inert("directio_alignment", levels, because: "files are small"),
-    .inert("output_buffers", levels, because: "a slice of a file has 128 KiB"),
-    .inert("read_ahead", levels, because: "files are small"),
+    .inert("directio", levels, because: "a thread beside the event loops reads files in slices"),
+    .inert("directio_alignment", levels, because: "a thread beside the event loops reads files in slices"),
+    .inert("output_buffers", levels, because: "a slice of a file has at most 256 KiB"),
+    .inert("read_ahead", levels, because: "a thread beside the event loops reads files in slices"),
     .inert("open_file_cache", levels, because: "files are opened anew for each request"),
     .inert("open_file_cache_events", levels, because: "files are opened anew for each request"),
     .inert("open_file_cache_errors", levels, because: "files are opened anew for each request"),

@@ -20,9 +20,9 @@ final class FileContent: LiveContent {
 
 /// Serves one file, as nginx's index and static modules do. A pool thread opens and reads it.
 ///
-/// Memory: one slice of the file, which a thread reads when the client has taken the one before it. While the worker's
-/// responses take much memory, a slice is small. Each slice opens the file anew, so a client that reads slowly holds no
-/// file; if the file has changed since, the response ends incomplete.
+/// Memory: one slice of the file, however large that is. A thread reads it when the client has taken the one before it. While
+/// the worker's responses take much memory, a slice is small. Each slice opens the file anew, so a client that reads slowly
+/// holds no file; if the file has changed since, the response ends incomplete.
 final class FileHandler: ContentHandler {
   // Not retained: the exchange owns its handler.
   private unowned(unsafe) var exchange: Exchange?
@@ -31,9 +31,8 @@ final class FileHandler: ContentHandler {
   private var body = FileBody()
   private var isReading = false
 
-  /// The largest file that is served.
-  static let sizeLimit: UInt64 = 1 << 20
-  private static let sliceSize = 131_072
+  /// Bytes of the first slice, which is all of most files, and of further ones.
+  private static let firstSlice = 131_072
   /// While as many bytes wait for the client, nothing is read: the size of a small slice.
   private static let watermark = BodyMemoryBudget.smallAllowance
 
@@ -56,7 +55,7 @@ final class FileHandler: ContentHandler {
   private func open(_ path: ServedPath, _ files: LiveFiles, _ exchange: Exchange) {
     let method = FileRequest.method(exchange)
     let isWhole = method == .get && !exchange.head.present.contains(.range)
-    let share = BodyMemoryShare(of: exchange.worker.responses, wanted: isWhole ? Self.sliceSize : 0)
+    let share = BodyMemoryShare(of: exchange.worker.responses, wanted: isWhole ? Self.firstSlice : 0)
     let count = share.count
     let variant = method == .post ? nil : files.hooks.variant
     let use = variant?.use(for: exchange) ?? .ignored
@@ -66,7 +65,7 @@ final class FileHandler: ContentHandler {
       if let fault = found.otherFault, let other { FileRequest.tell(of: fault, at: other, exchange) }
       let path = found.isOther ? other ?? path : path
       switch found.result {
-      case .failure(let fault): FileRequest.fail(exchange, files, path, fault)
+      case .failure(let fault): FileRequest.fail(exchange, path, fault, tellsAbsence: files.settings.logsAbsence)
       case .success(let (facts, bytes)):
         self.path = path
         didOpen(path, facts, bytes, files, exchange, found)
@@ -87,19 +86,13 @@ final class FileHandler: ContentHandler {
     case .regular: break
     }
     if FileRequest.method(exchange) == .post { return exchange.fail(ErrorResponse(405)) }
-    guard facts.size <= Self.sizeLimit else {
-      exchange.log(
-        .error,
-        "\"\(LogEscape.text(path.text))\" has \(facts.size) bytes: sallyport serves files of at most 1 MiB; put a file server behind proxy_pass"
-      )
-      return exchange.fail(ErrorResponse(403))
-    }
     guard let body = FileResponse(files, facts, exchange, found).begin() else { return }
     self.facts = facts
     self.body = body
     // With a range, or without a body, nothing was read yet.
     exchange.sendHead()
-    if case .file(let range)? = body.next, range.lowerBound == 0 { send(bytes) } else { pump() }
+    if case .file(let range)? = body.next, range.lowerBound == 0 { bytes.withUnsafeBytes { send($0) } }
+    pump()
   }
 
   // MARK: The body
@@ -119,14 +112,12 @@ final class FileHandler: ContentHandler {
     }
   }
 
-  /// Sends bytes of the next piece, if it is of the file, and goes on.
-  private func send(_ bytes: [UInt8]) {
-    if let exchange, case .file(let range)? = body.next, !bytes.isEmpty {
-      let sent = bytes.prefix(range.count)
-      body.didSend(sent.count)
-      sent.withUnsafeBytes { exchange.sendBody($0) }
-    }
-    pump()
+  /// Sends bytes of the next piece, if it is of the file.
+  private func send(_ bytes: UnsafeRawBufferPointer) {
+    guard let exchange, case .file(let range)? = body.next, !bytes.isEmpty else { return }
+    let sent = bytes.prefix(range.count)
+    body.didSend(sent.count)
+    exchange.sendBody(UnsafeRawBufferPointer(rebasing: sent))
   }
 
   private func read(_ range: Range<UInt64>, _ exchange: Exchange) {
@@ -135,21 +126,22 @@ final class FileHandler: ContentHandler {
       return exchange.end(.upstreamBroke)
     }
     isReading = true
-    let share = BodyMemoryShare(of: exchange.worker.responses, wanted: min(range.count, Self.sliceSize))
+    let share = BodyMemoryShare(of: exchange.worker.responses, wanted: min(range.count, FileBuffers.slice))
     let count = share.count
+    let buffers = exchange.worker[FileBuffers.self], buffer = buffers.take(count)
     FileRequest.run(
-      exchange, { ServedFile.read(path, from: range.lowerBound, count: count, expecting: facts) }
-    ) { [self, share] exchange, result in
+      exchange,
+      { ServedFile.read(path, from: range.lowerBound, count: count, into: buffer, continuing: facts) }
+    ) { [self, share] exchange, fault in
       isReading = false
-      switch result {
-      case .success(let (_, bytes)) where !bytes.isEmpty:
-        send(bytes)
-      case .success: exchange.end(.upstreamBroke)
-      case .failure(let fault):
+      if let fault {
         exchange.log(.error, "\(fault.description(of: LogEscape.text(path.text))) while sending to client")
-        exchange.end(.upstreamBroke)
       }
+      guard fault == nil, !buffer.bytes.isEmpty else { return exchange.end(.upstreamBroke) }
+      send(buffer.bytes)
+      buffers.giveBack(buffer)
       withExtendedLifetime(share) {}
+      pump()
     }
   }
 
@@ -160,36 +152,5 @@ final class FileHandler: ContentHandler {
   override func recycle() {
     exchange = nil
     body = FileBody()
-  }
-}
-
-/// What the parts of file serving share.
-enum FileRequest {
-  /// The method, as an error page has it: a GET, unless the client asked by HEAD.
-  static func method(_ exchange: Exchange) -> Method {
-    exchange.redirection.keepsBody || exchange.head.method == .head ? exchange.head.method : .get
-  }
-
-  /// Does `work` on a pool thread, and then goes on, unless the exchange has ended meanwhile.
-  static func run<Value: Sendable>(
-    _ exchange: Exchange, _ work: @escaping @Sendable () -> Value, _ then: @escaping (Exchange, Value) -> Void
-  ) {
-    PendingWork.run(.files, for: exchange, work, then)
-  }
-
-  /// Responds to a request whose file can't be opened, with nginx's statuses.
-  static func fail(_ exchange: Exchange, _ files: LiveFiles, _ path: ServedPath, _ fault: FileFault) {
-    if fault.isAbsence {
-      if files.settings.logsAbsence { exchange.log(.error, fault.description(of: LogEscape.text(path.text))) }
-      return exchange.fail(ErrorResponse(404))
-    }
-    tell(of: fault, at: path, exchange)
-    exchange.fail(ErrorResponse(fault.isRefusal ? 403 : 500))
-  }
-
-  /// Says in the error log why a file that is there can't be opened.
-  static func tell(of fault: FileFault, at path: ServedPath, _ exchange: Exchange) {
-    let text = fault.description(of: LogEscape.text(path.text))
-    if fault.isRefusal { exchange.log(.error, text) } else { exchange.tellOfRepeated(.crit, text) }
   }
 }

@@ -12,6 +12,18 @@ enum IndexSearch {
   }
 
   static func begin(_ uri: [UInt8], _ files: LiveFiles, _ exchange: Exchange) {
+    let folder: ServedPath
+    switch files.path(of: uri, exchange) {
+    case .success(let path): folder = path
+    case .failure(let failure): return exchange.fail(failure)
+    }
+    let request = FolderContent.Request(path: folder, uri: uri, tellsAbsence: files.settings.logsAbsence)
+    guard let choice = files.hooks.choice else { return search(request, files, exchange) }
+    choice.begin(request, exchange) { search(request, files, $0) }
+  }
+
+  private static func search(_ request: FolderContent.Request, _ files: LiveFiles, _ exchange: Exchange) {
+    let (uri, folder) = (request.uri, request.path)
     var candidates: [(uri: [UInt8], path: ServedPath)] = []
     var last: [UInt8]?
     for (template, settings) in zip(files.index, files.settings.index) {
@@ -26,22 +38,22 @@ enum IndexSearch {
       case .failure(let failure): return exchange.fail(failure)
       }
     }
-    let folder: ServedPath
-    switch files.path(of: uri, exchange) {
-    case .success(let path): folder = path
-    case .failure(let failure): return exchange.fail(failure)
-    }
     let paths = candidates.map(\.path)
     FileRequest.run(exchange, { search(paths, folder) }) { exchange, outcome in
       switch (outcome, last) {
       case (.found(let index), _): exchange.redirect(toPath: candidates[index].uri, .kept)
       case (.none, let last?): exchange.redirect(toPath: last, .kept)
       case (.none, nil):
-        exchange.log(.error, "directory index of \"\(LogEscape.text(folder.text))\" is forbidden")
-        exchange.fail(ErrorResponse(403))
-      case (.refused(let fault), _): FileRequest.fail(exchange, files, folder, fault)
+        guard let listing = files.hooks.listing else { return forbid(folder, exchange) }
+        listing.begin(request, exchange) { forbid(folder, $0) }
+      case (.refused(let fault), _): FileRequest.fail(exchange, folder, fault, tellsAbsence: request.tellsAbsence)
       }
     }
+  }
+
+  private static func forbid(_ folder: ServedPath, _ exchange: Exchange) {
+    exchange.log(.error, "directory index of \"\(LogEscape.text(folder.text))\" is forbidden")
+    exchange.fail(ErrorResponse(403))
   }
 
   private static func search(_ paths: [ServedPath], _ folder: ServedPath) -> Outcome {

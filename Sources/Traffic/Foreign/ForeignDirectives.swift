@@ -1,6 +1,6 @@
 package import Language
 
-private let noFiles = "sallyport serves small files by root and alias only; proxy_pass to a file server"
+private let noFiles = "sallyport serves files as they are, to GET and HEAD; proxy_pass to a server that has this"
 private let noContent = "sallyport has no such filter; let the upstream do it"
 private let noMail =
   "pass mail in stream, where starttls makes TLS of SMTP, IMAP and POP3; the mail server asks for passwords"
@@ -19,14 +19,13 @@ private func family(_ prefix: String, _ suffixes: String) -> String {
 package let foreignDirectives: [DirectiveEntry] =
   DirectiveEntry.foreign(
     """
-    random_index
-    create_full_put_path dav_access dav_methods min_delete_depth empty_gif flv mp4
+    create_full_put_path dav_access dav_methods min_delete_depth flv mp4
     mp4_buffer_size mp4_limit_rate mp4_limit_rate_after mp4_max_buffer_size mp4_start_key_frame f4f f4f_buffer_size
     hls hls_buffers hls_forward_args hls_fragment hls_mp4_buffer_size hls_mp4_max_buffer_size
     """, instead: noFiles)
   + DirectiveEntry.foreign(
     """
-    gunzip_buffers ssi ssi_ignore_recycled_buffers ssi_last_modified
+    ssi ssi_ignore_recycled_buffers ssi_last_modified
     ssi_min_file_chunk ssi_silent_errors ssi_types ssi_value_length add_after_body add_before_body addition_types
     image_filter image_filter_buffer
     image_filter_interlace image_filter_jpeg_quality image_filter_sharpen image_filter_transparency

@@ -151,7 +151,7 @@ package let foreignModules: [ForeignModule] = [
     instead: "put it behind sallyport as an upstream"),
   ForeignModule(
     name: "ngx-fancyindex", files: ["ngx_http_fancyindex_module.so"], directives: ["fancyindex", "fancyindex_*"],
-    instead: "sallyport never lists a folder"),
+    instead: "autoindex on; lists folders"),
   ForeignModule(
     name: "nginx-upload-module", files: ["ngx_http_upload_module.so"], directives: ["upload_*"],
     instead: "let the upstream read the form"),

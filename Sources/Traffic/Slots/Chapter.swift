@@ -14,7 +14,7 @@ package enum Chapter: String, CaseIterable {
   case upstreams = "Upstream groups"
   case healthChecks = "Health checks"
   case http = "HTTP"
-  case files = "Small files"
+  case files = "Files"
   case compression = "Compression"
   case fields = "Fields of responses"
   case rewrite = "Rewriting and decisions"

@@ -46,10 +46,10 @@ import Testing
   }
 
   @Test func `a directive without effect whose value would have one is refused with the reason`() {
-    #expect(problems("http { autoindex off; }").allSatisfy { $0.contains("notice: ") })
+    #expect(problems("stream { ssl_verify_reject handshake; }").allSatisfy { $0.contains("notice: ") })
     #expect(
-      problems("http { autoindex on; }") == [
-        "1:18 invalid value \"on\" in \"autoindex\" directive | it must be \"off\": sallyport never lists a folder"
+      problems("stream { ssl_verify_reject response; }") == [
+        "1:28 invalid value \"response\" in \"ssl_verify_reject\" directive | it must be \"handshake\": a client of stream that is refused gets a TLS alert: its protocol has no page for that"
       ])
   }
 

@@ -69,6 +69,52 @@ import Transport
     #expect(client.body.utf8.count == 900_000)
   }
 
+  // Larger than any file that could be read as a whole beside others.
+  @Test func `a large file goes slice by slice, and takes no more memory than a small one`() async throws {
+    let scene = try Scene(.http1)
+    defer { scene.end() }
+    let rig = try rig(scene)
+    #expect(truncate(scene.path("www/big"), 3 << 30) == 0)
+    let client = try ask(rig)
+    try await waiting(rig, client)
+    #expect(client.head.contains("Content-Length: 3221225472") && client.body.utf8.count == Self.slice)
+    for count in 1...3 {
+      client.takesNothing = false
+      client.exchange?.streamDidDrain()
+      client.takesNothing = true
+      #expect(rig.worker.responses.used == FileBuffers.slice, "a read is in progress")
+      try await turn(rig, until: "slice \(count)", [client]) {
+        $0.body.utf8.count == Self.slice + count * FileBuffers.slice
+      }
+      #expect(rig.worker.responses.used == 0)
+    }
+    let tail = try rig.ask("GET /big HTTP/1.1", "Host: h", "Range: bytes=3221225470-")
+    try await turn(rig, until: "the end", [tail]) { $0.hasEnded }
+    #expect(tail.status == 206 && tail.head.contains("Content-Range: bytes 3221225470-3221225471/3221225472"))
+    client.exchange?.clientDidLeave()
+  }
+
+  @Test func `a file that is replaced or written to while it is sent ends the response, and is never mixed`()
+    async throws
+  {
+    let scene = try Scene(.http1)
+    defer { scene.end() }
+    let rig = try rig(scene, "error_log \(scene.path("error.log"));")
+    let other = String(repeating: "abcdefghij", count: 90_000)
+    for replaces in [true, false] {
+      try scene.write("www/big", text: String(repeating: "0123456789", count: 90_000))
+      let client = try ask(rig)
+      try await waiting(rig, client)
+      try scene.write(replaces ? "www/other" : "www/big", text: other)
+      if replaces { #expect(rename(scene.path("www/other"), scene.path("www/big")) == 0) }
+      client.takesNothing = false
+      client.exchange?.streamDidDrain()
+      try await turn(rig, until: "the break", [client]) { $0.cutReason != nil }
+      #expect(client.cutReason == .upstreamBroke && !client.body.contains("a"))
+    }
+    #expect(scene.text("error.log").contains("has changed while it was sent"))
+  }
+
   @Test func `slices are small while the worker's responses take much memory, and the file comes whole`() async throws {
     let scene = try Scene(.http1)
     defer { scene.end() }

@@ -7,6 +7,10 @@ import Traffic
 final class FileHooks {
   /// nil: each file goes as it is.
   var variant: FileVariant?
+  /// What responds to requests for folders before their index is looked for; nil: nothing does.
+  var choice: FolderContent?
+  /// What responds to requests for folders without an index; nil: status 403 does.
+  var listing: FolderContent?
 }
 
 extension LocationParts {
@@ -37,6 +41,20 @@ class FileVariant {
   func use(for exchange: Exchange) -> Use { .ignored }
   /// Adds to a response's head what says that it depends on the request.
   func tell(_ exchange: Exchange) {}
+}
+
+/// What responds to requests for a folder.
+class FolderContent {
+  /// A request whose path ends with a slash.
+  struct Request {
+    var path: ServedPath
+    var uri: [UInt8]
+    /// The error log names a folder that isn't there.
+    var tellsAbsence: Bool
+  }
+
+  /// Responds, or calls `next`, now or later.
+  func begin(_ request: Request, _ exchange: Exchange, else next: @escaping (Exchange) -> Void) { next(exchange) }
 }
 
 extension ServedPath {
