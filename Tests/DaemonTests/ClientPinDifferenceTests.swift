@@ -84,27 +84,15 @@ import Testing
   @Test func `each change is told by its own sentence, in http and in stream`() throws {
     let scene = try Scene()
     defer { scene.end() }
-    let authority = try TestAuthority()
-    try scene.anchors("ca", authority)
-    _ = try scene.identity("server", authority.server())
-    _ = try scene.identity("alice", authority.client())
+    _ = try Cast(scene)
     for (from, to, direction, words) in Self.cases {
       func config(_ lines: String) -> String {
         lines.contains("ssl_verify_client")
           ? Self.text("").replacing("ssl_verify_client on;", with: lines) : Self.text(lines)
       }
-      func compare(_ from: String, _ to: String) throws -> [TrustChange] {
-        try TrustDifference(from: scene.write("old.conf", text: from), to: scene.write("new.conf", text: to)).changes
-      }
-      let changes = try compare(config(from), config(to))
-      for name in ["server a.example", "stream server b.example"] {
-        #expect(
-          changes.contains {
-            $0.direction == direction && $0.sentence.hasPrefix(name) && $0.sentence.contains(words)
-          }, "\(from) → \(to): \(changes.map { "\($0.direction) \($0.sentence)" })")
-      }
-      let back = try compare(config(to), config(from))
-      #expect(!back.isEmpty && (direction == .other || !back.contains { $0.sentence.contains(words) }), "\(back)")
+      let (_, back) = try scene.expectChange(
+        direction, words, of: ["server a.example", "stream server b.example"], from: config(from), to: config(to))
+      #expect(direction == .other || !back.contains { $0.sentence.contains(words) }, "\(back)")
     }
   }
 }

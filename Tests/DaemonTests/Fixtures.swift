@@ -30,6 +30,31 @@ extension Scene {
     return (report.isValid, report.lines(isColoured: false).map { $0 + "\n" }.joined())
   }
 
+  /// What `sallyport check --diff` finds between two configurations in this folder.
+  func changes(from old: String, to new: String) throws -> [TrustChange] {
+    let before = try write("old.conf", text: old), after = try write("new.conf", text: new)
+    do { return try TrustDifference(from: before, to: after).changes } catch {
+      Issue.record("\(error) in \(new)")
+      return []
+    }
+  }
+
+  /// Expects that a change is told of each server in this direction, by a sentence with these words, whose CONF is the new file. Returns what
+  /// is told of the change, and of the change back, which must be told, too.
+  func expectChange(
+    _ direction: TrustChange.Direction, _ words: String, of servers: [String] = [""], from old: String, to new: String
+  ) throws -> (there: [TrustChange], back: [TrustChange]) {
+    let words = words.replacing("CONF", with: path("new.conf"))
+    let there = try changes(from: old, to: new), back = try changes(from: new, to: old)
+    for server in servers {
+      #expect(
+        there.contains { $0.direction == direction && $0.sentence.hasPrefix(server) && $0.sentence.contains(words) },
+        "\(direction) \(server) \(words): \(there.map { "\($0.direction) \($0.sentence)" })")
+    }
+    #expect(!back.isEmpty, "\(words)")
+    return (there, back)
+  }
+
   /// server.pem and server.key, ca.pem.
   @discardableResult
   func serverFiles() throws -> TestAuthority {

@@ -92,28 +92,15 @@ import Testing
 
   private func stage(_ scene: Scene) throws { try scene.serverFiles() }
 
-  private func compare(_ scene: Scene, _ text: String, with old: String = base) throws -> [TrustChange] {
-    let before = try scene.write("old.conf", text: old), after = try scene.write("new.conf", text: text)
-    do { return try TrustDifference(from: before, to: after).changes } catch {
-      Issue.record("\(error) in \(text)")
-      return []
-    }
-  }
-
   @Test func `each change is told by its own sentence`() throws {
     try withScene { scene in
       try stage(scene)
-      #expect(try compare(scene, Self.base) == [])
+      #expect(try scene.changes(from: Self.base, to: Self.base) == [])
       for (from, to, direction, words) in Self.cases {
         #expect(Self.base.contains(from), "\(from)")
         let text = Self.base.replacing(from, with: to, maxReplacements: 1)
-        let changes = try compare(scene, text)
-        let expected = words.replacing("CONF", with: scene.path("new.conf"))
-        #expect(
-          changes.contains { $0.direction == direction && $0.sentence.contains(expected) },
-          "\(from) → \(to): \(changes.map { "\($0.direction) \($0.sentence)" })")
-        #expect(!changes.contains { $0.sentence.contains("requests") }, "\(changes)")
-        #expect(try !compare(scene, Self.base, with: text).isEmpty, "\(from) → \(to)")
+        let (there, _) = try scene.expectChange(direction, words, from: Self.base, to: text)
+        #expect(!there.contains { $0.sentence.contains("requests") }, "\(there)")
       }
     }
   }
@@ -131,7 +118,7 @@ import Testing
         ssl_certificate_key server.key; ssl_client_certificate ca.pem; ssl_verify_client optional;
         proxy_pass 127.0.0.1:1; } }
         """
-      let there = try compare(scene, new, with: old)
+      let there = try scene.changes(from: old, to: new)
       let place = "(\(scene.path("new.conf")):1:20)"
       for sentence in [
         "stream server a.example \(place) is of stream now (was of http)",
@@ -141,7 +128,7 @@ import Testing
         #expect(there.contains { $0.direction == .opens && $0.sentence == sentence }, "\(sentence) in \(there)")
       }
       #expect(!there.contains { $0.sentence.contains("is gone") || $0.sentence.contains("is new") }, "\(there)")
-      let back = try compare(scene, old, with: new)
+      let back = try scene.changes(from: new, to: old)
       #expect(back.contains { $0.direction == .other && $0.sentence.contains("is of http now (was of stream)") })
       #expect(back.contains { $0.sentence.contains("location / of server a.example") }, "\(back)")
     }

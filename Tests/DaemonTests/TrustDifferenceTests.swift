@@ -377,16 +377,6 @@ import Testing
     try scene.write("hmac.key", text: String(repeating: "k", count: 32))
   }
 
-  private func compare(_ scene: Scene, _ text: String, with old: String = base) throws -> [TrustChange] {
-    let before = try scene.write("old.conf", text: old), after = try scene.write("new.conf", text: text)
-    do {
-      return try TrustDifference(from: before, to: after).changes
-    } catch {
-      Issue.record("\(error) in \(text)")
-      return []
-    }
-  }
-
   @Test func `each change is told by its own sentence`() throws {
     try withScene { scene in
       try stage(scene)
@@ -394,16 +384,10 @@ import Testing
       for (base, (from, to, direction, words)) in all {
         #expect(base.contains(from), "\(from)")
         let text = base.replacing(from, with: to, maxReplacements: 1)
-        let changes = try compare(scene, text, with: base)
-        let path = scene.path("new.conf")
-        let expected = words.replacing("CONF", with: path)
-        #expect(
-          changes.contains { $0.direction == direction && $0.sentence.contains(expected) },
-          "\(from) → \(to): \(changes.map { "\($0.direction) \($0.sentence)" })")
-        // The change back is told too, and never as the same direction of trust.
-        let back = try compare(scene, base, with: text)
-        #expect(!back.isEmpty, "\(from) → \(to)")
+        let (_, back) = try scene.expectChange(direction, words, from: base, to: text)
+        // The change back is never one in the same direction of trust.
         if direction != .other {
+          let expected = words.replacing("CONF", with: scene.path("new.conf"))
           #expect(!back.contains { $0.direction == direction && $0.sentence.contains(expected) }, "\(back)")
         }
       }
@@ -413,7 +397,7 @@ import Testing
   @Test func `order, blanks, comments and included files are no change`() throws {
     try withScene { scene in
       try stage(scene)
-      #expect(try compare(scene, Self.base) == [])
+      #expect(try scene.changes(from: Self.base, to: Self.base) == [])
       let end = Self.base.firstRange(of: "server {\n    listen 127.0.0.1:8080;")
       let start = try #require(end).lowerBound
       let last = try #require(Self.base.lastIndex(of: "}"))
@@ -423,7 +407,7 @@ import Testing
         "map $http_x $mapped", with: "include plain.inc; map $http_x $mapped")
       let moved = (head + "}").replacing("    ", with: "\t").replacing("ssl_client_deny cn=eve;", with: "")
         .replacing("ssl_verify_depth 2;", with: "ssl_client_deny \"cn=eve\"; ssl_verify_depth '2'; # two")
-      #expect(try compare(scene, moved).map(\.sentence) == [])
+      #expect(try scene.changes(from: Self.base, to: moved).map(\.sentence) == [])
     }
   }
 

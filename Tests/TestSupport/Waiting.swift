@@ -7,15 +7,17 @@ package struct TimedOut: Error, CustomStringConvertible {
 
 /// Waits for an event: asks until there is an answer, at most so long. It asks once more when that time has passed: while the
 /// many tests in process keep the few threads of Swift's pool busy, a test may sleep for a minute between two questions.
+///
+/// A question may cost a process. Between two of them lies a tenth of the time that has passed, and at most 50 ms.
 package func waiting<Answer>(
   for what: String, within bound: Duration = .seconds(30), _ ask: () async throws -> Answer?
 ) async throws -> Answer {
-  let end = ContinuousClock.now + bound
+  let start = ContinuousClock.now
   while true {
-    let isLast = ContinuousClock.now >= end
+    let passed = ContinuousClock.now - start, isLast = passed >= bound
     if let answer = try await ask() { return answer }
     guard !isLast else { throw TimedOut(description: "waited \(bound) in vain for \(what)") }
-    try await Task.sleep(for: .milliseconds(5))
+    try await Task.sleep(for: min(max(passed / 10, .milliseconds(5)), .milliseconds(50)))
   }
 }
 

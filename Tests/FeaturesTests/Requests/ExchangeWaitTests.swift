@@ -24,17 +24,6 @@ import Transport
     return held
   }
 
-  /// Runs what threads of the pool posted, until `isSo`.
-  private func turn(_ rig: Rig, until what: String, _ isSo: () throws -> Bool) async throws {
-    for _ in 0..<10_000 {
-      rig.loop.wakeUp()
-      rig.loop.cork.flush()
-      if try isSo() { return }
-      try await Task.sleep(for: .milliseconds(1))
-    }
-    Issue.record("not \(what)")
-  }
-
   @Test(arguments: ["metrics", "status"])
   func `a page about the process is made on a thread, and the worker serves meanwhile`(kind: String) async throws {
     let rig = try Rig("server { listen 80; location /page { \(kind); } location /other { return 204; } }")
@@ -49,7 +38,7 @@ import Transport
     gone.exchange?.clientDidLeave()
     #expect(pool.waiting(.pages, for: Self.address) == 1)
     held.raise()
-    try await turn(rig, until: "the page") { client.status == 200 }
+    try await rig.turn(until: "the page") { client.status == 200 }
   }
 
   /// The change counts from when it is made, and only its client would know of a file that lacks it.
@@ -71,7 +60,7 @@ import Transport
     client.exchange?.clientDidLeave()
     #expect(client.exchange == nil && pool.waiting(.stateFiles, for: path) == 1)
     held.raise()
-    try await turn(rig, until: "the file") { scene.text("pairs").contains(#""a":"b""#) }
+    try await rig.turn(until: "the file") { scene.text("pairs").contains(#""a":"b""#) }
   }
 
   @Test func `a slow disk keeps a body from its upstream and its client from sending, and nobody else`() async throws {
@@ -96,10 +85,10 @@ import Transport
     small.exchange?.clientDidLeave()
     #expect(pool.waiting(.bodies, for: Self.address) == 1)
     held.raise()
-    try await turn(rig, until: "the attempt") { !rig.upstreams.isEmpty }
+    try await rig.turn(until: "the attempt") { !rig.upstreams.isEmpty }
     let upstream = try rig.upstream
     upstream.open()
-    try await turn(rig, until: "the body") { upstream.sent.count >= 1_000_000 }
+    try await rig.turn(until: "the body") { upstream.sent.count >= 1_000_000 }
     #expect(upstream.sent.hasSuffix("\r\n\r\n" + pieces.joined()))
     upstream.answer("HTTP/1.1 204 No\r\n\r\n")
     #expect(client.status == 204)
@@ -109,16 +98,16 @@ import Transport
     let rig = try Rig("server { listen 80; location / { client_body_buffer_size 4; proxy_pass http://127.0.0.1:9; } }")
     let piece = String(repeating: "x", count: 20_000)
     let client = try rig.ask("POST / HTTP/1.1", "Host: h", "Transfer-Encoding: chunked", body: [piece], isWhole: false)
-    try await turn(rig, until: "written") {
+    try await rig.turn(until: "written") {
       guard case .collecting(let kept)? = client.exchange?.body.state else { return false }
       return kept.memory.isEmpty && rig.worker.shared.pool.isIdle(.bodies)
     }
     rig.loop.wakeUp()
     #expect(rig.upstreams.isEmpty)
     client.endBody()
-    try await turn(rig, until: "the attempt") { !rig.upstreams.isEmpty }
+    try await rig.turn(until: "the attempt") { !rig.upstreams.isEmpty }
     try rig.upstream.open()
-    try await turn(rig, until: "the body") { try rig.upstream.sent.hasSuffix(piece) }
+    try await rig.turn(until: "the body") { try rig.upstream.sent.hasSuffix(piece) }
   }
 
   @Test func `a body that waits for the disk ends with its client, and its memory`() async throws {
@@ -147,7 +136,7 @@ import Transport
       """)
     let pool = rig.worker.shared.pool
     let client = try rig.ask("POST / HTTP/1.1", "Host: h", "Content-Length: 5", body: ["hello"])
-    try await turn(rig, until: "the attempt") { !rig.upstreams.isEmpty }
+    try await rig.turn(until: "the attempt") { !rig.upstreams.isEmpty }
     let upstream = try rig.upstream
     upstream.open()
     #expect(upstream.sent.hasPrefix("HEAD / "))
@@ -161,7 +150,7 @@ import Transport
       #expect(client.status == 502 && upstream.isClosed && pool.waiting(.bodies, for: Self.address) == 0)
     } else {
       held.raise()
-      try await turn(rig, until: "the answer") { upstream.sent.hasSuffix("hello") }
+      try await rig.turn(until: "the answer") { upstream.sent.hasSuffix("hello") }
       #expect(upstream.sent.contains("qop=auth-int, nc=00000001"))
       upstream.answer("HTTP/1.1 204 No\r\n\r\n")
       #expect(client.status == 204)

@@ -11,20 +11,9 @@ import Transport
   private static let address = "192.0.2.1"
   private static let size = 300_000
 
-  /// Runs what threads of the pool posted, until `isSo`.
-  private func turn(_ rig: Rig, until what: String, _ isSo: () throws -> Bool) async throws {
-    for _ in 0..<10_000 {
-      rig.loop.wakeUp()
-      rig.loop.cork.flush()
-      if try isSo() { return }
-      try await Task.sleep(for: .milliseconds(1))
-    }
-    Issue.record("not \(what)")
-  }
-
   /// Has the client take what waits for it, until the connection ends.
   private func takeAll(_ rig: Rig, _ client: ScriptedUpstream) async throws -> String {
-    try await turn(rig, until: "the end of the connection") {
+    try await rig.turn(until: "the end of the connection") {
       client.isBlocked = false
       client.unblock()
       return client.isClosed
@@ -56,7 +45,7 @@ import Transport
     #expect(pool.waiting(.files, for: Self.address) == 1)
     if moment == 1 { client.answer("", ends: true) }
     held.raise()
-    try await turn(rig, until: "the response") { connection.stream.waitingBytes > 0 }
+    try await rig.turn(until: "the response") { connection.stream.waitingBytes > 0 }
     if moment == 2 { client.answer("", ends: true) }
     let text = try await takeAll(rig, client)
     #expect(text.hasPrefix("HTTP/1.1 200 ") && Self.body(text).utf8.count == Self.size)
@@ -135,7 +124,7 @@ import Transport
     let rig = try rig(scene, "location / { try_files /none @up; } location @up { proxy_pass http://127.0.0.1:9; }")
     let (client, _) = try rig.connection()
     client.answer("GET / HTTP/1.1\r\nHost: h\r\n\r\n", ends: true)
-    try await turn(rig, until: "the end of the connection") { client.isClosed }
+    try await rig.turn(until: "the end of the connection") { client.isClosed }
     #expect(client.sent.isEmpty && rig.upstreams.allSatisfy(\.isClosed))
   }
 

@@ -218,3 +218,16 @@ final class Rig {
 
   struct NoHead: Error {}
 }
+
+extension Rig {
+  /// Runs what threads of the pool posted, until `isSo`.
+  func turn(until what: String, _ isSo: () throws -> Bool) async throws {
+    for _ in 0..<10_000 {
+      loop.wakeUp()
+      loop.cork.flush()
+      if try isSo() { return }
+      try await Task.sleep(for: .milliseconds(1))
+    }
+    Issue.record("not \(what)")
+  }
+}
