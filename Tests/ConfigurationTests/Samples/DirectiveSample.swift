@@ -4,6 +4,7 @@ import Features
 import ConfigurationSupport
 import Observability
 import Patterns
+import Synchronization
 
 @testable import Configuration
 @testable import Language
@@ -134,23 +135,27 @@ struct DirectiveSample {
   /// All that a value holds but the places where it was said.
   private struct Description {
     private(set) var text = ""
-    /// By type, because to name one takes long. nil: values of the type are left out.
-    private var names: [ObjectIdentifier: String?] = [:]
+    /// By type, because to name one takes long, and to cast a value too. nil: values of the type are left out.
+    private static let names = Mutex<[ObjectIdentifier: String?]>([
+      ObjectIdentifier(SourceLocation.self): nil, ObjectIdentifier(FeatureDirectives.self): nil,
+    ])
 
     init(of value: Any) { add(value) }
 
-    private mutating func name(of value: Any) -> String? {
-      let kind = type(of: value)
-      if let known = names[ObjectIdentifier(kind)] { return known }
-      let name = "\(kind)"
-      let shown = value is SourceLocation || value is FeatureDirectives || name.hasPrefix("NotCompared<") ? nil : name
-      names[ObjectIdentifier(kind)] = .some(shown)
-      return shown
+    private static func name(of kind: Any.Type) -> String? {
+      names.withLock { names in
+        if let known = names[ObjectIdentifier(kind)] { return known }
+        let name = "\(kind)"
+        let shown = name.hasPrefix("NotCompared<") ? nil : name
+        names[ObjectIdentifier(kind)] = .some(shown)
+        return shown
+      }
     }
 
     private mutating func add(_ value: Any) {
-      guard let name = name(of: value) else { return }
-      if let pattern = value as? RegularExpression { return text += pattern.pattern }
+      let kind = type(of: value)
+      guard let name = Self.name(of: kind) else { return }
+      if kind == RegularExpression.self, let pattern = value as? RegularExpression { return text += pattern.pattern }
       let mirror = Swift.Mirror(reflecting: value)
       guard !mirror.children.isEmpty else {
         text += mirror.displayStyle == .class ? name : String(describing: value)
