@@ -33,6 +33,7 @@ import Testing
     "sendfile": "a system call", "use": "a label of metrics", "server_name": "a variable in a log format",
     "ssl": "a parameter of listen",
     "state": "a member of the API, a label of metrics, and a parameter of keyval_zone",
+    "spiffe_endpoint": "a line of the configuration that the options of `sallyport proxy` stand for",
     "status": "a pseudo-field, a variable and a label", "stream": "a context, and a state of connections",
     "keepalive": "a member of the API", "pid": "a member of the API",
     "trusted_certificate": "a parameter of shared_store",
