@@ -68,7 +68,7 @@ package enum ACMEIdentifier: Sendable, Hashable, CustomStringConvertible {
     case .ipv6(let high, let low, _)?:
       let digits = [low, high].flatMap { part in (0..<16).map { String(part >> (4 * UInt64($0)) & 0xF, radix: 16) } }
       return digits.joined(separator: ".") + ".ip6.arpa"
-    case .unix?, nil: return text
+    case .unix?, .name?, nil: return text
     }
   }
 
