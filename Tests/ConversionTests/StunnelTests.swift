@@ -84,6 +84,17 @@ import Testing
     #expect(!converted.text.contains("ssl_certificate $"))
   }
 
+  @Test func `a proxy on the way is that of connect, and the server that of protocolHost`() {
+    let head =
+      "[a]\nclient = yes\naccept = 127.0.0.1:1\nconnect = p.example:3128\nprotocol = connect\nverifyChain = yes\nCAfile = c\n"
+    let found = lines(head + "protocolHost = h.example:443")
+    #expect(found.contains("proxy_via http://p.example:3128;") && found.contains("proxy_pass h.example:443;"))
+    #expect(found.contains("proxy_ssl_name h.example;") && found.contains("proxy_ssl_verify on;"))
+    for more in ["", "protocolHost = h", "protocolHost = h.example:443\nprotocolUsername = u\nprotocolPassword = p"] {
+      #expect(!lines(head + more).contains { $0.hasPrefix("proxy_pass") }, "\(more)")
+    }
+  }
+
   @Test func `one name is expected of a server`() {
     let head = "[a]\nclient = yes\naccept = 1\nconnect = h.example:2\nverifyChain = yes\nCAfile = c\n"
     #expect(lines(head + "checkHost = h.example").contains("proxy_ssl_name h.example;"))

@@ -266,7 +266,7 @@ struct StunnelService {
     let terms = StunnelTerms(options: all)
     for note in terms.taken { block.take(note.line, because: note.reason) }
     if let fault = terms.fault { block.refuse(fault.line, fault.reason) }
-    let connect = last("connect").flatMap { $0.value.hasPrefix("/") ? nil : Endpoint($0.value) }
+    let connect = tunnel?.end ?? last("connect").flatMap { $0.value.hasPrefix("/") ? nil : Endpoint($0.value) }
     let host = connect?.host ?? "localhost"
     serverName(host)
     if terms.isOptional, let line = terms.lineOfLevel {
@@ -454,6 +454,14 @@ struct StunnelService {
     if name == "proxy", isServer {
       return block.take(option.line, "proxy_protocol", "on")
     }
+    if let tunnel {
+      block.take(option.line)
+      block.take(tunnel.option.line)
+      for option in StunnelWords.negotiationDetails.filter({ $0 != "protocolhost" }).flatMap(options) {
+        block.refuse(option.line, "the proxy's user stands in a file: proxy_via http://… user_file=FILE")
+      }
+      return
+    }
     guard let negotiation = StunnelWords.negotiations[name] ?? nil, !(name == "ldap" && isServer) else {
       return block.refuse(
         option.line,
@@ -474,6 +482,14 @@ struct StunnelService {
     } else {
       block.take(option.line, "proxy_starttls", negotiation)
     }
+  }
+
+  /// Where a proxy of HTTP, which `connect` then names, is to connect to (`protocol = connect`); nil: there is none.
+  private var tunnel: (option: StunnelOption, end: Endpoint)? {
+    guard isClient, last("protocol")?.value.lowercased() == "connect", let option = last("protocolhost"),
+      let end = Endpoint(option.value), end.host != nil
+    else { return nil }
+    return (option, end)
   }
 
   // MARK: Where connections go
@@ -528,6 +544,13 @@ struct StunnelService {
       } else {
         block.take(option.line)
       }
+    }
+    if let tunnel {
+      guard servers.count == 1, !servers[0].hasPrefix("unix:") else {
+        return block.refuse(targets[0].line, "one proxy is expected, at HOST:PORT")
+      }
+      block.take(targets[0].line, "proxy_via", "http://\(servers[0])")
+      return block.write("proxy_pass", tunnel.end.server())
     }
     if servers.count == 1 {
       block.take(targets[0].line, "proxy_pass", servers[0])
