@@ -161,7 +161,7 @@ import Testing
     let port = try scene.port()
     _ = try await Sallyport.start(
       scene,
-      EndToEndTests.configuration(
+      TestSupport.configuration(
         """
         server { listen 127.0.0.1:\(port); root \(www);
           location /plain { alias \(www)/i; try_files $uri $uri/ =404; }
@@ -205,7 +205,7 @@ import Testing
     let port = try scene.port()
     let daemon = try await Sallyport.start(
       scene,
-      EndToEndTests.configuration(
+      TestSupport.configuration(
         """
         server { listen 127.0.0.1:\(port); root \(www);
           location /slash { alias \(www)/i/; }

@@ -33,7 +33,7 @@ struct PasswordProxy: Sendable {
   }
 
   static func configuration(_ port: UInt16, http: String = "", _ locations: String) -> String {
-    EndToEndTests.configuration(
+    TestSupport.configuration(
       """
       \(http)
       server {
