@@ -8,7 +8,8 @@ import Transport
 /// stays compressed, so a few bytes that stand for gigabytes take no memory.
 final class ResponseDecompressor: BodyFilter {
   private let stream: GunzipStream
-  private let memory: BodyMemoryShare
+  /// Of zlib, until the exchange ends.
+  private var memory: BodyMemoryShare?
   /// Nothing more is taken; filters behind may still have bytes to send.
   private var isBroken = false
 
@@ -32,6 +33,8 @@ final class ResponseDecompressor: BodyFilter {
   override func proceed() { if decompress() { didPassKept() } }
 
   override func again() { proceed() }
+
+  override func didStop() { memory = nil }
 
   override var holdsBytes: Bool { !kept.isEmpty || stream.hasOutput }
 

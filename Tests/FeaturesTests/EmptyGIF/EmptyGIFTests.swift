@@ -10,7 +10,8 @@ import Testing
 
   @Test func `goes to GET and HEAD`() throws {
     let got = try answer("GET")
-    #expect(got.hasPrefix("HTTP/1.1 200 ") && got.contains("Content-Type: image/gif\r\nContent-Length: 43\r\n"))
+    #expect(got.hasPrefix("HTTP/1.1 200 ") && got.contains("Content-Type: image/gif\r\n"))
+    #expect(got.contains("Content-Length: 43\r\n"))
     #expect(got.contains("Last-Modified: Mon, 28 Sep 1970 06:00:00 GMT") && got.contains("\r\n\r\nGIF89a"))
     let head = try answer("HEAD")
     #expect(head.contains("Content-Length: 43") && !head.contains("GIF89a"))
