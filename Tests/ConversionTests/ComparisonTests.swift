@@ -172,6 +172,10 @@ import Testing
     (.reached(target: 0, fields: [:]), .reached(target: 1, fields: [:]), .elsewhere),
     (.reached(target: 0, fields: ["a": "b"]), .reached(target: 0, fields: [:]), .fields),
     (.reached(target: 0, fields: ["a": Comparison.forged]), .reached(target: 0, fields: [:]), .hole),
+    (
+      .reached(target: 0, fields: ["a": Comparison.forged, "b": ""]),
+      .reached(target: 0, fields: ["a": Comparison.forged, "b": "c"]), .fields
+    ),
     (.answered(status: 403, location: nil), .answered(status: 404, location: nil), .answers),
     (.refused("a"), .refused("b"), nil), (.answered(status: 400, location: nil), .refused(""), .answers),
   ])

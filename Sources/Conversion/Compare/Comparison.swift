@@ -104,7 +104,10 @@ package struct Comparison: Sendable {
     case (true, true):
       guard case .reached(let target, let fields) = old, case .reached(let other, let told) = ours else { return nil }
       if target != other { return .elsewhere }
-      if fields != told { return fields.values.contains(where: { $0.contains(forged) }) ? .hole : .fields }
+      if fields != told {
+        let isForged = fields.contains { told[$0.key] != $0.value && $0.value.contains(forged) }
+        return isForged ? .hole : .fields
+      }
       return trying.shown.isBad || trying.guise != .right ? .shared : nil
     }
   }
