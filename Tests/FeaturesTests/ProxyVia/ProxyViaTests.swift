@@ -54,8 +54,8 @@ import Upstream
   }
 
   @Test func `shows no password that stands in the URL`() {
-    let errors = Self.location("proxy_pass http://a:1; proxy_via http://al:secret@p:1;").errors
-    #expect(errors.count == 1 && !errors[0].contains("secret") && errors[0].contains("user_file=FILE"), "\(errors)")
+    let errors = Self.location("proxy_pass http://a:1; proxy_via http://al:xyzzy@p:1;").errors
+    #expect(errors.count == 1 && !errors[0].contains("xyzzy") && errors[0].contains("user_file=FILE"), "\(errors)")
   }
 
   @Test(arguments: [
@@ -115,12 +115,12 @@ import Upstream
   }
 
   @Test(arguments: [
-    "", "\n", "secret", ":secret", "a:sec\nret", "a:sec\u{1}ret", "a:\(String(repeating: "s", count: 1024))",
+    "", "\n", "xyzzy", ":xyzzy", "a:xyzzy\nb", "a:xyzzy\u{1}", "a:xyzzy\(String(repeating: "s", count: 1024))",
   ])
   func `refuses a file that is no user, and shows nothing of it`(text: String) {
     #expect { _ = try field(text) } throws: { error in
       let told = "\(error)"
-      return told.contains("\"u\"") && !told.contains("sec")
+      return told.contains("\"u\"") && !told.contains("xyzzy")
     }
   }
 

@@ -9,7 +9,7 @@ import Testing
   private static let other = "sha256//47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU="
 
   private func start(
-    _ scene: Scene, _ lines: String, http: String = "", main: String = "", name: String = "sallyport"
+    _ scene: Scene, _ lines: String, http: String = "", main: String = ""
   ) async throws -> (port: UInt16, daemon: Sallyport) {
     let port = try scene.port()
     let daemon = try await Sallyport.start(
@@ -20,7 +20,7 @@ import Testing
         access_log via.log via;
         \(http)
         server { listen 127.0.0.1:\(port); location / { \(lines) } location = /metrics { metrics; } }
-        """, main: main), name: name)
+        """, main: main))
     return (port, daemon)
   }
 
@@ -131,20 +131,18 @@ import Testing
     #expect(upstream.receivedText.isEmpty)
   }
 
-  @Test func `a tunnel that fails is tried at the next server, and one that nobody takes is told`() async throws {
+  @Test func `a tunnel that fails is tried at the next server, and a proxy that is not there is told`() async throws {
     let scene = try Scene.ofTest()
     let upstream = try ScriptedUpstream.echo(scene)
     let proxy = try await ConnectProxyServer.start(scene, "open", ["b.test:80": upstream.port])
-    let (port, _) = try await start(
-      scene, "proxy_pass http://app;",
+    let free = try scene.port()
+    let (port, daemon) = try await start(
+      scene, "proxy_pass http://app; } location /dead { proxy_pass http://a.test; proxy_via http://127.0.0.1:\(free);",
       http: "proxy_via http://127.0.0.1:\(proxy.port); upstream app { server a.test; server b.test backup; }")
     #expect(try await get(scene, port).status == 200)
     try await until("the line") { scene.text("via.log").contains("200 a.test:80, b.test:80 502, 200") }
-    let free = try scene.port()
-    let (other, second) = try await start(
-      scene, "proxy_pass http://a.test; proxy_via http://127.0.0.1:\(free);", name: "second")
-    #expect(try await get(scene, other).status == 502)
-    try await second.logged("while connecting to the proxy 127.0.0.1:\(free)")
+    #expect(try await scene.curl(["http://127.0.0.1:\(port)/dead"]).status == 502)
+    try await daemon.logged("while connecting to the proxy 127.0.0.1:\(free)")
   }
 
   @Test func `are checked through the proxy`() async throws {
