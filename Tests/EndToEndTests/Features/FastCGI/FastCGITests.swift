@@ -32,9 +32,9 @@ private struct PHP: Sendable {
     "dies.php": """
     <?php
     header('Content-Length: 100000'); echo str_repeat('y', 40000);
-    while (ob_get_level()) ob_end_flush(); flush(); usleep(100000); posix_kill(getmypid(), 9);
+    while (ob_get_level()) ob_end_flush(); flush(); usleep(100000); shell_exec('kill -9 ' . getmypid());
     """,
-    "dies-at-once.php": "<?php posix_kill(getmypid(), 9);",
+    "dies-at-once.php": "<?php shell_exec('kill -9 ' . getmypid());",
     "large.php": "<?php for ($i = 0; $i < 4096; $i++) echo str_repeat(chr(65 + $i % 26), 65536);",
   ]
 
