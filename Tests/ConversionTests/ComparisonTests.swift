@@ -168,6 +168,7 @@ import Testing
 
   @Test(arguments: [
     (Sight.refused("x"), Sight.reached(target: 0, fields: [:]), Comparison.Kind?.some(.opened)),
+    (.answered(status: 421, location: nil), .reached(target: 0, fields: [:]), .answers),
     (.reached(target: 0, fields: [:]), .refused(""), .closed),
     (.reached(target: 0, fields: [:]), .reached(target: 1, fields: [:]), .elsewhere),
     (.reached(target: 0, fields: ["a": "b"]), .reached(target: 0, fields: [:]), .fields),

@@ -54,6 +54,12 @@ package struct Comparison: Sendable {
     for (index, trying) in plan.tryings.enumerated() where old.indices.contains(index) && ours.indices.contains(index) {
       let door = plan.doors[trying.door]
       guard var kind = Self.kind(trying, door, old[index], ours[index]) else { continue }
+      // A server without TLS shows nothing, whoever it is.
+      if kind == .shared, !trying.shown.isBad, case .reached(let target, _) = old[index],
+        trial.standIns.targets.indices.contains(target), trial.standIns.targets[target].handshake == nil
+      {
+        continue
+      }
       let base = ComparisonPlan.base(door, trying.door)
       let causes = Self.causes(trying, base) { other in
         indices[other].map { Self.kind(other, door, old[$0], ours[$0]) == kind } ?? true
@@ -98,7 +104,10 @@ package struct Comparison: Sendable {
     // A path that is written in another way than any rule's gets around one.
     let isBad = trying.shown.isBad || trying.guise != .right || door.isHTTP && !door.paths.contains(trying.path)
     switch (old.isLetIn, ours.isLetIn) {
-    case (false, true): return .opened
+    case (false, true):
+      // nginx wants another connection for another host, even for one of the same server.
+      if case .answered(421, _) = old { return .answers }
+      return .opened
     case (true, false): return isBad ? .hole : .closed
     case (false, false): return old.isLike(ours) ? nil : .answers
     case (true, true):
