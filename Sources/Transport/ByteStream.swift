@@ -1,4 +1,4 @@
-import Bytes
+public import Bytes
 import CLinux
 import Glibc
 
@@ -76,12 +76,12 @@ open class ByteStream: EventTarget {
   public final var preamble: [UInt8] = []
   /// Bytes at the head of the socket that the owner has looked at with `peek`, and left there.
   final var peeked = 0
-  private final var waiting = ByteBuffer()
+  @usableFromInline final var waiting = ByteBuffer()
   /// The output so far is a subclass's own, and the peer doesn't wait for it. If the owner will write soon, that output
   /// is kept and leaves with what the owner writes.
   public final var mayHold = false
   /// `waiting` is such output, and not what the kernel did not take.
-  private final var isHolding = false
+  @usableFromInline final var isHolding = false
   private final var hasAnnouncedEnd = false
 
   /// Takes the descriptor over. A connecting one becomes `open` with its first output edge.
@@ -112,7 +112,7 @@ open class ByteStream: EventTarget {
   }
 
   /// Bytes that wait for the kernel.
-  public final var pendingCount: Int { isHolding ? 0 : waiting.count }
+  @inlinable public final var pendingCount: Int { isHolding ? 0 : waiting.count }
   /// Whether unread bytes may exist that no edge will announce again.
   public final var mayHaveInput: Bool { !isDrained || hasBufferedInput }
   /// Has the next read ask the socket, although no edge has announced bytes: before an idle connection is closed.

@@ -1,13 +1,15 @@
-import Bytes
-package import HTTP
+public import Bytes
+public import HTTP
 
 /// Field names, looked up per field: known ones by a bit, others by comparison.
+// Each field of a message asks in another module, so what answers for most fields is inlined there.
+@usableFromInline
 package struct NameSet {
-  private var known = FieldNameSet()
+  @usableFromInline var known = FieldNameSet()
   /// In lower case.
-  private var exact: [[UInt8]] = []
+  @usableFromInline var exact: [[UInt8]] = []
   /// As `FieldName.fold` makes them.
-  private var folded: [[UInt8]] = []
+  @usableFromInline var folded: [[UInt8]] = []
 
   package init() {}
 
@@ -32,20 +34,21 @@ package struct NameSet {
     for name in other.folded where !folded.contains(name) { folded.append(name) }
   }
 
-  @inline(__always)
+  @inlinable @inline(__always)
   package func contains(_ id: FieldName) -> Bool { known.contains(id) }
 
   /// For load time.
   package func contains(name: String) -> Bool { Array(name.utf8).withUnsafeBytes { containsOther($0) } }
 
-  @inline(__always)
+  @inlinable @inline(__always)
   package func contains(_ field: Field, in bytes: UnsafeRawBufferPointer) -> Bool {
     if field.id != .other { return known.contains(field.id) }
     if exact.isEmpty && folded.isEmpty { return false }
     return containsOther(bytes[field.name])
   }
 
-  private func containsOther(_ name: UnsafeRawBufferPointer) -> Bool {
+  @usableFromInline
+  func containsOther(_ name: UnsafeRawBufferPointer) -> Bool {
     for other in exact where other.count == name.count {
       if other.withUnsafeBytes({ name.equalsIgnoringCase($0) }) { return true }
     }
