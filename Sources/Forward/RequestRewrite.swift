@@ -42,7 +42,8 @@ enum RequestRewrite {
     if handler.isProbe { return .head }
     if let method = pass.method { return method.bytes(exchange).withUnsafeBytes { HTTP.Method($0) } }
     // An error page is fetched with GET, or with HEAD for a HEAD request.
-    return exchange.redirection.keepsBody || exchange.head.method == .head ? exchange.head.method : .get
+    let method = exchange.head.method
+    return method == .get || method == .head || exchange.redirection.keepsBody ? method : .get
   }
 
   private static let earlyData = FieldBlock("Early-Data", "1")
@@ -56,7 +57,7 @@ enum RequestRewrite {
   ) -> Bool {
     if handler.isProbe { return outgoing.setMethod("HEAD") }
     if let method = pass.method { return method.bytes(exchange).withUnsafeBytes { outgoing.setMethod($0) } }
-    if exchange.redirection.keepsBody || exchange.head.method == .get || exchange.head.method == .head { return true }
+    if exchange.head.method == .get || exchange.head.method == .head || exchange.redirection.keepsBody { return true }
     return outgoing.setMethod("GET")
   }
 
@@ -128,6 +129,6 @@ enum RequestRewrite {
 
   /// As in nginx, `Content-Length: 0` says that there is no body if the client has said something of one.
   private static func emptyFraming(_ exchange: Exchange) -> BodyFraming {
-    exchange.redirection.keepsBody && exchange.head.framing != .none ? .length(0) : .none
+    exchange.head.framing != .none && exchange.redirection.keepsBody ? .length(0) : .none
   }
 }
