@@ -26,7 +26,8 @@ import Testing
     "Sources/Traffic/Exchange/Exchange.swift", "Sources/Traffic/Exchange/StreamSession.swift",
     "Sources/Traffic/Exchange/Transaction.swift",
     "Sources/Traffic/Exchange/ExchangeResponse.swift",
-    "Sources/Features/Files/FileHandler.swift", "Sources/Features/Files/TryFiles.swift",
+    "Sources/Features/Files/FileHandler.swift", "Sources/Features/Support/Files/FileRequest.swift",
+    "Sources/Features/Files/TryFiles.swift",
     "Sources/Features/Support/Store/StoreClient.swift", "Sources/Features/Support/Store/LiveStores.swift",
     "Sources/Features/AuthBasic/PasswordAccess.swift", "Sources/UpstreamAuth/ChallengeStore.swift",
   ]

@@ -94,7 +94,7 @@ import Testing
   private static let datingFiles: Set<String> = [
     "ACME/IssuanceRun.swift", "Features/OpenTelemetry/SpanRecord.swift", "Daemon/CertificateRenewer.swift",
     "Crypto/CertificateBuilder.swift", "Crypto/RevocationChoice.swift", "Crypto/RevocationListSigning.swift",
-    "Crypto/NewFile.swift", "Features/API/APIView.swift",
+    "Crypto/NewFile.swift", "Features/API/APIView.swift", "Features/Autoindex/ListingPage.swift",
     "Daemon/Health/HealthQuestion.swift",
     "Daemon/Health/SupervisorHealth.swift", "Traffic/Material/MaterialLoader.swift",
     "Daemon/Check/PossibleClients.swift",
