@@ -77,8 +77,8 @@ import Testing
   ]
 
   @Test(arguments: sets)
-  func `replaces in each text of three letters what the rule says, however it is cut`(texts: [String]) {
-    for length in 0...7 {
+  func `replaces in each short body what the rule says, however it is cut`(texts: [String]) {
+    for length in 0...5 {
       for number in 0..<(1 << length) {
         let body = String((0..<length).map { number >> $0 & 1 == 0 ? "a" : "b" } as [Character])
         for once in [false, true] {
