@@ -147,7 +147,7 @@ struct ComparisonRun {
       guard case .success(let bytes) = SourceFiles.disk.read(file, 1 << 20) else { return nil }
       return String(decoding: bytes.suffix(4000), as: UTF8.self)
     }
-    return ComparisonFailure(text: "\(name) doesn't start:\n\(said.joined())")
+    return ComparisonFailure(text: "\(name) can't be started:\n\(said.joined())")
   }
 
   // MARK: Connections

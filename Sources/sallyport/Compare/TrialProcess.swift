@@ -30,9 +30,9 @@ final class TrialProcess {
     return false
   }
 
-  /// Waits until it listens on all ports; false: it ended, or doesn't within ten seconds.
+  /// Waits until it listens on all ports; false: it ended, or does not within thirty seconds.
   func listens(on ports: [Int]) -> Bool {
-    let deadline = Deadline(seconds: 10)
+    let deadline = Deadline(seconds: 30)
     return ports.allSatisfy { port in
       while isAlive, !deadline.isOver {
         if Self.isOpen(port) { return true }

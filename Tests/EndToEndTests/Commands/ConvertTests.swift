@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// `sallyport convert --compare` beside Debian's own programs.
-@Suite(.staged) struct `A conversion is compared with the old program` {
+@Suite(.staged, .serialized) struct `A conversion is compared with the old program` {
   private static func isInstalled(_ name: String) -> Bool {
     ["/usr/bin", "/usr/sbin"].contains { access("\($0)/\(name)", X_OK) == 0 }
   }
