@@ -67,11 +67,13 @@ struct Charset: FeatureSettings, LocationFeature {
     builder.diagnostics = before
     guard let name = charset.name?.text, let source = charset.source?.text, name.lowercased() != source.lowercased(),
       builder[CharsetMaps.self].tables[.init(source: source.lowercased(), result: name.lowercased())] == nil,
-      let line = rows.compactMap({ $0.entry.ownLine(in: level.scope) }).first
+      let line = rows.lazy.compactMap({ $0.entry.line(in: level.scope) }).first
     else { return }
-    builder.error(
-      line.location, "no \"charset_map\" between the charsets \"\(source)\" and \"\(name)\"",
+    let error = Diagnostic(
+      .error, at: line.location, "no \"charset_map\" between the charsets \"\(source)\" and \"\(name)\"",
       hint: "include koi-win, koi-utf or win-utf of nginx, or write charset_map \(source) \(name) { … }")
+    // Levels that inherit the line have the same fault.
+    if !builder.diagnostics.contains(error) { builder.diagnostics.append(error) }
   }
 
   /// Whether bodies may be converted.

@@ -10,8 +10,13 @@ import Traffic
 /// The folders themselves tell which scripts there are. Where a folder can't be read, because another machine will serve it,
 /// what `index` and `try_files` name counts.
 struct ScriptSources {
-  /// By folder: a script in it; nil for a folder that has none.
-  private var known: [String: String?] = [:]
+  private enum Folder {
+    /// With the first of its scripts; nil: it has none.
+    case read(String?)
+    case unreadable
+  }
+
+  private var known: [String: Folder] = [:]
 
   private static let endings = [".php", ".phtml", ".php5", ".php7", ".cgi", ".fcgi", ".pl"]
   /// Folders and names that are looked at for one generation, so that a start stays quick.
@@ -52,11 +57,14 @@ struct ScriptSources {
   }
 
   private mutating func script(in folder: String, _ files: FileSettings) -> String? {
-    if let found = known[folder] { return found }
-    guard known.count < Self.mostFolders else { return nil }
-    let found = Self.names(in: folder).map { $0.min() } ?? files.namedScript
-    known[folder] = .some(found)
-    return found
+    if known[folder] == nil {
+      guard known.count < Self.mostFolders else { return nil }
+      known[folder] = Self.names(in: folder).map { Folder.read($0.min()) } ?? Folder.unreadable
+    }
+    switch known[folder] {
+    case .read(let name): return name
+    case .unreadable, nil: return files.namedScript
+    }
   }
 
   /// The scripts of a folder; nil: it can't be read.
