@@ -44,7 +44,7 @@ struct Charset: FeatureSettings, LocationFeature {
     .line(
       "source_charset", levels.union(.locationIf), .words(1...1, "CHARSET | off"), initial: "off",
       "The charset of bodies whose response says none, with variables if need be.",
-      example: "source_charset koi8-r;", trust: .none
+      example: "source_charset utf-8;", trust: .none
     ) { $0.source = $1.text(0) == "off" ? nil : $2.template($1, 0) },
     .flag(
       "override_charset", levels.union(.locationIf), \.overrides,
