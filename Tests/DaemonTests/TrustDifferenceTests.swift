@@ -307,7 +307,7 @@ import Testing
     ),
     (
       "location = /page", "location /new { proxy_pass http://127.0.0.1:9002; }\n    location = /page", .other,
-      "location /new of server a.example (CONF:39:5): is new: forwards to http://127.0.0.1:9002"
+      "location /new of server a.example (CONF:38:5): is new: forwards to http://127.0.0.1:9002"
     ),
     (
       "server_name plain.example;", "server_name plain.example;\n location /new { return 200 x; }", .opens,

@@ -12,7 +12,7 @@ struct AllowUpstream: PassFeature, PassPart {
   private static let row = DirectiveEntry.value(
     "proxy_allow_upstream", .everyHTTP, .words(1...Int.max, "CONDITION …"), "",
     "A request goes to the upstream only if no condition, a text with variables, is empty or `0`. Other requests get 502. The conditions are judged once, before a server is chosen.",
-    example: "proxy_allow_upstream $allowed;", trust: .told)
+    example: "proxy_allow_upstream $arg_key;", trust: .told)
   static let directives = [row]
 
   static func part(of draft: PassDraft, _ builder: inout SettingsBuilder) -> (any PassPart)? {

@@ -12,11 +12,12 @@ enum GRPC: UpstreamFeature, ErrorWording {
   static let chapter = Chapter.grpc
   private static let names = PassNames(
     prefix: "grpc_",
-    taken: [
-      "set_header", "hide_header", "pass_header", "ignore_headers", "intercept_errors", "buffer_size", "bind", "via",
-      "socket_keepalive", "socket_sndbuf", "socket_rcvbuf", "connect_timeout", "send_timeout", "read_timeout",
-      "allow_upstream", "next_upstream", "next_upstream_tries", "next_upstream_timeout",
-    ], takesTLS: true, whole: header.name)
+    taken: PassNames.words(
+      """
+      set_header hide_header pass_header ignore_headers intercept_errors buffer_size bind via socket_keepalive
+      socket_sndbuf socket_rcvbuf connect_timeout send_timeout read_timeout allow_upstream next_upstream
+      next_upstream_tries next_upstream_timeout
+      """), takesTLS: true, whole: header.name)
 
   static let dialect: PassDialect = {
     var dialect = PassDialect(name: "gRPC", prefix: names.prefix)

@@ -18,6 +18,11 @@ struct PassNames: Sendable {
   /// A row of the protocol whose name is the other one's behind the prefix, as `grpc_proxy_protocol`; nil: there is none.
   var whole: String?
 
+  /// The words of a text.
+  static func words(_ text: String) -> Set<String> {
+    Set(text.split(whereSeparator: \.isWhitespace).map(String.init))
+  }
+
   /// The rows of other features as the protocol has them.
   var directives: [DirectiveEntry] {
     // The features of a protocol aren't asked: their rows are made of those of others.

@@ -6,14 +6,13 @@ import Upstream
 /// What the protocols have alike in which servers of programs are spoken to.
 enum ProgramDialect {
   /// The rows of the proxy module that nginx's modules of all three protocols have too.
-  static let taken: Set = [
-    "allow_upstream", "bind", "buffer_size", "buffering", "buffers", "busy_buffers_size", "connect_timeout",
-    "hide_header",
-    "ignore_client_abort", "ignore_headers", "intercept_errors", "limit_rate", "max_temp_file_size", "next_upstream",
-    "next_upstream_timeout", "next_upstream_tries", "pass_header", "pass_request_body", "pass_request_headers",
-    "read_timeout", "request_buffering", "send_timeout", "socket_keepalive", "socket_rcvbuf", "socket_sndbuf",
-    "temp_file_write_size", "temp_path",
-  ]
+  static let taken = PassNames.words(
+    """
+    allow_upstream bind buffer_size buffering buffers busy_buffers_size connect_timeout hide_header
+    ignore_client_abort ignore_headers intercept_errors limit_rate max_temp_file_size next_upstream
+    next_upstream_timeout next_upstream_tries pass_header pass_request_body pass_request_headers read_timeout
+    request_buffering send_timeout socket_keepalive socket_rcvbuf socket_sndbuf temp_file_write_size temp_path
+    """)
 
   /// The field Status of a program's response has become the response's status.
   static func make(
