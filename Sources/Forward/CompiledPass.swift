@@ -170,7 +170,8 @@ public final class CompiledPass: LiveContent {
   }
 
   public override func handler(for worker: Worker) -> ContentHandler? {
-    settings.tcp == nil ? spares.takeProxyHandler(self) : spares.takeTCPHandler(self)
+    let isOfRequests = settings.tcp == nil
+    return borrowing(spares) { isOfRequests ? $0.takeProxyHandler(self) : $0.takeTCPHandler(self) }
   }
 
   public override func rehearsal(_ trace: ExplainTrace) -> ContentHandler? { RehearsedPass(self, trace) }
@@ -196,6 +197,12 @@ public final class CompiledPass: LiveContent {
   /// Whether the outgoing request must be looked at (`ConnectionOwnership`).
   @inline(__always)
   func mayOwnConnection(_ exchange: Exchange) -> Bool { setsOwnership || hasCredentials(exchange) }
+
+  /// Calls with the group that was settled at load; nil: a request has a say in it.
+  @inline(__always)
+  func withSettledGroup<Value>(_ body: (UpstreamGroup) -> Value) -> Value? {
+    settledGroup?._withUnsafeGuaranteedRef { body($0) }
+  }
 
   /// Begins an attempt by what was settled at load; false when the request has a say in group, name or certificate.
   // Not inlined: what an object asks of its own parts is not counted.

@@ -86,8 +86,7 @@ package struct LiveFieldBlock {
       case .begin(let name): text.withUnsafeBytes { outgoing.beginField($0[name]) }
       case .value(.literal(let range)): outgoing.value.append(text, range)
       case .value(.connection(let variable, let place)):
-        // The exchange's stream holds the session, and the session its facts.
-        borrowing(exchange.facts) { _ = $0.append(variable, place: place, to: &outgoing.value) }
+        exchange.append(ofConnection: variable, place: place, to: &outgoing.value)
       case .value(.client(let variable, let place)):
         exchange.appendClient(variable, place: place, to: &outgoing.value)
       case .value(.simple(let variable)), .value(.plain(let variable)):

@@ -335,7 +335,10 @@ public final class ProxyHandler: UpstreamHandler {
   /// Ends the response. `finish` comes last, because the next request can then use the same session at once.
   override func responseDidEnd(_ trailers: Trailers?) { _ = serve { responseDidEnd(trailers, $0, $1) } }
   private func responseDidEnd(_ trailers: Trailers?, _ exchange: Exchange, _ pass: CompiledPass) {
-    UpstreamFailureLog.noteAnswer(exchange, pass.group ?? dynamic?.group, attempt.lastServer)
+    let server = attempt.lastServer
+    if pass.withSettledGroup({ UpstreamFailureLog.noteAnswer(exchange, $0, server) }) == nil {
+      UpstreamFailureLog.noteAnswer(exchange, group, server)
+    }
     if !pass.balances.isEmpty { GroupChoice.bindAtEnd(exchange, group, attempt.lastServer) }
     if !hooks.isEmpty, let holder = hooks.first(where: { $0.isHolding }) { return holder.release(exchange) }
     finish(exchange, pass.settings.response.passesTrailers ? trailers : nil)

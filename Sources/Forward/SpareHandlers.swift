@@ -1,3 +1,4 @@
+import Bytes
 package import Traffic
 
 /// The handlers of one worker that serve no exchange now: a request allocates none.
@@ -18,7 +19,7 @@ package final class SpareHandlers: WorkerPart {
   package func takeProxyHandler(_ pass: CompiledPass) -> ProxyHandler {
     let handler = ofRequests.popLast() ?? ProxyHandler(self)
     handler.prepare(pass)
-    handler.attempt.expect()
+    borrowing(handler.attempt) { $0.expect() }
     return handler
   }
 

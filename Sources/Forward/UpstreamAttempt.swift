@@ -74,14 +74,14 @@ package final class UpstreamAttempt: AttemptObserver {
 
   package func expect() {
     isExpecting = true
-    worker.exchangeExpectsUpstream()
+    borrowing(worker) { $0.exchangeExpectsUpstream() }
   }
 
   private func endExpectation() {
     if placeWait != nil { endPlaceWait() }
     guard isExpecting else { return }
     isExpecting = false
-    worker.expectationDidEnd()
+    borrowing(worker) { $0.expectationDidEnd() }
   }
 
   // MARK: Calls of the handler
@@ -103,7 +103,21 @@ package final class UpstreamAttempt: AttemptObserver {
     if group.asksRequest, records.isEmpty, let served = handler?._withUnsafeGuaranteedRef({ $0.transaction }) {
       GroupChoice.fill(&selection, for: served, group)
     }
-    let before = worker.budget.isFull ? selection : nil
+    if worker.budget.isFull { return beginAtLimit(group, trust, settings, again: again) }
+    begin(group, trust, settings, again: again, nil)
+  }
+
+  // Apart: a copy of the selection, even one that isn't made, costs each request 80 instructions.
+  @inline(never)
+  private func beginAtLimit(_ group: UpstreamGroup, _ trust: UpstreamTrust, _ settings: AttemptSettings, again: Int?) {
+    begin(group, trust, settings, again: again, selection)
+  }
+
+  /// `before`: the choice as it was, to wait for a place with; nil: there are places.
+  @inline(__always)
+  private func begin(
+    _ group: UpstreamGroup, _ trust: UpstreamTrust, _ settings: AttemptSettings, again: Int?, _ before: Selection?
+  ) {
     guard let ticket = group.pick(&selection, again: again) else {
       endPlaceWait()
       records.append(AttemptRecord(server: nil, beganAt: now))
@@ -244,7 +258,7 @@ package final class UpstreamAttempt: AttemptObserver {
     }
     let end = stream.session.judgementEnd
     handler?._withUnsafeGuaranteedRef { handler in
-      if end != .max { handler.transaction?.session.note(end: end) }
+      if end != .max { handler.note(end: end) }
       handler.attemptDidOpen(stream)
     }
   }

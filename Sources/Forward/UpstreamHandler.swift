@@ -36,6 +36,9 @@ public class UpstreamHandler: ContentHandler {
   final func assume(_ transaction: Transaction) { transactionRef = Unmanaged.passUnretained(transaction) }
 
   final var transaction: Transaction? { transactionRef?.takeUnretainedValue() }
+  /// Whoever is served rests on a judgement that ends then.
+  @inline(__always)
+  final func note(end: Int64) { transactionRef?._withUnsafeGuaranteedRef { $0.note(end: end) } }
   package final var pass: CompiledPass? { passRef?.takeUnretainedValue() }
 
   /// The pass whose upstream serves an exchange or a session.

@@ -1,3 +1,5 @@
+import Bytes
+
 /// The idle serial sessions of a group, that which has been idle longest first. Pure: closing them is the caller's work.
 struct IdleSessions {
   private var sessions: [SerialUpstreamSession] = []
@@ -21,7 +23,7 @@ struct IdleSessions {
     var index = servers.count
     while index > 0 {
       index -= 1
-      guard servers[index] == server, isMeant(sessions[index]) else { continue }
+      guard servers[index] == server, borrowing(sessions[index], isMeant) else { continue }
       servers.remove(at: index)
       return sessions.remove(at: index)
     }

@@ -113,7 +113,7 @@ public class UpstreamStream: EventTarget {
     if let began = clock?.beganAt { clock?.times.whole = loop.now &- began }
     let times = clock?.times
     clock = nil
-    if let ticket = ticket.take() { session.group.end(ticket, result, times) }
+    if let ticket = ticket.take() { borrowing(session) { borrowing($0.group) { $0.end(ticket, result, times) } } }
   }
 
   /// Whether an attempt is in progress.

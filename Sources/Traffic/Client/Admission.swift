@@ -58,6 +58,13 @@ package enum Admission {
 extension Transaction {
   /// Whether the client may make requests: that of the connection, or the one that a front has sent the request for.
   package var admission: Admission { facts.relayed.map { $0.admission } ?? session.admission }
+
+  /// Whether `ClientSession.report` may have something to say: each request asks, and a copy of the admission is dear.
+  @inline(__always)
+  final func mayBeReported(by session: ClientSession) -> Bool {
+    if isRelayed { return true }
+    return if case .reported = session.admission { true } else { false }
+  }
 }
 
 extension ClientSession {

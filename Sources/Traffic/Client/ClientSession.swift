@@ -273,7 +273,7 @@ public final class ClientSession: StreamOwner {
   @inline(__always)
   package func become(_ next: ClientState?) {
     guard let next, next != state, !isClosed else { return }
-    worker.traffic.didChange(state, to: next)
+    borrowing(worker.traffic) { $0.didChange(state, to: next) }
     state = next
   }
 

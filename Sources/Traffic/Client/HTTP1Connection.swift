@@ -18,7 +18,7 @@ package final class HTTP1Connection: ClientConnection {
   private let worker: Worker
   let stream: HTTP1Stream
   private(set) var phase = Phase.idle {
-    didSet { session.become(Self.state(phase, isReading: reading != nil)) }
+    didSet { didBecome() }
   }
   /// The time since which the connection waits for a request.
   private var idleStart: UInt64
@@ -26,7 +26,7 @@ package final class HTTP1Connection: ClientConnection {
   private var reading: Exchange? {
     didSet {
       worker.traffic.didChangeHead(had: oldValue != nil, has: reading != nil)
-      session.become(Self.state(phase, isReading: reading != nil))
+      didBecome()
     }
   }
   var input = ByteBuffer(), decoder = BodyDecoder(.none), isBodyPaused = true
@@ -52,6 +52,11 @@ package final class HTTP1Connection: ClientConnection {
   }
 
   private var session: ClientSession { stream.session }
+  /// Counts the session anew.
+  @inline(__always)
+  private func didBecome() {
+    borrowing(stream.session) { $0.become(Self.state(phase, isReading: reading != nil)) }
+  }
   /// Whether no exchange is in progress.
   package override var idleSince: UInt64 { idleStart }
   package override var isIdle: Bool { phase == .idle }
@@ -187,7 +192,10 @@ package final class HTTP1Connection: ClientConnection {
   }
 
   /// Returns true if a head was complete and its exchange has begun, and perhaps ended.
-  private func takeHead() -> Bool { takeHead(into: reading ?? worker.takeExchange()) }
+  private func takeHead() -> Bool {
+    if let reading { return takeHead(into: reading) }
+    return takeHead(into: worker.takeExchange())
+  }
 
   // The caller holds the exchange, so this function counts no reference to it.
   @inline(never)

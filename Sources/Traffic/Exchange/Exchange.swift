@@ -124,7 +124,7 @@ public final class Exchange: Transaction {
       noteRefusedPath()
       return fail(session.refusal(of: self, at: server))
     }
-    if case .reported = admission { session.report(self) }
+    if mayBeReported(by: session) { session.report(self) }
     let path = head.bytes.readable[head.target.path]
     guard TargetPath.normalize(path: path, mergeSlashes: server.settings.head.mergesSlashes, into: &target.uri) else {
       assume(server)
@@ -223,7 +223,10 @@ public final class Exchange: Transaction {
     target.didFindLocation()
     var captures = Captures()
     let path = target.uri.readable
-    switch borrowing(server.locations, { $0.find(path, captures: &captures, scratch: worker.patternScratch) }) {
+    let choice = borrowing(worker.patternScratch) { scratch in
+      borrowing(server.locations) { $0.find(path, captures: &captures, scratch: scratch) }
+    }
+    switch choice {
     case .location(let found):
       if location !== found { location = found }
       return enter(found)
@@ -248,11 +251,15 @@ public final class Exchange: Transaction {
   /// Checks what applies at each entry to a location, even by an internal redirect, then begins the location's phases.
   /// `found`: that of the exchange.
   private func enter(_ found: LiveLocation) -> PhaseAction {
-    var location = found
     if let entrance = found.entrance, let other = entrance.other(for: self) {
       location = other
-      self.location = other
+      return begin(in: other)
     }
+    return begin(in: found)
+  }
+
+  /// Does so in the location that the exchange is in now.
+  private func begin(in location: LiveLocation) -> PhaseAction {
     if location.settings.isInternal && redirection == .none && !target.isInternal { return .fail(ErrorResponse(404)) }
     if denies(location) { return .stop }
     let limits = location.limits

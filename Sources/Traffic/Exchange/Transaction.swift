@@ -118,6 +118,19 @@ public class Transaction {
     return clientRef.takeUnretainedValue()
   }
   package final var facts: ConnectionFacts { relayedFacts ?? session.facts }
+  // Calls without counting.
+  @inline(__always)
+  private final func withFacts<Value>(_ body: (ConnectionFacts) -> Value) -> Value {
+    if let relayedFacts { return body(relayedFacts) }
+    guard let clientRef else { preconditionFailure("it has a client from begin to end") }
+    return clientRef._withUnsafeGuaranteedRef { session in borrowing(session.facts) { body($0) } }
+  }
+  /// Appends the value of a variable that is of its client's connection. `place`: the variable's in `ConnectionFacts`.
+  package final func append(ofConnection variable: SimpleVariable, place: Int, to output: inout ByteBuffer) {
+    withFacts { _ = $0.append(variable, place: place, to: &output) }
+  }
+  /// It rests on a judgement that ends then.
+  package final func note(end: Int64) { clientRef?._withUnsafeGuaranteedRef { $0.note(end: end) } }
   /// Whether the request's client is another one than the connection's.
   @inline(__always) final var isRelayed: Bool { relayedFacts != nil }
   /// That client.

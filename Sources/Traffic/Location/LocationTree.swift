@@ -9,7 +9,7 @@ package final class LocationTree {
   package let all: [LiveLocation]
   private let exact: [(path: [UInt8], location: LiveLocation)]
   /// Longest first.
-  private let prefixes: [(path: [UInt8], location: LiveLocation, isFinal: Bool)]
+  private let prefixes: [Prefix]
   /// Prefixes that end in a slash and pass on: a path that lacks just this slash is sent there (nginx's auto_redirect).
   private let slashed: [(path: [UInt8], location: LiveLocation)]
   private let patterns: [(pattern: RegularExpression, slots: [NamedCapture], location: LiveLocation)]
@@ -31,7 +31,7 @@ package final class LocationTree {
     }
     self.all = locations
     self.exact = exact
-    self.prefixes = prefixes.sorted { $0.path.count > $1.path.count }
+    self.prefixes = prefixes.map { Prefix($0) }.sorted { $0.path.count > $1.path.count }
     self.slashed = prefixes.compactMap { path, location, _ in
       guard location.settings.features.contains(where: \.addsSlashes), path.count > 1, path.last == 0x2F else {
         return nil
@@ -41,6 +41,17 @@ package final class LocationTree {
     }
     self.patterns = patterns
     self.named = named
+  }
+
+  // A class, of which `borrowing` counts no reference while its path is compared.
+  private final class Prefix {
+    let path: [UInt8]
+    let location: LiveLocation
+    let isFinal: Bool
+
+    init(_ prefix: (path: [UInt8], location: LiveLocation, isFinal: Bool)) {
+      (path, location, isFinal) = prefix
+    }
   }
 
   package enum Choice {
@@ -66,7 +77,7 @@ package final class LocationTree {
     var best: LiveLocation?
     var isFinal = false
     // By index: an iterator would retain each entry.
-    for index in prefixes.indices where path.begins(with: prefixes[index].path) {
+    for index in prefixes.indices where borrowing(prefixes[index], { path.begins(with: $0.path) }) {
       best = prefixes[index].location
       isFinal = prefixes[index].isFinal
       break

@@ -85,9 +85,7 @@ package struct CompiledTemplate: Sendable {
   func value<Subject: Transaction>(of step: Step, _ subject: Subject, to output: inout ByteBuffer) {
     switch step {
     case .literal(let range): output.append(text, range)
-    case .connection(let variable, let place):
-      // The stream holds the session, and the session its facts.
-      borrowing(subject.facts) { _ = $0.append(variable, place: place, to: &output) }
+    case .connection(let variable, let place): subject.append(ofConnection: variable, place: place, to: &output)
     case .client(let variable, let place): subject.appendClient(variable, place: place, to: &output)
     case .simple(let variable), .plain(let variable): subject.append(own: variable, to: &output)
     case .feature(let index): subject.append(features[index], to: &output)

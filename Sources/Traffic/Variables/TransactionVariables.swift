@@ -8,7 +8,7 @@ extension Transaction {
     guard let place = ConnectionFacts.place(of: variable) else { return append(own: variable, to: &output) }
     switch variable {
     case .remote_addr, .remote_port, .binary_remote_addr: appendClient(variable, place: place, to: &output)
-    default: _ = facts.append(variable, place: place, to: &output)
+    default: append(ofConnection: variable, place: place, to: &output)
     }
   }
 
@@ -89,7 +89,7 @@ extension Transaction {
     if let client = variables.client {
       Self.append(variable, of: client, to: &output)
     } else {
-      borrowing(facts) { _ = $0.append(variable, place: place, to: &output) }
+      append(ofConnection: variable, place: place, to: &output)
     }
   }
 
