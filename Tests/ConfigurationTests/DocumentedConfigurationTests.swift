@@ -15,7 +15,9 @@ import Testing
       for place in Self.places {
         let text = place.replacing(
           "BLOCK",
-          with: "\n\(block.text.replacing("sha256//…", with: Self.pin).replacing("…", with: rest))\n")
+          with:
+            "\n\(block.text.replacing("sha256//…", with: Self.pin).replacing(Self.included, with: Self.parameter).replacing("…", with: rest))\n"
+        )
         let errors = LoadedText(text).errors
         if errors.isEmpty { return }
         // A place where its directives don't belong tells nothing.
@@ -35,6 +37,8 @@ import Testing
   }
 
   private static let pin = "sha256//47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU="
+  // A file of Debian's, and a line of it.
+  private static let included = "include fastcgi.conf;", parameter = "fastcgi_param SCRIPT_FILENAME $uri;"
   private static let certificate = "ssl_certificate s.pem; ssl_certificate_key s.key;"
   private static let clients = "\(certificate) ssl_client_certificate c.pem;"
   private static let rests = [
@@ -47,6 +51,7 @@ import Testing
     "http { server { listen 1 ssl; \(clients) ssl_verify_client optional; BLOCK } }",
     "http { server { listen 1 ssl; \(certificate) ssl_client_pin \(pin); ssl_verify_client on; BLOCK } }",
     "http { server { listen 1; location / { proxy_pass http://127.0.0.1:1; BLOCK } } }",
+    "http { server { listen 1; location / { BLOCK } } }",
     "stream { BLOCK server { listen 2; return a; } }", "stream { server { listen 1; BLOCK } }",
   ]
 }

@@ -60,7 +60,8 @@ import Testing
       "/etc/sallyport/sallyport.conf", "/inc/more.conf", "/c/server.pem", "/k/server.key", "/p/words",
       "/ca/clients.pem",
       "/crl/list.pem", "/dh/dh.pem", "/t/ticket.key", "/pins/a.pem", "/up/ca.pem", "/up/c.pem", "/up/k.pem",
-      "/u/upstream", "/u/proxy", "/srv/www", "/u/users", "/u2/of", "/srv/alias/", "/shown", "/u3/users", "/tables", "/tables/a",
+      "/u/upstream", "/u/proxy", "/srv/www", "/u/users", "/u2/of", "/srv/alias/", "/shown", "/u3/users", "/tables",
+      "/tables/a",
     ] { #expect(needs.contains(FileNeed(.read, path)), "\(path)") }
     for path in ["/var/log/a/error.log", "/var/log/b/access.log", "/var/log/c/error.log"] {
       #expect(needs.contains(FileNeed(.append, path)), "\(path)")
@@ -101,7 +102,8 @@ import Testing
   /// and then here.
   private static let known: Set<String> = [
     "include", "pid", "error_log", "access_log", "root", "alias", "client_body_temp_path", "auth_basic_user_file",
-    "enrolment_authority", "proxy_auth_user_file", "proxy_auth_state", "proxy_via", "ssl_certificate", "ssl_certificate_key",
+    "enrolment_authority", "proxy_auth_user_file", "proxy_auth_state", "proxy_via", "ssl_certificate",
+    "ssl_certificate_key",
     "ssl_password_file", "ssl_client_certificate", "ssl_trusted_certificate", "ssl_crl", "ssl_crl_cache",
     "ssl_dhparam",
     "ssl_session_ticket_key", "ssl_stapling_file", "proxy_ssl_certificate", "proxy_ssl_certificate_key",

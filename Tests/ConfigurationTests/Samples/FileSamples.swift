@@ -18,7 +18,7 @@ extension DirectiveSample {
       "autoindex_exact_size": .init("autoindex_exact_size off;", beside: "root /r; autoindex on;"),
       "autoindex_localtime": .init("autoindex_localtime on;", beside: "root /r; autoindex on;"),
       "random_index": .init("random_index on;", beside: root),
-      "empty_gif": .init("empty_gif;"),
+      "empty_gif": .init("empty_gif;", location: ""),
       "gzip": .init("gzip on;"),
       "gzip_static": .init("gzip_static on;"),
       "gunzip": .init("gunzip on;"),
