@@ -11,7 +11,6 @@ import Testing
   /// The names of directives that are also words of something else, and of what.
   private static let otherMeanings: [String: String] = [
     "interval": "a parameter of health checks",
-    "limit_rate": "the end of a directive of programs", "send_timeout": "the end of directives of gRPC and of programs",
     "profile": "a member of orders", "ssl_verify": "a condition of sessions",
     "ssl_trusted_certificate": "a directive of servers, and one of acme_issuer",
     "uri": "a variable, and a parameter of challenges",

@@ -53,11 +53,11 @@ import Transport
   }
 
   @Test func `each form has its type, and a callback that is no name is refused`() async throws {
-    let scene = try Scene(.http1)
-    defer { scene.end() }
     for (format, type) in [
       ("xml", "text/xml; charset=utf-8"), ("json", "application/json"), ("jsonp", "application/javascript"),
     ] {
+      let scene = try Scene(.http1)
+      defer { scene.end() }
       let rig = try rig(scene, "autoindex on; autoindex_format \(format);")
       let list = try await got(rig, "/?callback=f")
       #expect(list.head.contains("Content-Type: \(type)\r\n") && list.body.contains("a.txt"))
