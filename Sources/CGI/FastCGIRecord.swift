@@ -43,6 +43,39 @@ enum FastCGIRecord {
     }
   }
 
+  /// Appends parameters, each whole in one record if it fits there: php-fpm reads no parameter that goes on in another
+  /// record.
+  static func append(parameters bytes: UnsafeRawBufferPointer, to output: inout ByteBuffer) {
+    var start = 0, at = 0
+    while bytes.count - start > contentBytes, at < bytes.count {
+      let next = at + size(ofParameterAt: at, bytes)
+      if next - start > contentBytes, at > start {
+        append(.parameters, UnsafeRawBufferPointer(rebasing: bytes[start..<at]), to: &output)
+        start = at
+      }
+      at = next
+    }
+    append(.parameters, UnsafeRawBufferPointer(rebasing: bytes[start...]), to: &output)
+  }
+
+  /// The bytes that a parameter takes, with its two lengths; at most those that are left, and at least one.
+  private static func size(ofParameterAt start: Int, _ bytes: UnsafeRawBufferPointer) -> Int {
+    let left = bytes.count - start
+    var at = start, content = 0
+    for _ in 0..<2 {
+      guard at < bytes.count else { return left }
+      guard bytes[at] >= 128 else {
+        content += Int(bytes[at])
+        at += 1
+        continue
+      }
+      guard bytes.count - at >= 4 else { return left }
+      content += bytes[at..<at + 4].reduce(0) { $0 << 8 | Int($1) } & 0x7FFF_FFFF
+      at += 4
+    }
+    return min(left, at - start + content)
+  }
+
   /// Appends the empty record that ends a stream.
   static func appendEnd(of kind: Kind, to output: inout ByteBuffer) {
     appendHeader(kind, content: 0, padding: 0, to: &output)

@@ -33,7 +33,7 @@ public enum ProgramProtocol: Sendable, Equatable {
     switch self {
     case .fastCGI(let keepsConnection):
       FastCGIRecord.appendBegin(keepsConnection: keepsConnection, to: &output)
-      FastCGIRecord.append(.parameters, parameters, to: &output)
+      FastCGIRecord.append(parameters: parameters, to: &output)
       FastCGIRecord.appendEnd(of: .parameters, to: &output)
     case .scgi:
       // A netstring of names and values, each ended by NUL.

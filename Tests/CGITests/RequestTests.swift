@@ -36,6 +36,19 @@ import Testing
     #expect(try block(.fastCGI(keepsConnection: true)).head()[10] == 1)
   }
 
+  @Test(arguments: [
+    ([40_000, 30_000, 100, 65_000], 3), ([65_528, 1, 1], 2), ([70_000, 5, 65_000], 3), ([5, 70_000], 3),
+    ([1, 65_535], 3),
+  ])
+  func `a parameter stands whole in one record of FastCGI, if it fits there`(sizes: [Int], count: Int) throws {
+    var block = ParameterBlock(.fastCGI(keepsConnection: false))
+    for size in sizes { try block.add("N", String(repeating: "a", count: size)) }
+    let contents = try #require(requestRecords(try block.head())).dropFirst().map(\.content)
+    #expect(contents.flatMap { $0 } == Array(block.bytes) && contents.last?.isEmpty == true)
+    #expect(contents.count == count + 1)
+    if sizes.allSatisfy({ $0 < 65_530 }) { #expect(contents.allSatisfy { pairs($0) != nil }) }
+  }
+
   @Test func `a long value has a length of four bytes`() throws {
     let head = try block(.fastCGI(keepsConnection: true), long: true).head()
     let long: [UInt8] = [0x0B, 0x80, 0, 0, 0xC8] + Array("HTTP_X_LONG".utf8) + Array(repeating: 0x61, count: 200)
