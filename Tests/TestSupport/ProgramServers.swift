@@ -9,7 +9,7 @@ package enum ProgramServer {
   package static let fpm = installed((1...9).flatMap { minor in ["/usr/sbin/php-fpm8.\(minor)"] })
   package static let fcgiwrap = installed(["/usr/sbin/fcgiwrap", "/usr/bin/fcgiwrap"])
   package static let uwsgi = installed(["/usr/bin/uwsgi-core", "/usr/bin/uwsgi"]).flatMap { path in
-    installed(["/usr/lib/uwsgi/plugins/python3_plugin.so"]).map { _ in path }
+    access("/usr/lib/uwsgi/plugins/python3_plugin.so", R_OK) == 0 ? path : nil
   }
 
   private static func start(
