@@ -82,7 +82,6 @@ import Testing
     }
     #expect(try await front.has("handshake_waited", atLeast: 4))
     #expect(try await front.alice(from: "127.0.0.2") == "ok")
-    #expect(try await front.events("handshake_ended") == 0)
     // The address of the flood waits until the stalled ones have taken three seconds.
     #expect(try await front.alice() == "ok")
     #expect(try await front.events("handshake_ended") > 0)
