@@ -126,12 +126,14 @@ struct ClientJudge {
     return judgement
   }
 
-  private static func sent(_ leaf: Certificate, _ store: OpaquePointer) -> [Certificate] {
+  private static func sent(_ leaf: Certificate, _ store: OpaquePointer) -> [Certificate] { [leaf] + sent(in: store) }
+
+  /// The certificates that came with a leaf. In a handshake, the leaf is the first of them.
+  static func sent(in store: OpaquePointer) -> [Certificate] {
     let stack = X509_STORE_CTX_get0_untrusted(store)
-    return [leaf]
-      + (0..<max(0, copenssl_sk_X509_num(stack))).compactMap { index in
-        copenssl_sk_X509_value(stack, index).map { Certificate(retaining: $0) }
-      }
+    return (0..<max(0, copenssl_sk_X509_num(stack))).compactMap { index in
+      copenssl_sk_X509_value(stack, index).map { Certificate(retaining: $0) }
+    }
   }
 
   /// Sums up. `sent`: the client's certificates, which say until when a client counts that nothing verified.

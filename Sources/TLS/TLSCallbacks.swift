@@ -76,7 +76,7 @@ extension TLSStream {
     guard let judgement = judge.judge(store, at: Int64(time(nil))) else { return 0 }
     stream.judgement = judgement
     guard judgement.isLetIn else {
-      stream.refused(X509_STORE_CTX_get0_cert(store))
+      stream.refused(X509_STORE_CTX_get0_cert(store), sent: ClientJudge.sent(in: store))
       return 0
     }
     if let known = judge.known { stream.keepReplaced(known.replace(in: X509_STORE_CTX_get0_untrusted(store))) }

@@ -1,6 +1,6 @@
 import Bytes
 import COpenSSL
-import Crypto
+package import Crypto
 public import Transport
 
 /// Chooses the server block for the name of a ClientHello. Each listener has one chooser for each worker. It is a class
@@ -79,6 +79,9 @@ public final class TLSStream: ByteStream {
   /// For the log: the certificate of an upstream once the session is freed, or that of a peer that was refused in the
   /// handshake. Owns a reference.
   private(set) var lastPeer: OpaquePointer?
+  /// Server side: the certificates of a client that was refused in the handshake, its own first; empty without any. OpenSSL
+  /// keeps none of a handshake that fails.
+  package private(set) var refusedChain: [Certificate] = []
   /// Server side: the leaf that the handshake parsed, in place of which a kept one is used. Owns a reference, until the
   /// handshake is over.
   private var replacedLeaf: OpaquePointer?
@@ -267,8 +270,9 @@ public final class TLSStream: ByteStream {
   public var purposelessChain: VerifiedChain? { judgement?.purposelessChain }
 
   /// Keeps a refused peer's certificate for the log; OpenSSL frees its own reference with the handshake.
-  func refused(_ peer: OpaquePointer?) {
+  func refused(_ peer: OpaquePointer?, sent: @autoclosure () -> [Certificate] = []) {
     guard let peer, lastPeer == nil else { return }
+    refusedChain = sent()
     X509_up_ref(peer)
     lastPeer = peer
   }

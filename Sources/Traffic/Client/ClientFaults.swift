@@ -8,7 +8,12 @@ package import Transport
 extension ClientFaultLog {
   /// Logs who was refused a request, and why. Of many refusals, the log gets some lines and then their number.
   @inline(never)
-  func logRefusal(of transaction: Transaction, _ refusal: ClientRefusal, _ level: LogLevel, _ reason: String) {
+  func logRefusal(
+    of transaction: Transaction, _ refusal: ClientRefusal, _ level: LogLevel, _ reason: String, isCut: Bool = false
+  ) {
+    for watch in transaction.server.root.watches {
+      watch.clientWasRefused(transaction, refusal, reason, isCut: isCut)
+    }
     let writes = refusals.note(refusal, of: transaction.clientAddress.host, now: transaction.worker.loop.now)
     transaction.log(
       writes ? level : .debug, fields: refusal.journalFields(of: transaction, reason),

@@ -216,6 +216,7 @@ public final class ClientSession: StreamOwner {
     if let tls {
       worker.counters.handshakeDidComplete(tls)
       noteCertificate(of: tls)
+      tellWatches(of: tls)
     }
     if let tls {
       serve(tls.speaksHTTP2 ? .http2 : .http1)
@@ -347,7 +348,10 @@ public final class ClientSession: StreamOwner {
     }
     guard let successor = servers.successor(in: fresh) else { return drainRemoved(by: fresh) }
     guard tls?.move(to: successor) ?? true else {
-      if connection != nil { log(.info, "the idle connection was closed: its client is not admitted any more") }
+      if connection != nil {
+        let words = "its client is not admitted any more"
+        idleClientIsRefused(words, words: words)
+      }
       if let connection { connection.end() } else { close() }
       return
     }
@@ -363,7 +367,7 @@ public final class ClientSession: StreamOwner {
     if connection.isHTTP2, !firstServer.settings.http2.isOn { return connection.end() }
     // A client without earlier requests gets a response with the reason; for other clients, the connection ends.
     if case .refused(_, let reason) = admission, requests > 0, !isFront {
-      log(.info, "the idle connection was closed: \(reason)\(facts.loggedClient)")
+      idleClientIsRefused(reason, words: "\(reason)\(facts.loggedClient)")
       connection.end()
     }
   }
@@ -454,8 +458,8 @@ public final class ClientSession: StreamOwner {
     worker.counters.revoked.count(refusal.cause)
     worker.shared.clientFaults.logRefusal(
       of: transaction, refusal.cause == .rule ? .rule : .certificate, .notice,
-      "the \(transaction.thing) was cut\(occasion == .reload ? " after a reload" : ""): \(refusal.reason)"
-    )
+      "the \(transaction.thing) was cut\(occasion == .reload ? " after a reload" : ""): \(refusal.reason)",
+      isCut: true)
     transaction.wasRevoked()
   }
 

@@ -232,6 +232,7 @@ package final class TCPConnection: ClientConnection {
     if let tls = session.tls {
       worker.counters.handshakeDidComplete(tls)
       session.noteCertificate(of: tls)
+      session.tellWatches(of: tls)
       guard mayGoOn(tls) else { return }
     }
     guard stage == .handshake, let running = stream.session, !running.isRefused() else { return }

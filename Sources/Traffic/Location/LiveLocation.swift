@@ -24,6 +24,8 @@ public final class LiveLocation {
   package let errorLog: ErrorLog
   package let logSteps: [LogStep]
   let hasLogSteps: Bool
+  /// What is told of the clients of a server block.
+  package let watches: [ClientWatch]
   package let entrance: LocationEntrance?
   package let errorResponder: ErrorResponder?
   package let denialResponder: DenialResponder?
@@ -83,6 +85,7 @@ public final class LiveLocation {
     self.errorLog = parts.errorLog ?? makers.generation.errorLog
     self.logSteps = parts.logSteps
     self.hasLogSteps = !parts.logSteps.isEmpty
+    self.watches = isRoot ? parts.watches : []
     self.filters = content.filters + parts.filters
     self.interimHooks = parts.interimHooks
     self.objects = parts.objects

@@ -28,6 +28,8 @@ package struct LocationParts {
   package var interimHooks: [InterimHook] = []
   /// What is written of an exchange that ends here, in order.
   package var logSteps: [LogStep] = []
+  /// What is told of the clients of a server block; nobody asks other locations.
+  package var watches: [ClientWatch] = []
   /// nil: that of the main level.
   package var errorLog: ErrorLog?
   /// What a feature's variables or the way of a request ask for, by its type.
