@@ -16,6 +16,8 @@ package struct KeyMaterial {
   package struct Server {
     package var material: ServerTLSMaterial
     package var context: ServerTLSContext
+    /// Of the context's candidate; nil: it has none.
+    var candidate: ServerTLSMaterial?
   }
 
   package struct Upstream {
@@ -82,7 +84,9 @@ package struct KeyMaterial {
     guard let http = draft else { return [] }
     var loader = MaterialLoader(http.fileUses, noticing: http.clientLimits.expiryNotice, from: shared.materialSources)
     for server in http.servers {
-      if let tls = server.clientPolicy { _ = material(tls, shared, &loader) }
+      for tls in [server.clientPolicy, server.clientPolicy?.candidate?.settings].compactMap({ $0 }) {
+        _ = material(tls, shared, &loader)
+      }
       server.root.visitNested { if let tls = $0.upstreamTLS { _ = material(tls, &loader) } }
     }
     _ = shared.features.load(http, sharing: shared, &loader)
@@ -170,13 +174,17 @@ package struct KeyMaterial {
     _ loader: inout MaterialLoader
   ) -> Server? {
     let answers = loader.statusAnswers[tls.clientStatus]
+    // What judges beside has to be there as what decides.
+    let candidate = tls.candidate.flatMap { load($0.settings, of: server, sessions: sessions, shared, &loader) }
     func make(_ material: ServerTLSMaterial, _ loader: inout MaterialLoader) -> Server? {
-      attempt(at: server.location, &loader) { () throws(TLSSettingsError) in
+      if tls.candidate != nil, candidate == nil { return nil }
+      return attempt(at: server.location, &loader) { () throws(TLSSettingsError) in
         Server(
           material: material,
           context: try ServerTLSContext(
             settings: tls, material: material, sessions: tls.resumesSessions ? sessions : nil, ocsp: shared.ocsp,
-            answers: answers, points: shared.points))
+            answers: answers, points: shared.points, candidate: candidate?.context),
+          candidate: candidate?.material)
       }
     }
     let told = loader.diagnostics.count, kept = loader.kept(tls)
@@ -357,7 +365,10 @@ extension FormerMaterial {
     for context in material.servers.compactMap({ $0?.context }) {
       statusAnswers[context.settings.clientStatus] = context.statusAnswers
     }
-    for server in material.servers.compactMap({ $0 }) { servers[server.context.settings] = server.material }
+    for server in material.servers.compactMap({ $0 }) {
+      servers[server.context.settings] = server.material
+      if let candidate = server.context.candidate { servers[candidate.settings] = server.candidate }
+    }
     upstreams = material.upstreams.mapValues(\.material)
     workloadDigest = material.workloadDigest
   }

@@ -16,6 +16,7 @@ package enum Features {
     StreamHealthChecks.self,
     StreamCore.self, StreamPreread.self, StartTLS.self, StreamSet.self,
     Map.self, Geo.self, SplitClients.self, Keyval.self, ClientAccess.self, ClientIdentity.self, RealClientCert.self,
+    TrustCandidate.self,
     RealIP.self,
     Rewrite.self,
     Referers.self, LimitExcept.self, TraceContext.self, OpenTelemetry.self, LimitReq.self, LimitConn.self,

@@ -99,6 +99,23 @@ extension TLSStream {
     }
   }
 
+  /// What another policy, of a context that decides nothing here, would say of the client now: also of one whose handshake
+  /// was refused, and of one whose session was resumed. Nothing of the connection changes. Of responders, only answers that
+  /// are known count.
+  package func verdict(beside context: ServerTLSContext) -> ClientVerdict {
+    let policy = ClientPolicy(context: context, chooser: nil), now = Int64(time(nil))
+    let verdict: ClientVerdict
+    if let leaf = refusedChain.first {
+      verdict = ClientJudge.judge(leaf, sent: Array(refusedChain.dropFirst()), at: now, by: policy).verdict
+    } else {
+      verdict = ssl.map { judged($0, by: policy, at: now).verdict } ?? .absent
+    }
+    guard let check = context.statusCheck, case .verified(let chain) = verdict,
+      case .refused(let code, let reason)? = check.known(chain)
+    else { return verdict }
+    return .refused(chain.leaf, code: Int(code), reason: reason)
+  }
+
   /// Judges the client as a handshake with this server block would. What the connection knows of its client stays.
   private func judged(_ ssl: OpaquePointer, by policy: ClientPolicy, at now: Int64) -> ClientJudgement {
     guard policy.context.settings.verification != .off, let handle = copenssl_get0_peer_certificate(ssl) else {

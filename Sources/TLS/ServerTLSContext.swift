@@ -95,6 +95,8 @@ public final class ServerTLSContext: @unchecked Sendable {
   /// nil: the anchors verify clients.
   let bundles: TrustBundles?
   package let workload: WorkloadTerm
+  /// What judges clients beside this context, and decides nothing; nil: nothing does.
+  package let candidate: ServerTLSContext?
   let verifiedChains = VerifiedChainCache()
   /// The chains that trusted fronts have sent in a field; see `knownChain`.
   let relayedChains = VerifiedChainCache()
@@ -106,7 +108,7 @@ public final class ServerTLSContext: @unchecked Sendable {
   /// same settings; nil starts an empty cache.
   package init(
     settings: ServerTLSSettings, material: ServerTLSMaterial, sessions: SessionStore?, ocsp: OCSPClient,
-    answers: ClientStatusAnswers? = nil, points: RevocationPoints? = nil
+    answers: ClientStatusAnswers? = nil, points: RevocationPoints? = nil, candidate: ServerTLSContext? = nil
   ) throws(TLSSettingsError) {
     let names = NamedCertificates(settings, material)
     let handle = try ContextBasics.make(
@@ -114,6 +116,7 @@ public final class ServerTLSContext: @unchecked Sendable {
     self.handle = handle
     self.settings = settings
     self.points = points
+    self.candidate = candidate
     self.certificates = material.certificates.map(\.certificate)
     self.store = sessions
     self.statusCheck = ClientStatusCheck(settings.clientStatus, ocsp, answers)

@@ -182,6 +182,8 @@ public struct ServerTLSSettings: Sendable, Hashable {
   public var revokedConnections = RevokedConnections.close
   /// nil: the server block itself has no access rules on clients. Its locations may have some.
   public var rules: HandshakeRules?
+  /// What judges clients beside these settings, and decides nothing (`ssl_verify_candidate`); nil: nothing does.
+  public var candidate: CandidateSettings?
   /// nginx's `ssl_verify_depth`: the largest number of intermediates between a client's leaf and a trust anchor.
   public var verifyDepth = 1
   public var versions: TLSVersions = .standard
@@ -232,6 +234,29 @@ public struct ServerTLSSettings: Sendable, Hashable {
   /// The certificates that handshakes load.
   public var namedCertificates: [NamedCertificate] {
     presented.compactMap { if case .named(let named) = $0 { named } else { nil } }
+  }
+}
+
+/// The next trust of a server block, in a box: settings can't contain themselves.
+public indirect enum CandidateSettings: Sendable, Hashable {
+  case trust(ServerTLSSettings)
+
+  public var settings: ServerTLSSettings {
+    switch self {
+    case .trust(let settings): settings
+    }
+  }
+}
+
+extension ServerTLSSettings {
+  /// The settings as a candidate: only what judges clients. Nothing is presented, and no session is kept.
+  public var asCandidate: CandidateSettings {
+    var trust = self
+    trust.candidate = nil
+    (trust.presented, trust.certificateCache, trust.dhParameters) = ([], nil, nil)
+    (trust.stapling, trust.sessionCache, trust.sessionTickets) = (.off, .off, false)
+    (trust.ticketKeys, trust.ticketStore, trust.earlyData) = ([], nil, false)
+    return .trust(trust)
   }
 }
 

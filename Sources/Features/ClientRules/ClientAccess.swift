@@ -19,18 +19,19 @@ package struct ClientAccess: LocationFeature {
 
   package static let chapter = Chapter.tls
   package static let kinds: Set<TrafficKind> = [.http, .stream]
+  private static let levels = DirectiveContexts.everyHTTP.union(.limitExcept).union(.everyStream).union(.candidate)
   private static let allow = ClientRule.Effect.allow.rawValue
   private static let deny = ClientRule.Effect.deny.rawValue
 
   package static let directives: [DirectiveEntry] = [
     .list(
-      allow, DirectiveContexts.everyHTTP.union(.limitExcept).union(.everyStream), .words(1...Int.max, "KEY=PATTERN …"),
+      allow, levels, .words(1...Int.max, "KEY=PATTERN …"),
       "",
       "Admits only clients that match all conditions of at least one line. Keys: cn, o, ou, dns, email, uri, ip, serial, issuer, fingerprint, spki. `*` matches one label or path segment, `**` several; `~` starts a regular expression.",
       example: "ssl_client_allow dns=*.devices.example;", trust: .told
     ).option("--allow"),
     .list(
-      deny, DirectiveContexts.everyHTTP.union(.limitExcept).union(.everyStream), .words(1...Int.max, "KEY=PATTERN …"),
+      deny, levels, .words(1...Int.max, "KEY=PATTERN …"),
       "",
       "Denies clients that match all conditions of a line; applies before ssl_client_allow.",
       example: "ssl_client_deny cn=stolen-laptop;", trust: .told
@@ -60,7 +61,8 @@ package struct ClientAccess: LocationFeature {
   }
 
   package static func read(_ block: inout ServerBlock, _ builder: inout SettingsBuilder) {
-    block.linesOfTLS?.rules = rules(block.scope, &builder).map {
+    block.clientRules = rules(block.scope, &builder)
+    block.linesOfTLS?.rules = block.clientRules.map {
       HandshakeRules(fingerprint: $0.fingerprint, needsCertificate: !$0.allow.isEmpty)
     }
   }

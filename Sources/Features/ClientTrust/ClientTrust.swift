@@ -12,6 +12,7 @@ import Traffic
 enum ClientTrust: Feature {
   static let chapter = Chapter.tls
   private static let levels: DirectiveContexts = DirectiveContexts([.http, .server]).union(.everyStream)
+    .union(.candidate)
   private static let pin = DirectiveEntry.list(
     "ssl_client_pin", levels, .words(1...Int.max, "[chain] PIN …"), "",
     "Pins, of which one must match the client's own certificate, in the forms of `proxy_ssl_pin`: `sha256//BASE64`, `sha256/BASE64`, `sha256:BASE64`, `spki:HEX`, `cert:HEX`, a file of certificates or public keys, a directory of certificates. With CAs, the chain must verify too; without, the pin alone counts, and nothing that the certificate says. `chain`: the key of any certificate of the verified chain can match.",

@@ -5,7 +5,8 @@ import Traffic
 extension ServerTLS {
   /// What server blocks show and judge clients by.
   static func fileUses(_ http: HTTPSettings) -> [FileUse] {
-    http.servers.compactMap(\.clientPolicy).flatMap { tls in
+    let judging = http.servers.compactMap(\.clientPolicy)
+    return (judging + judging.compactMap(\.candidate?.settings)).flatMap { tls in
       var files = tls.certificates.flatMap { [$0.certificate, $0.key] }
       files += [tls.passwordFile, tls.clientCertificate, tls.trustedCertificate, tls.dhParameters]
       files += tls.revocationLists.map { $0 } + tls.ticketKeys.map { $0 }

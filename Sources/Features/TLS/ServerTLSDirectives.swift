@@ -6,6 +6,7 @@ import Traffic
 
 private let httpLevels: DirectiveContexts = [.http, .server]
 private let levels = httpLevels.union(.everyStream)
+private let trustLevels = levels.union(.candidate)
 
 /// TLS towards clients (nginx: ngx_http_ssl_module).
 enum ServerTLS: Feature {
@@ -35,16 +36,16 @@ enum ServerTLS: Feature {
     example: "ssl_password_file server.pass;"
   ).option("--password-file")
   static let clientCertificate = Row<ServerTLSSettings>.material(
-    "ssl_client_certificate", levels, \.clientCertificate,
+    "ssl_client_certificate", trustLevels, \.clientCertificate,
     "The CAs that verify client certificates; the server sends their names to the client. `spiffe:` takes the bundles of the SPIFFE agent, each for its own trust domain, `spiffe://example.org` that of one.",
     example: "ssl_client_certificate clients-ca.crt;", trust: .told
   ).option("--client-ca")
   static let trustedCertificate = Row<ServerTLSSettings>.material(
-    "ssl_trusted_certificate", levels, \.trustedCertificate,
+    "ssl_trusted_certificate", trustLevels, \.trustedCertificate,
     "Further CAs that verify client certificates; the server doesn't send their names.",
     example: "ssl_trusted_certificate old-ca.crt;", trust: .told)
   static let revocationList = DirectiveEntry.list(
-    "ssl_crl", levels, .words(1...Int.max, "MATERIAL | http://… …"), "",
+    "ssl_crl", trustLevels, .words(1...Int.max, "MATERIAL | http://… …"), "",
     "Complete revocation lists (CRLs) of the client CAs; a file can contain several. Every CA of a chain needs one. A list at a URL is fetched, verified by the client CAs, kept in `ssl_crl_cache` and fetched again before it ends; until the first came, clients of its CA are refused.",
     example: "ssl_crl clients-ca.crl;", trust: .told
   ).option("--crl")
@@ -57,7 +58,7 @@ enum ServerTLS: Feature {
     "The folder (0700) that keeps fetched revocation lists, and the longest time between two requests for one (1h). It is needed where a list is fetched.",
     example: "ssl_crl_cache /var/cache/sallyport/crl refresh=10m;", trust: .none)
   static let verification = Row<ServerTLSSettings>.choice(
-    "ssl_verify_client", levels, [.on, .off, .optional, .optionalNoCA], \.verification,
+    "ssl_verify_client", trustLevels, [.on, .off, .optional, .optionalNoCA], \.verification,
     "Whether a client needs a certificate.", example: "ssl_verify_client on;", trust: .told
   ).option("--verify")
   static let rejection = Row<ServerTLSSettings>.choice(
@@ -121,7 +122,7 @@ enum ServerTLS: Feature {
       example: "ssl_revoked_connections drain 10s;"
     ) { $0.revokedConnections = revokedConnections($1, &$2) },
     .number(
-      "ssl_verify_depth", levels, 0...100, \.verifyDepth, "The maximum length of a client's chain.",
+      "ssl_verify_depth", trustLevels, 0...100, \.verifyDepth, "The maximum length of a client's chain.",
       example: "ssl_verify_depth 2;", trust: .told),
     .line(
       "ssl_protocols", levels, .someOf(["TLSv1", "TLSv1.1", "TLSv1.2", "TLSv1.3"]), initial: "TLSv1.2 TLSv1.3",

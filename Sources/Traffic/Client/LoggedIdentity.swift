@@ -1,4 +1,4 @@
-import Crypto
+package import Crypto
 import TLS
 
 extension Certificate {
@@ -6,7 +6,7 @@ extension Certificate {
   ///
   /// The length is limited, because a client can present any certificate. RFC 2253 escapes quotation marks, and the log
   /// escapes bytes that would end its line.
-  var loggedIdentity: String {
+  package var loggedIdentity: String {
     ", subject: \"\(subject.rfc2253.cut(to: 256))\", issuer: \"\(issuer.rfc2253.cut(to: 256))\", "
       + "serial: \(serial.cut(to: 64))"
   }

@@ -70,7 +70,8 @@ extension ServerSeries {
     http.servers.indices.map { ServerSeries($0, of: http) }
   }
 
-  private init(_ index: Int, of http: HTTPSettings) {
+  /// `index`: in the configuration's servers.
+  package init(_ index: Int, of http: HTTPSettings) {
     let addresses = http.listeners.filter { $0.servers.contains(index) }.map(\.address.description)
     self.init(server: http.servers[index].primaryName, listen: addresses.joined(separator: ","))
   }

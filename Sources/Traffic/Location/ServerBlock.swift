@@ -1,3 +1,4 @@
+package import Identity
 package import Language
 package import Observability
 package import TLS
@@ -5,7 +6,7 @@ package import TLS
 /// A server block of `http` or `stream` while the configuration is read. Each feature reads its lines of the block in turn
 /// (`Feature.read`), in the order of `Features.all`, and judges the whole when all of them have (`Feature.judge`).
 package struct ServerBlock {
-  package let scope: Scope
+  package private(set) var scope: Scope
   package let kind: TrafficKind
   /// Where the block stands, for messages.
   package let place: SourceLocation
@@ -27,6 +28,8 @@ package struct ServerBlock {
   package var relayedPolicy: ServerTLSSettings?
   /// Whether lines of pins are in effect for clients, faulty ones too.
   package var hasClientPins = false
+  /// The access rules on clients that the block's own level has; nil: every client that is verified gets in.
+  package var clientRules: ClientRules?
   package var http2 = HTTP2Settings()
   /// What happens before the content of a session; nil: the block is of `http`.
   package var stream: StreamServerSettings?
@@ -41,6 +44,13 @@ package struct ServerBlock {
   package func line(_ row: some DirectiveRow) -> Directive? { row.line(in: scope) }
   package func lines(_ row: some DirectiveRow) -> [Directive] { row.lines(in: scope) }
   package func flag(_ row: some DirectiveRow) -> Bool? { row.flag(in: scope) }
+
+  /// The block as it would be with these lines in front of its own.
+  package func with(_ lines: [Directive]) -> ServerBlock {
+    var other = self
+    other.scope = Scope(lines, outer: scope)
+    return other
+  }
 
   /// Returns an error if the block never requests a certificate from a client.
   package func unasked(_ line: Directive, hint: String) -> Diagnostic? {

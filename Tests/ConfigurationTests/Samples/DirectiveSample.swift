@@ -82,6 +82,9 @@ struct DirectiveSample {
   /// The configuration with these lines at that level.
   func text(_ lines: String, in context: DirectiveContexts) -> String {
     if isWhole { return lines }
+    let server =
+      context == .candidate
+      ? DirectiveSample.certificate + "ssl_client_certificate today.pem; ssl_verify_client optional;" : server
     func at(_ level: DirectiveContexts) -> String { context == level ? "\(beside) \(lines)" : "" }
     // No server may stand beside it.
     let servers = lines.hasPrefix("state ") ? "" : "server 127.0.0.1:8443;"
@@ -107,6 +110,7 @@ struct DirectiveSample {
         \(context == .acmeIssuer ? "acme_issuer i { \(at(.acmeIssuer)) }" : "")
         server { \(listen) \(server)
           \(at(.server))
+          \(context == .candidate ? "ssl_verify_candidate { \(at(.candidate)) }" : "")
           \(context == .serverIf ? "if ($arg_x) { \(at(.serverIf)) }" : "")
           location / { \(location) \(at(.location))
             \(context == .locationIf ? "if ($arg_x) { \(at(.locationIf)) }" : "")

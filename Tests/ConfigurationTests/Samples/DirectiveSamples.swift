@@ -174,6 +174,9 @@ extension DirectiveSample {
     "ssl_revoked_connections": .init("ssl_revoked_connections drain 10s;"),
     "ssl_verify_reject": .init("ssl_verify_reject handshake;"),
     "ssl_verify_report_only": .init("ssl_verify_report_only on;"),
+    "ssl_verify_candidate": .init(
+      "ssl_verify_candidate { ssl_client_certificate next.pem; }",
+      or: "ssl_verify_candidate { ssl_client_certificate other.pem; }"),
     "ssl_verify_depth": .init("ssl_verify_depth 2;"),
     "ssl_protocols": .init("ssl_protocols TLSv1.3;"),
     "ssl_ciphers": .init("ssl_ciphers HIGH;"),
