@@ -22,12 +22,14 @@ public enum Configuration {
   }
 
   /// `states`: where the states of servers are read; nil: from `files` too. `looksUpNames`: if false, each name of `listen`
-  /// stands for an address of its own, for a machine that isn't to serve.
+  /// stands for an address of its own, for a machine that isn't to serve. `edit`: changes the statements before they are
+  /// read.
   package static func read(
-    _ source: ConfigurationSource, files: SourceFiles = .disk, states: SourceFiles? = nil, looksUpNames: Bool = true
+    _ source: ConfigurationSource, files: SourceFiles = .disk, states: SourceFiles? = nil, looksUpNames: Bool = true,
+    editing edit: ([Directive]) -> [Directive] = { $0 }
   ) -> (settings: Settings?, draft: Settings?, diagnostics: [Diagnostic]) {
     var parser = Parser(mainFile: source.name, files: files)
-    let tree = source.parse(&parser)
+    let tree = edit(source.parse(&parser))
     let system: Resolver.LookUp = { Resolver.addresses(of: $0, port: $1) }
     let lookUp = once(looksUpNames ? system : standIns())
     return build(tree, parser: parser, mainFile: source.name, files: states ?? files, lookUp: lookUp)

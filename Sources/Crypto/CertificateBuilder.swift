@@ -26,6 +26,8 @@ package struct CertificateBuilder: Sendable {
 
   package enum AttributeType: Sendable, Hashable {
     case commonName, organization, organizationalUnit, country, emailAddress
+    /// By OpenSSL's short or long name, or as numbers with dots.
+    case named(String)
   }
 
   package enum AlternativeName: Sendable, Hashable {
@@ -52,6 +54,10 @@ package struct CertificateBuilder: Sendable {
   /// The digest in the critical extension acmeIdentifier of a tls-alpn-01 challenge (RFC 8737 §3), 32 octets; nil: the
   /// certificate has no such extension.
   package var acmeIdentifier: [UInt8]?
+  /// Hexadecimal digits of the serial number; nil: 127 random bits.
+  package var serial: String?
+  /// Whether the certificate names its issuer's key. An issuer without a key identifier can't be named so.
+  package var namesIssuerKey = true
   /// Seconds since 1970; may be in the past.
   package var notBefore: Int64
   package var notAfter: Int64

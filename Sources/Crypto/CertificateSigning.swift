@@ -29,9 +29,14 @@ extension CertificateBuilder {
 
   /// Sets 127 random bits: positive, unguessable, and unique without a register (RFC 5280 §4.1.2.2).
   private func setSerial(of draft: OpaquePointer) throws(OpenSSLError) {
-    guard let number = BN_new() else { throw OpenSSLError.drain() }
+    var made = BN_new()
+    guard let number = made else { throw OpenSSLError.drain() }
     defer { BN_free(number) }
-    try succeed(BN_rand(number, 127, BN_RAND_TOP_ONE, BN_RAND_BOTTOM_ANY))
+    if let serial {
+      guard BN_hex2bn(&made, serial) > 0 else { throw OpenSSLError.drain() }
+    } else {
+      try succeed(BN_rand(number, 127, BN_RAND_TOP_ONE, BN_RAND_BOTTOM_ANY))
+    }
     guard BN_to_ASN1_INTEGER(number, X509_get_serialNumber(draft)) != nil else { throw OpenSSLError.drain() }
   }
 
@@ -48,7 +53,7 @@ extension CertificateBuilder {
     to draft: OpaquePointer, _ key: KeyKind, issuer: OpaquePointer?
   ) throws(OpenSSLError) {
     try add(NID_subject_key_identifier, "hash", to: draft, issuer)
-    if issuer != nil { try add(NID_authority_key_identifier, "keyid:always", to: draft, issuer) }
+    if issuer != nil, namesIssuerKey { try add(NID_authority_key_identifier, "keyid:always", to: draft, issuer) }
     switch purpose {
     case .authority(let pathLength):
       let limit = pathLength.map { ",pathlen:\($0)" } ?? ""
@@ -159,6 +164,8 @@ extension CertificateBuilder.AttributeType {
     case .organizationalUnit: NID_organizationalUnitName
     case .country: NID_countryName
     case .emailAddress: NID_pkcs9_emailAddress
+    // An unknown name is NID_undef, which OpenSSL refuses to add.
+    case .named(let name): OBJ_txt2nid(name)
     }
   }
 }

@@ -12,6 +12,11 @@ public struct OpenSSLError: Error, Sendable, Hashable, CustomStringConvertible {
   /// reason texts, the first cause first, without repetitions.
   public let description: String
 
+  package init(codes: [UInt] = [], description: String) {
+    self.codes = codes
+    self.description = description
+  }
+
   package static func drain() -> OpenSSLError {
     var codes: [UInt] = []
     var reasons: [String] = []

@@ -14,6 +14,8 @@ public final class PrivateKey: @unchecked Sendable {
 
   package enum Kind: Sendable, Hashable {
     case p256, p384, p521, ed25519
+    /// As strong as RSA with 2048 bits. Only for stand-ins of such keys: making one takes no time.
+    case p224
     /// The modulus in bits, 2048 or more.
     case rsa(bits: UInt32)
     case postQuantum(PostQuantumSignature)
@@ -22,6 +24,7 @@ public final class PrivateKey: @unchecked Sendable {
   package static func generate(_ kind: Kind = .p256) throws(OpenSSLError) -> PrivateKey {
     let key =
       switch kind {
+      case .p224: copenssl_ec_generate("P-224")
       case .p256: copenssl_ec_generate("P-256")
       case .p384: copenssl_ec_generate("P-384")
       case .p521: copenssl_ec_generate("P-521")

@@ -60,7 +60,7 @@ package struct RevocationListBuilder: Sendable {
   private func add(_ named: RevocationList.Entry, to draft: OpaquePointer) throws(OpenSSLError) {
     guard let entry = X509_REVOKED_new() else { throw OpenSSLError.drain() }
     do throws(OpenSSLError) {
-      try fill(entry, named)
+      try Self.fill(entry, named)
       try succeed(X509_CRL_add0_revoked(draft, entry))
     } catch {
       X509_REVOKED_free(entry)
@@ -68,7 +68,7 @@ package struct RevocationListBuilder: Sendable {
     }
   }
 
-  private func fill(_ entry: OpaquePointer, _ named: RevocationList.Entry) throws(OpenSSLError) {
+  static func fill(_ entry: OpaquePointer, _ named: RevocationList.Entry) throws(OpenSSLError) {
     var number: OpaquePointer?
     guard BN_hex2bn(&number, named.serial) > 0, let number else { throw OpenSSLError.drain() }
     defer { BN_free(number) }
@@ -100,7 +100,9 @@ package struct RevocationListBuilder: Sendable {
     try succeed(X509_CRL_add1_ext_i2d(draft, kind, UnsafeMutableRawPointer(integer), isCritical ? 1 : 0, 0))
   }
 
-  private func succeed(_ result: CInt) throws(OpenSSLError) {
+  private func succeed(_ result: CInt) throws(OpenSSLError) { try Self.succeed(result) }
+
+  private static func succeed(_ result: CInt) throws(OpenSSLError) {
     guard result == 1 else { throw OpenSSLError.drain() }
   }
 }

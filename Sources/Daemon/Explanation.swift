@@ -105,7 +105,10 @@ package struct Explanation {
     let trace = ExplainTrace()
     let (generation, material) = try Self.load(path, sharing: shared, trace)
     do throws(RequestExplanation.Refusal) {
-      try RequestExplanation(request, generation, sharing: shared, trace).run()
+      let stage = try RequestExplanation.Stage(generation, sharing: shared, trace)
+      try withExtendedLifetime(stage) { () throws(RequestExplanation.Refusal) in
+        try RequestExplanation(request, on: stage).run()
+      }
     } catch {
       switch error {
       case .noListener(let text), .malformed(let text), .system(let text): throw Refusal(text)
@@ -114,9 +117,11 @@ package struct Explanation {
     self.words = words
     self.path = path
     steps = trace.lines.map { line in
-      Step(
-        label: line.label, text: line.text,
-        policy: (line.content as? UpstreamPass).map { EffectivePolicy(of: $0, generation.http, material).lines } ?? [])
+      var policy: [PolicyLine] = []
+      if case .upstream(_, let content)? = line.fact, let pass = content as? UpstreamPass {
+        policy = EffectivePolicy(of: pass, generation.http, material).lines
+      }
+      return Step(label: line.label, text: line.text, policy: policy)
     }
   }
 

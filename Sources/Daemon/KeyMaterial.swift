@@ -8,6 +8,9 @@ import SPIFFE
 package import TLS
 package import Traffic
 
+/// Returns what stands in for that by which a server block judges clients.
+package typealias TrustReplacement = (ServerTLSMaterial) throws(TLSSettingsError) -> ServerTLSMaterial
+
 /// Loads and checks every certificate, key, CA, password and pin file that a configuration names.
 ///
 /// One pass loads everything before anything starts: a start or reload has all material, or reports all faults. A file
@@ -48,10 +51,11 @@ package struct KeyMaterial {
 
   /// `former`: the material in use until now. An expired CRL does not replace a valid one of it. Its staples serve
   /// until new responses arrive. What it keeps for `ssl_reload off` is not loaded again. A unit of it whose files can't be
-  /// loaded any more keeps its content. `seen`: the files as they were before.
+  /// loaded any more keeps its content. `seen`: the files as they were before. `replacing`: puts other objects in the place
+  /// of those by which clients are judged, for trials; a server block for which it can't is refused. nil: they stay.
   package init(
     loading http: HTTPSettings, keeping former: FormerMaterial = FormerMaterial(),
-    seeing seen: FileStates = FileStates(of: []), sharing shared: SharedState
+    seeing seen: FileStates = FileStates(of: []), sharing shared: SharedState, replacing: TrustReplacement? = nil
   ) {
     var loader = MaterialLoader(
       http.fileUses, keeping: former, seeing: seen, noticing: http.clientLimits.expiryNotice,
@@ -59,7 +63,8 @@ package struct KeyMaterial {
     workloadDigest = loader.workloadState.material?.digest
     let sessions = SessionStore(limit: Self.sessionLimit(http))
     for server in http.servers {
-      servers.append(server.clientPolicy.flatMap { Self.load($0, of: server, sessions: sessions, shared, &loader) })
+      servers.append(
+        server.clientPolicy.flatMap { Self.load($0, of: server, sessions: sessions, shared, replacing, &loader) })
       server.root.visitNested { location in
         guard let tls = location.upstreamTLS, upstreams[tls] == nil else { return }
         upstreams[tls] = Self.load(tls, &loader)
@@ -171,15 +176,18 @@ package struct KeyMaterial {
 
   private static func load(
     _ tls: ServerTLSSettings, of server: ServerSettings, sessions: SessionStore, _ shared: SharedState,
-    _ loader: inout MaterialLoader
+    _ replacing: TrustReplacement?, _ loader: inout MaterialLoader
   ) -> Server? {
     let answers = loader.statusAnswers[tls.clientStatus]
     // What judges beside has to be there as what decides.
-    let candidate = tls.candidate.flatMap { load($0.settings, of: server, sessions: sessions, shared, &loader) }
-    func make(_ material: ServerTLSMaterial, _ loader: inout MaterialLoader) -> Server? {
+    let candidate = tls.candidate.flatMap {
+      load($0.settings, of: server, sessions: sessions, shared, replacing, &loader)
+    }
+    func make(_ loaded: ServerTLSMaterial, _ loader: inout MaterialLoader) -> Server? {
       if tls.candidate != nil, candidate == nil { return nil }
       return attempt(at: server.location, &loader) { () throws(TLSSettingsError) in
-        Server(
+        let material = try replacing.map { (replace) throws(TLSSettingsError) in try replace(loaded) } ?? loaded
+        return Server(
           material: material,
           context: try ServerTLSContext(
             settings: tls, material: material, sessions: tls.resumesSessions ? sessions : nil, ocsp: shared.ocsp,

@@ -42,14 +42,16 @@ final class RehearsedPass: ContentHandler {
         return exchange.refuse(error.cause)
       }
     }
-    trace.add(.init(label: "upstream", text: target(proxy, exchange) + through, content: pass.settings))
+    trace.add("upstream", target(proxy, exchange) + through, .upstream(name: name(proxy, exchange), pass.settings))
     let outgoing = OutgoingRequestHead()
     guard RequestRewrite.build(outgoing, of: exchange, proxy, pass) else {
       trace.add("note", "a variable makes a request that can't be sent")
       return exchange.fail(ErrorResponse(500))
     }
     if pass.settings.dialect.speaksHTTP { tellHead(outgoing) }
-    for hook in pass.requestHooks { for line in hook.words(for: outgoing) { trace.add(line.label, line.text) } }
+    for hook in pass.requestHooks {
+      for line in hook.words(for: outgoing) { trace.add(line.label, line.text, Self.told(line.text, between: " = ")) }
+    }
     if let words = Self.words(dropped: pass.settings.request.droppedFields) { trace.add("note", words) }
     for hook in pass.requestHooks { if let note = hook.note { trace.add("note", note) } }
     trace.add("response", "that of the upstream; of a 200:")
@@ -60,7 +62,16 @@ final class RehearsedPass: ContentHandler {
     var text = ByteBuffer()
     HTTP1Encoder.request(outgoing, .http11, to: &text)
     let lines = text.readable.text.split(separator: "\r\n", omittingEmptySubsequences: true)
-    for (index, line) in lines.enumerated() { trace.add(index == 0 ? "sends" : "  field", String(line)) }
+    for (index, line) in lines.enumerated() {
+      let line = String(line)
+      if index == 0 { trace.add("sends", line) } else { trace.add("  field", line, Self.told(line, between: ": ")) }
+    }
+  }
+
+  /// The field or parameter of a line; nil: the line has none.
+  private static func told(_ line: String, between separator: String) -> ExplainTrace.Fact? {
+    guard let place = line.firstRange(of: separator) else { return nil }
+    return .told(name: String(line[..<place.lowerBound]), value: String(line[place.upperBound...]))
   }
 
   // MARK: A session of `stream`
@@ -76,11 +87,17 @@ final class RehearsedPass: ContentHandler {
         return session.refuse(error.cause)
       }
     }
-    trace.add(.init(label: "upstream", text: target(proxy, session) + through, content: pass.settings))
+    trace.add("upstream", target(proxy, session) + through, .upstream(name: name(proxy, session), pass.settings))
     session.end(.ok)
   }
 
   private var through: String { pass.settings.origin.tunnel.map { ", through the proxy \($0.proxy)" } ?? "" }
+
+  /// The name of the group, or of what the variables lead to.
+  private func name(_ proxy: UpstreamHandler, _ transaction: Transaction) -> String {
+    if let dynamic = proxy.dynamic, pass.targetTemplate != nil { return dynamic.text }
+    return (pass.group ?? pass.followed?.current)?.settings.name ?? pass.settings.target.host
+  }
 
   /// The servers that the request may go to.
   private func target(_ proxy: UpstreamHandler, _ transaction: Transaction) -> String {

@@ -8,7 +8,7 @@ public struct TLSSettingsError: Error, Sendable, CustomStringConvertible {
   public var message: String
   public var hint: String?
 
-  init(_ message: String, at location: SourceLocation? = nil, hint: String? = nil) {
+  package init(_ message: String, at location: SourceLocation? = nil, hint: String? = nil) {
     self.message = message
     self.location = location
     self.hint = hint

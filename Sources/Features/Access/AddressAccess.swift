@@ -27,7 +27,8 @@ final class AddressAccess: SharedStep {
     let address = transaction.clientAddress.host
     trace.add(
       "rule",
-      rule.map { "\($0.asWritten)  \($0.location)  decides on \(address)" } ?? "no allow or deny is for \(address)")
+      rule.map { "\($0.asWritten)  \($0.location)  decides on \(address)" } ?? "no allow or deny is for \(address)",
+      rule.map { .rule($0.location, admits: $0.allows) })
     return judge(transaction)
   }
 }

@@ -62,7 +62,7 @@ final class PasswordAccess: PhaseStep {
 
   override func rehearse(_ exchange: Exchange, _ trace: ExplainTrace) -> StepOutcome {
     guard case .basic(let user, _) = exchange.head.shownCredentials else { return run(exchange) }
-    trace.add("asks", "\(users.words) for the password of \"\(LogEscape.text(user))\"; taken as right")
+    trace.asks("\(users.words) for the password of \"\(LogEscape.text(user))\"; taken as right")
     return .granted
   }
 

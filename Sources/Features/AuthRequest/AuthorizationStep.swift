@@ -44,7 +44,7 @@ package final class AuthorizationStep: PhaseStep {
   package override var words: String { "auth_request \(LogEscape.text(path))" }
 
   package override func rehearse(_ exchange: Exchange, _ trace: ExplainTrace) -> StepOutcome {
-    trace.add("asks", "\(LogEscape.text(path)) by a subrequest; taken as admitted, its variables as empty")
+    trace.asks("\(LogEscape.text(path)) by a subrequest; taken as admitted, its variables as empty")
     return .granted
   }
 }

@@ -40,7 +40,7 @@ final class ConnectionLimit: SharedStep {
 
   override func rehearse(judging transaction: Transaction, _ trace: ExplainTrace) -> RuleOutcome {
     guard isShared else { return judge(transaction) }
-    trace.add("asks", "a shared store how many are in progress; taken as few enough")
+    trace.asks("a shared store how many are in progress; taken as few enough")
     return .next
   }
 

@@ -69,8 +69,9 @@ final class RequestLimit: PhaseStep {
   }
 
   override func rehearse(_ exchange: Exchange, _ trace: ExplainTrace) -> StepOutcome {
+    if trace.takesLimitsAsKept { return .next }
     if own.count == lines.count { return run(exchange) }
-    trace.add("asks", "the shared store whether the rates are kept; taken as kept")
+    trace.asks("the shared store whether the rates are kept; taken as kept")
     return judge(exchange, own, Longest())
   }
 

@@ -1,19 +1,46 @@
 import Bytes
+package import Observability
 import Synchronization
+package import TLS
 
 /// What an explained request did, in order. Steps and contents that were made with a trace tell it.
 public final class ExplainTrace: Sendable {
+  /// What a line says, for a program.
+  package enum Fact: Sendable {
+    case listener(ListenerSettings)
+    case server(ServerSettings)
+    case location(LocationSettings)
+    /// Why the handshake fails.
+    case handshake(HandshakeCause)
+    /// The rule that decides on the client, and whether it admits the client.
+    case rule(SourceLocation, admits: Bool)
+    /// A step refuses the client, or responds; its place is that of the location.
+    case refusal(step: String)
+    /// Somebody would be asked, and the rehearsal goes on with the answer that admits the client.
+    case asks
+    /// Somebody would be asked, and the rehearsal ends here.
+    case waits
+    /// The request or the session goes to this upstream.
+    case upstream(name: String, any ContentDirectives)
+    /// The upstream gets this field or parameter.
+    case told(name: String, value: String)
+    /// What the location itself serves.
+    case content(any ContentDirectives)
+    case status(UInt16)
+    case result(SessionResult)
+  }
+
   /// One line of the report.
   package struct Line: Sendable {
     package var label: String
     package var text: String
-    /// The content whose policy can follow; nil: the line is of something else.
-    package var content: (any ContentDirectives)?
+    /// nil: the line is for people alone.
+    package var fact: Fact?
 
-    package init(label: String, text: String, content: (any ContentDirectives)? = nil) {
+    package init(_ label: String, _ text: String, _ fact: Fact? = nil) {
       self.label = label
       self.text = text
-      self.content = content
+      self.fact = fact
     }
   }
 
@@ -23,26 +50,41 @@ public final class ExplainTrace: Sendable {
   }
 
   private let state = Mutex(State())
+  /// Whether limits on rates are taken as kept: one client of many rehearsed ones then says nothing of the next.
+  package let takesLimitsAsKept: Bool
 
-  package init() {}
+  package init(takingLimitsAsKept: Bool = false) { takesLimitsAsKept = takingLimitsAsKept }
 
   package var lines: [Line] { state.withLock { $0.lines } }
 
-  package func add(_ label: String, _ text: String) { add(Line(label: label, text: text)) }
+  /// The lines so far, which the trace forgets: another request begins.
+  package func take() -> [Line] {
+    state.withLock { state in
+      defer { state = State() }
+      return state.lines
+    }
+  }
+
+  package func add(_ label: String, _ text: String, _ fact: Fact? = nil) { add(Line(label, text, fact)) }
+
+  /// Somebody would be asked here. `text`: who, what, and which answer is taken.
+  package func asks(_ text: String) { add("asks", text, .asks) }
 
   package func add(_ line: Line) { state.withLock { $0.lines.append(line) } }
 
   /// Adds a line and returns its number, for `complete`.
   private func begin(_ label: String, _ text: String) -> Int {
     state.withLock { state in
-      state.lines.append(Line(label: label, text: text))
+      state.lines.append(Line(label, text))
       return state.lines.count - 1
     }
   }
 
-  private func complete(_ index: Int, _ text: String) {
+  private func complete(_ index: Int, _ text: String, _ fact: Fact?) {
     state.withLock { state in
-      if state.lines.indices.contains(index) { state.lines[index].text += text }
+      guard state.lines.indices.contains(index) else { return }
+      state.lines[index].text += text
+      state.lines[index].fact = fact
     }
   }
 
@@ -90,7 +132,7 @@ public final class ExplainTrace: Sendable {
     override func judge(_ transaction: Transaction) -> RuleOutcome {
       let line = trace.begin("step", rule.words)
       let outcome = rule.rehearse(judging: transaction, trace)
-      trace.complete(line, ": \(outcome.words)")
+      trace.complete(line, ": \(outcome.words)", outcome.fact(of: rule.words))
       return outcome
     }
   }
@@ -111,13 +153,21 @@ public final class ExplainTrace: Sendable {
       let line = trace.begin("step", text)
       let outcome = step.rehearse(exchange, trace)
       let holds = outcome == .next && step.isCondition
-      trace.complete(line, ": \(holds ? "holds" : outcome.inWords(exchange))")
+      trace.complete(line, ": \(holds ? "holds" : outcome.inWords(exchange))", outcome.fact(of: text))
       return outcome
     }
   }
 }
 
 extension RuleOutcome {
+  fileprivate func fact(of step: String) -> ExplainTrace.Fact? {
+    switch self {
+    case .next, .granted: nil
+    case .refused: .refusal(step: step)
+    case .wait: .waits
+    }
+  }
+
   fileprivate var words: String {
     switch self {
     case .next: "goes on"
@@ -130,6 +180,14 @@ extension RuleOutcome {
 }
 
 extension StepOutcome {
+  fileprivate func fact(of step: String) -> ExplainTrace.Fact? {
+    switch self {
+    case .denied, .fail, .responded: .refusal(step: step)
+    case .wait: .waits
+    case .next, .granted, .uriChanged, .uriChanges, .endPhase, .skip: nil
+    }
+  }
+
   fileprivate func inWords(_ exchange: Exchange) -> String {
     switch self {
     case .next: "goes on"

@@ -24,11 +24,12 @@ private final class ExplainedHandler: ContentHandler {
 
   override func start(_ exchange: Exchange) {
     trace.enter(exchange)
+    let fact = exchange.location.settings.content.map { ExplainTrace.Fact.content($0) }
     if let words = explained.content.explained(exchange) {
-      trace.add("content", words)
+      trace.add("content", words, fact)
       return exchange.answer(status: 200, type: "text/plain", body: UnsafeRawBufferPointer(start: nil, count: 0))
     }
-    trace.add("content", "of this location itself")
+    trace.add("content", "of this location itself", fact)
     guard let handler = explained.content.handler(for: exchange.worker) else {
       return exchange.fail(ErrorResponse(404))
     }
@@ -38,7 +39,9 @@ private final class ExplainedHandler: ContentHandler {
   override func start(_ session: StreamSession) {
     LocationWords(session, session.location.settings).tellRules(trace)
     let told = explained.content.explained(session)
-    trace.add("content", told?.words ?? "of this server itself")
+    trace.add(
+      "content", told?.words ?? "of this server itself",
+      session.location.settings.content.map { .content($0) })
     session.end(session.variables.isBroken ? .error : told?.result ?? .ok)
   }
 }

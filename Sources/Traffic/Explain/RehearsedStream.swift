@@ -28,7 +28,7 @@ package final class RehearsedStream: ClientStream {
       }
     HTTP1Encoder.response(head, to: &text)
     let lines = text.readable.text.split(separator: "\r\n", omittingEmptySubsequences: true)
-    trace.add("status", "\(head.status)")
+    trace.add("status", "\(head.status)", .status(head.status))
     for line in lines.dropFirst() where !Self.isUsual(line) { trace.add("  field", String(line)) }
   }
 
@@ -46,7 +46,7 @@ package final class RehearsedStream: ClientStream {
 
   package override func cut(_ reason: EndReason) {
     isOver = true
-    if case .silent = reason { trace.add("status", "444: the connection is closed without a response") }
+    if case .silent = reason { trace.add("status", "444: the connection is closed without a response", .status(444)) }
     exchange = nil
   }
 }

@@ -5,7 +5,7 @@ import HTTP
 import Negotiation
 import Observability
 import Patterns
-import TLS
+package import TLS
 package import Transport
 
 /// The request of `sallyport check --explain`, or the connection to a server of `stream`.
@@ -25,6 +25,12 @@ package struct ExplainedRequest: Sendable {
   package var certificates: [Certificate] = []
   /// The address of the client.
   package var client: SocketAddress
+  /// The listener that the client connects to, by its place among those of the configuration; nil: the one of the port.
+  package var listener: Int?
+  /// The name that the client asks for in its handshake; empty: none; nil: that of the host.
+  package var serverName: String?
+  /// The only version of TLS that the client speaks; nil: all of them.
+  package var version: TLSVersions?
 
   package init(method: String, usesTLS: Bool, host: String, port: UInt16, target: String, client: SocketAddress) {
     self.method = method
@@ -41,7 +47,13 @@ package struct ExplainedRequest: Sendable {
     kind = .stream
   }
 
-  fileprivate var isAddress: Bool { SocketAddress(literal: host, port: 0) != nil }
+  /// The name of the handshake in lower case; empty: none.
+  fileprivate var handshakeName: [UInt8] {
+    let name = serverName ?? (SocketAddress(literal: host, port: 0) != nil ? "" : host)
+    var bytes = name.utf8.map { ASCII.lower($0) }
+    if bytes.last == 0x2E { bytes.removeLast() }
+    return bytes
+  }
 
   /// The head as the client would send it.
   fileprivate var head: String {
@@ -66,39 +78,65 @@ package struct RequestExplanation {
     case system(String)
   }
 
-  private let request: ExplainedRequest
-  private let generation: Generation
-  private let shared: SharedState
-  private let trace: ExplainTrace
+  /// The worker that serves a generation to clients in memory. It may serve any number of them, one after the other.
+  package final class Stage {
+    fileprivate let worker: Worker
+    package let live: LiveGeneration
+    fileprivate let trace: ExplainTrace
 
-  package init(
-    _ request: ExplainedRequest, _ generation: Generation, sharing shared: SharedState, _ trace: ExplainTrace
-  ) {
+    package init(_ generation: Generation, sharing shared: SharedState, _ trace: ExplainTrace) throws(Refusal) {
+      let loop: EventLoop
+      do { loop = try EventLoop(index: 1) } catch { throw .system("\(error)") }
+      worker = Worker(loop: loop, connections: 16, metrics: Metrics(), shared: shared, trace: trace)
+      worker.serve(generation, sockets: []) { _ in }
+      guard let live = worker.live else { throw .system("there is no generation") }
+      self.live = live
+      self.trace = trace
+    }
+
+    /// Runs what the last client has left to be done.
+    fileprivate func settle() {
+      worker.loop.wakeUp()
+      worker.loop.cork.flush()
+    }
+  }
+
+  private let request: ExplainedRequest
+  private let stage: Stage
+  private var trace: ExplainTrace { stage.trace }
+
+  package init(_ request: ExplainedRequest, on stage: Stage) {
     self.request = request
-    self.generation = generation
-    self.shared = shared
-    self.trace = trace
+    self.stage = stage
   }
 
   package func run() throws(Refusal) {
-    let loop: EventLoop
-    do { loop = try EventLoop(index: 1) } catch { throw .system("\(error)") }
-    let worker = Worker(loop: loop, connections: 16, metrics: Metrics(), shared: shared, trace: trace)
-    worker.serve(generation, sockets: []) { _ in }
     var ends: [Int32] = [-1, -1]
     let type = Int32(SOCK_STREAM.rawValue) | Int32(SOCK_NONBLOCK.rawValue) | Int32(SOCK_CLOEXEC.rawValue)
     guard socketpair(AF_UNIX, type, 0, &ends) == 0 else { throw .system("socketpair() failed (\(errno))") }
-    defer { close(ends[1]) }
-    try withExtendedLifetime(worker) { () throws(Refusal) in
-      guard let live = worker.live else { throw .system("there is no generation") }
-      let servers = try listener(live)
-      try converse(worker, live, servers, ends[0])
+    defer {
+      close(ends[1])
+      stage.settle()
+    }
+    do throws(Refusal) {
+      let servers = try listener(stage.live)
+      try converse(stage.worker, stage.live, servers, ends[0])
+    } catch {
+      // A stream owns the other end, once there is one.
+      if case .noListener = error { close(ends[0]) }
+      throw error
     }
   }
 
   // MARK: The listener
 
   private func listener(_ live: LiveGeneration) throws(Refusal) -> VirtualServers {
+    if let index = request.listener {
+      guard live.listeners.indices.contains(index) else { throw .noListener("there is no listener \(index)") }
+      let chosen = live.listeners[index]
+      tell(chosen, others: "")
+      return chosen
+    }
     let onPort = live.listeners.filter { listener in
       if case .socket(let address) = listener.settings.address { address.port == request.port } else { false }
     }
@@ -119,11 +157,15 @@ package struct RequestExplanation {
         "no listener has port \(request.port)\(other): there \(all.count == 1 ? "is" : "are") \(all.joined(separator: ", "))"
       )
     }
-    let words = [chosen.settings.isTLS ? "ssl" : "", chosen.settings.expectsProxyHeader ? "proxy_protocol" : ""]
-    let text = ([chosen.settings.address.description] + words.filter { !$0.isEmpty }).joined(separator: " ")
-    let others = matching.count > 1 ? ", one of \(matching.count) with this port" : ""
-    trace.add("listener", "\(text)  \(chosen.settings.location)\(others)")
+    tell(chosen, others: matching.count > 1 ? ", one of \(matching.count) with this port" : "")
     return chosen
+  }
+
+  private func tell(_ chosen: VirtualServers, others: String) {
+    let settings = chosen.settings
+    let words = [settings.isTLS ? "ssl" : "", settings.expectsProxyHeader ? "proxy_protocol" : ""]
+    let text = ([settings.address.description] + words.filter { !$0.isEmpty }).joined(separator: " ")
+    trace.add("listener", "\(text)  \(settings.location)\(others)", .listener(settings))
   }
 
   private static func words(_ listener: VirtualServers) -> String {
@@ -175,16 +217,24 @@ package struct RequestExplanation {
   }
 
   /// The name that the client asks for; empty: none.
-  private var clientName: [UInt8] { request.isAddress ? [] : Self.name(request.host) }
+  private var clientName: [UInt8] { request.handshakeName }
 
   /// Stands in for the handshake. Returns why it fails; nil if it succeeds.
   private func shakeHands(_ tls: TLSStream, _ servers: VirtualServers) -> HandshakeCause? {
     let name = clientName
     trace.add("SNI", name.isEmpty ? "none, because the host is an address" : String(decoding: name, as: UTF8.self))
+    if let version = request.version, let versions = servers.choose(name)?.settings.versions,
+      versions.isDisjoint(with: version)
+    {
+      trace.add(
+        "handshake", "fails: the server block speaks no version of TLS that the client does (ssl_protocols)",
+        .handshake(.version))
+      return .version
+    }
     let failure = tls.rehearse(
       name, showing: request.certificates, local: rehearsedLocal(servers), peer: request.client)
     if let failure {
-      trace.add("handshake", "fails: \(failure.reason)")
+      trace.add("handshake", "fails: \(failure.reason)", .handshake(failure.cause))
     } else if let shown = tls.rehearsedCertificate {
       trace.add("certificate", "\(shown.subject), loaded for this name")
     }
@@ -208,9 +258,9 @@ package struct RequestExplanation {
       tls.flatMap { rehearseTLS($0, servers) }
     }
     if let result {
-      trace.add("result", "\(result.rawValue): \(result.words)")
+      trace.add("result", "\(result.rawValue): \(result.words)", .result(result))
     } else {
-      trace.add("note", "the connection waits here for what the explanation does not do")
+      trace.add("note", "the connection waits here for what the explanation does not do", .waits)
     }
     session.cut()
     if !session.isClosed { session.close() }
@@ -234,7 +284,7 @@ package struct RequestExplanation {
 
   private func tellServer(_ server: LiveServer, _ reason: String) {
     let name = server.settings.names.map(\.asWritten).first { !$0.isEmpty } ?? "(no name)"
-    trace.add("server", "\(name)  \(server.settings.location)  \(reason)")
+    trace.add("server", "\(name)  \(server.settings.location)  \(reason)", .server(server.settings))
   }
 
   /// The address at which the client would have connected.
@@ -264,15 +314,9 @@ package struct RequestExplanation {
       exchange.beginRefused(stream, error)
     }
     if stream.status == nil, !stream.isOver {
-      trace.add("note", "the request waits here for what the explanation does not do")
+      trace.add("note", "the request waits here for what the explanation does not do", .waits)
       stream.exchange?.streamWasCut()
     }
-  }
-
-  private static func name(_ host: String) -> [UInt8] {
-    var name = host.utf8.map { ASCII.lower($0) }
-    if name.last == 0x2E { name.removeLast() }
-    return name
   }
 
   // MARK: Words
@@ -297,7 +341,7 @@ package struct RequestExplanation {
       trace.add("client", "\(leaf.subject): does not verify, \(reason)\(meaning)")
     }
     if tls.asksResponders, case .verified = tls.clientVerdict {
-      trace.add("asks", "the OCSP responder about the certificate; taken as good")
+      trace.asks("the OCSP responder about the certificate; taken as good")
     }
     if settings.rejection == .reportOnly { trace.add("note", "a refusal is only reported (ssl_verify_report_only)") }
   }

@@ -20,7 +20,8 @@ package struct LocationWords {
   func tell(_ trace: ExplainTrace) {
     let candidates = Self.candidates(in: transaction.server.settings.root, path)
     let isCandidate = candidates.contains { $0 === settings }
-    trace.add("location", "\(settings.match.asWritten)  \(settings.location)  \(reason(isCandidate))")
+    trace.add(
+      "location", "\(settings.match.asWritten)  \(settings.location)  \(reason(isCandidate))", .location(settings))
     for candidate in candidates where candidate !== settings && isCandidate {
       trace.add("  not", "\(candidate.match.asWritten)  \(candidate.location)")
     }
@@ -64,16 +65,19 @@ package struct LocationWords {
     guard let rules = transaction.location.clientRules else { return }
     let scratch = transaction.worker.patternScratch
     guard let verdict = transaction.facts.clientVerdict, case .known(let identity) = ClientRules.Client(verdict) else {
-      return trace.add("rule", "ssl_client_allow or ssl_client_deny, for a client without a verified certificate")
+      let denying = rules.allow.first.map { ExplainTrace.Fact.rule($0.location, admits: false) }
+      return trace.add(
+        "rule", "ssl_client_allow or ssl_client_deny, for a client without a verified certificate", denying)
     }
     switch rules.judge(.known(identity), scratch: scratch) {
-    case .denied(let place, let reason): trace.add("rule", "\(reason)  \(place)  denies the client")
+    case .denied(let place, let reason):
+      trace.add("rule", "\(reason)  \(place)  denies the client", .rule(place, admits: false))
     case .admitted:
       let rule = rules.allow.first { $0.match(identity, scratch: scratch) == .match }
       trace.add(
         "rule",
         rule.map { "\($0.effect.rawValue) \($0.spelling)  \($0.location)  admits the client" }
-          ?? "no ssl_client_deny matches the client")
+          ?? "no ssl_client_deny matches the client", rule.map { .rule($0.location, admits: true) })
     }
   }
 }
