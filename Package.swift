@@ -130,6 +130,14 @@ let settings: [SwiftSetting] =
     // Tests/run asks for it. A newer compiler, which warns of more, must not keep anybody from building.
   ] + (Context.environment["SALLYPORT_STRICT"] != nil ? [.treatAllWarnings(as: .error)] : [])
 
+// What runs once, for a start, a reload or a command, costs the compiler's optimiser a third of a release build, and nobody
+// waits for it: docs/decisions/0060-what-is-not-optimised.md. Nothing of a connection or a request may be in these modules.
+let once: Set = ["Conversion", "Review", "Daemon", "sallyport"]
+
+func settings(of module: String) -> [SwiftSetting] {
+  settings + (once.contains(module) ? [.unsafeFlags(["-Onone"], .when(configuration: .release))] : [])
+}
+
 func named(_ modules: [String]) -> [Target.Dependency] { modules.map { .byName(name: $0) } }
 
 let everyModule = rows.map(\.module)
@@ -153,7 +161,8 @@ var targets: [Target] = [
 ]
 for row in rows {
   targets.append(
-    .target(name: row.module, dependencies: named(row.uses) + row.libraries, swiftSettings: settings))
+    .target(
+      name: row.module, dependencies: named(row.uses) + row.libraries, swiftSettings: settings(of: row.module)))
 }
 targets.append(
   .executableTarget(
@@ -163,7 +172,7 @@ targets.append(
       "Signature", "Enrolment", "ACME",
       "Configuration", "Conversion", "Daemon",
     ])
-      + [arguments], swiftSettings: settings))
+      + [arguments], swiftSettings: settings(of: "sallyport")))
 
 // Tests: a suite beside each module that has one, a module of shared test parts, and the end-to-end suite.
 let testSuites = everyModule.filter { Context.packageDirectoryHolds("Tests/\($0)Tests") }
