@@ -38,6 +38,12 @@ extension MaterialReference {
     }
   }
 
+  /// A path at which there is nothing.
+  package var isMissing: Bool {
+    guard case .path(let path) = spelling else { return false }
+    return access(path, F_OK) != 0 && errno == ENOENT
+  }
+
   /// Reads the whole file: at least one byte, at most `sizeLimit`. `onlyRegular`: refuses what is no regular file, and so
   /// never waits for a writer. Blocks, so never call it on an event loop.
   package func read(

@@ -62,18 +62,18 @@ package enum PasswordVerdict: Sendable {
   case tooMany(wait: Int64)
   /// The server failed, not the client.
   case broken(String)
-  /// The file that the request names doesn't exist.
+  /// The file, which may be missing, doesn't exist.
   case missing
 
   /// Checks a password. `limit`: the failure limit of the enrolment location that uses the same file, and whose
-  /// failures are counted together. nil: failures are not counted, as in nginx. `tick`: seconds of the monotonic clock. `isNamed`: the request names the file,
-  /// which may be missing. Blocks, so never call it on an event loop.
+  /// failures are counted together. nil: failures are not counted, as in nginx. `tick`: seconds of the monotonic clock.
+  /// `mayBeMissing`: a variable names the file. Blocks, so never call it on an event loop.
   package init(
-    on user: [UInt8], _ password: SecretBytes, by file: MaterialReference, isNamed: Bool = false,
+    on user: [UInt8], _ password: SecretBytes, by file: MaterialReference, mayBeMissing: Bool = false,
     _ limit: FailureWindow.Limit?, from address: String, _ state: EnrolmentState,
     at tick: Int64 = MonotonicClock.seconds
   ) {
-    if isNamed, case .path(let path) = file.spelling, access(path, F_OK) != 0, errno == ENOENT {
+    if mayBeMissing, file.isMissing {
       self = .missing
       return
     }

@@ -20,6 +20,8 @@ package struct AuthBasic: LocationFeature {
   package let realm: Template
   /// Read with each request, as nginx does.
   package let source: Users
+  /// Whether variables name the file, so that nothing says that a request gets to it: it may be missing.
+  let mayBeMissing: Bool
   /// Whether the content of the location checks passwords itself.
   let isForContent: Bool
 
@@ -57,7 +59,9 @@ package struct AuthBasic: LocationFeature {
     }
     let realm = builder.template(line, 0), isForContent = EnrolmentSettings.isOn(scope)
     guard file.text(0).contains("$") else {
-      return builder.material(file).map { AuthBasic(realm: realm, source: .file($0), isForContent: isForContent) }
+      return builder.material(file).map {
+        AuthBasic(realm: realm, source: .file($0), mayBeMissing: false, isForContent: isForContent)
+      }
     }
     guard let path = builder.pathBelowFolder(builder.template(file, 0), at: level) else {
       builder.error(
@@ -68,10 +72,11 @@ package struct AuthBasic: LocationFeature {
     if let constant = path.constant, !constant.isEmpty {
       let word = Word(String(decoding: constant, as: UTF8.self), at: file.place(0))
       return builder.reference(file, word, isKey: false).map {
-        AuthBasic(realm: realm, source: .file($0), isForContent: isForContent)
+        AuthBasic(realm: realm, source: .file($0), mayBeMissing: true, isForContent: isForContent)
       }
     }
-    return AuthBasic(realm: realm, source: .named(path, folder: builder.folder), isForContent: isForContent)
+    return AuthBasic(
+      realm: realm, source: .named(path, folder: builder.folder), mayBeMissing: true, isForContent: isForContent)
   }
 
   // MARK: Effect
@@ -111,13 +116,20 @@ package struct AuthBasic: LocationFeature {
     }
   }
 
-  /// Reads each file once: requests read it again each time, and a fault must show before the first request.
+  /// Reads each file once: requests read it again each time, and a fault must show before the first request. A file that
+  /// variables name may be missing, as in nginx: a request that needs it then gets 403.
   package static func load(
     _ http: HTTPSettings, _ shared: SharedState, _ loader: inout MaterialLoader, _ parts: inout GenerationParts
   ) {
     http.visitLocations { location in
-      guard let users = location[AuthBasic.self]?.users else { return }
+      guard let settings = location[AuthBasic.self], let users = settings.users else { return }
       loader.tryUnit(.accounts, users) { loader in
+        if settings.mayBeMissing, users.isMissing {
+          return loader.report(
+            Diagnostic(
+              .warning, at: users.location, "\"\(users)\" doesn't exist: who is asked for its passwords gets 403",
+              hint: "make it with htpasswd; where auth_basic is off, nobody needs it"))
+        }
         do throws(MaterialError) { _ = try AccountFile(loading: users) } catch { loader.report(error.diagnostic) }
       }
     }

@@ -25,8 +25,6 @@ enum LiveAccounts {
     }
   }
 
-  var isNamed: Bool { if case .named = self { true } else { false } }
-
   /// The file for an exchange; nil, after a line in the log, for a path that no file can have, or that leads out of the
   /// folder that its beginning names: a request has a say in it.
   func file(for exchange: Exchange) -> MaterialReference? {

@@ -12,6 +12,7 @@ import Transport
 final class PasswordAccess: PhaseStep {
   private let realm: CompiledTemplate
   private let users: LiveAccounts
+  private let mayBeMissing: Bool
   /// The limit on wrong passwords; nil for no limit.
   private let guessLimit: FailureWindow.Limit?
   /// The store that counts wrong passwords for all machines; nil: this process alone counts.
@@ -21,6 +22,7 @@ final class PasswordAccess: PhaseStep {
     self.guesses = guesses
     realm = settings.realm.compiled
     users = LiveAccounts(settings.source)
+    mayBeMissing = settings.mayBeMissing
     guessLimit = LiveAccounts.guessLimit(of: settings, limits)
   }
 
@@ -48,10 +50,10 @@ final class PasswordAccess: PhaseStep {
     _ user: [UInt8], _ password: SecretBytes, _ users: MaterialReference, _ exchange: Exchange,
     _ attempt: SharedAttempt?
   ) {
-    let (limit, isNamed) = (guessLimit, self.users.isNamed)
+    let (limit, mayBeMissing) = (guessLimit, mayBeMissing)
     let (address, state) = (PendingWork.party(exchange.clientAddress), exchange.worker.shared.enrolment)
     PendingWork.run(.passwords, for: exchange) {
-      PasswordVerdict(on: user, password, by: users, isNamed: isNamed, limit, from: address, state)
+      PasswordVerdict(on: user, password, by: users, mayBeMissing: mayBeMissing, limit, from: address, state)
     } _: { [self] exchange, verdict in
       if case .refused = verdict {} else { attempt?.forgive() }
       exchange.resume(outcome(of: verdict, for: user, exchange))

@@ -1,20 +1,36 @@
+import Bytes
+import HTTP
 import Language
 import Observability
 import Traffic
 
 /// nginx's caches of responses (a part of its proxy, fastcgi, scgi and uwsgi modules), of which sallyport has none. Each
-/// request goes to the upstream, which decides: nobody gets a response that was made for somebody else.
+/// request goes to the upstream, which decides: nobody gets a response that was made for somebody else. `slice` fills a
+/// cache part by part, so it goes with them.
 enum Caches: DirectiveFeature {
   static let chapter = Chapter.proxy
 
-  static let directives: [DirectiveEntry] = ["proxy", "fastcgi", "scgi", "uwsgi"].flatMap { module in
-    [
+  static let directives: [DirectiveEntry] =
+    ["proxy", "fastcgi", "scgi", "uwsgi"].flatMap { module in
+      [
+        .inert(
+          "\(module)_cache", levels, .words(1...1, "ZONE | off"),
+          because: "each request goes to the upstream; \(noCache)", remark: remark),
+        .inert("\(module)_no_cache", levels, because: none),
+      ] + options.map { .inert("\(module)_cache_\($0)", levels, because: none) }
+    } + [
       .inert(
-        "\(module)_cache", levels, .words(1...1, "ZONE | off"),
-        because: "each request goes to the upstream; \(noCache)", remark: remark),
-      .inert("\(module)_no_cache", levels, because: none),
-    ] + options.map { .inert("\(module)_cache_\($0)", levels, because: none) }
-  }
+        "slice", DirectiveContexts.everyHTTP, .words(1...1, "SIZE"),
+        because: "$slice_range is the part that the client asks for; \(noCache)")
+    ]
+
+  /// The part to ask the upstream for: what the client asks for, because nothing cuts it into slices.
+  static let variables = [
+    FeatureVariable("slice_range") { exchange, output in
+      let head = exchange.head
+      if let field = head.first(.range) { output.append(head.bytes.readable[field.value]) }
+    }
+  ]
 
   private static let levels = DirectiveContexts.everyHTTP.union(.locationIf)
   private static let none = "there is no cache that it could be about"

@@ -40,34 +40,51 @@ extension FileSettings: LocationFeature {
     Row(tryLine),
   ]
 
-  private static let options: [Row<FileSettings>] = [
-    .flag(
-      "log_not_found", levels, \.logsAbsence, "Whether the error log names files that are missing.",
-      example: "log_not_found off;", trust: .none),
-    .flag("etag", levels, \.sendsETag, "Whether files have an ETag.", example: "etag off;"),
-    .choice(
-      "if_modified_since", levels, ["off": .off, "exact": .exact, "before": .before], \.comparison,
-      "How the time of If-Modified-Since is compared with the file's.", example: "if_modified_since before;"),
-    .number(
-      "max_ranges", levels, 0...Int.max, \.maxRanges, initial: "no limit",
-      "How many ranges a request may ask for; 0 ignores Range.", example: "max_ranges 1;"),
-    .inert("disable_symlinks", levels, because: "below `root` and `alias`, no symbolic link is ever followed"),
-    .inert("sendfile", levels, because: "a thread beside the event loops reads files in slices"),
-    .inert("sendfile_max_chunk", levels, because: "a thread beside the event loops reads files in slices"),
-    .inert("aio", levels, because: "a thread beside the event loops reads files in slices"),
-    .inert("aio_write", levels, because: "a thread beside the event loops reads files in slices"),
-    .inert("directio", levels, because: "a thread beside the event loops reads files in slices"),
-    .inert("directio_alignment", levels, because: "a thread beside the event loops reads files in slices"),
-    .inert("output_buffers", levels, because: "a slice of a file has at most 256 KiB"),
-    .inert("read_ahead", levels, because: "a thread beside the event loops reads files in slices"),
-    .inert("open_file_cache", levels, because: "files are opened anew for each request"),
-    .inert("open_file_cache_events", levels, because: "files are opened anew for each request"),
-    .inert("open_file_cache_errors", levels, because: "files are opened anew for each request"),
-    .inert("open_file_cache_min_uses", levels, because: "files are opened anew for each request"),
-    .inert("open_file_cache_valid", levels, because: "files are opened anew for each request"),
-    .inert("types_hash_max_size", levels, because: "the tables grow as needed"),
-    .inert("types_hash_bucket_size", levels, because: "the tables grow as needed"),
-  ]
+  private static let options: [Row<FileSettings>] =
+    [
+      .flag(
+        "log_not_found", levels, \.logsAbsence, "Whether the error log names files that are missing.",
+        example: "log_not_found off;", trust: .none),
+      .flag("etag", levels, \.sendsETag, "Whether files have an ETag.", example: "etag off;"),
+      .choice(
+        "if_modified_since", levels, ["off": .off, "exact": .exact, "before": .before], \.comparison,
+        "How the time of If-Modified-Since is compared with the file's.", example: "if_modified_since before;"),
+      .number(
+        "max_ranges", levels, 0...Int.max, \.maxRanges, initial: "no limit",
+        "How many ranges a request may ask for; 0 ignores Range.", example: "max_ranges 1;"),
+      .inert("disable_symlinks", levels, because: "below `root` and `alias`, no symbolic link is ever followed"),
+      .inert("sendfile", levels, because: "a thread beside the event loops reads files in slices"),
+      .inert("sendfile_max_chunk", levels, because: "a thread beside the event loops reads files in slices"),
+      .inert("aio", levels, because: "a thread beside the event loops reads files in slices"),
+      .inert("aio_write", levels, because: "a thread beside the event loops reads files in slices"),
+      .inert("directio", levels, because: "a thread beside the event loops reads files in slices"),
+      .inert("directio_alignment", levels, because: "a thread beside the event loops reads files in slices"),
+      .inert("output_buffers", levels, because: "a slice of a file has at most 256 KiB"),
+      .inert("read_ahead", levels, because: "a thread beside the event loops reads files in slices"),
+      .inert("open_file_cache", levels, because: "files are opened anew for each request"),
+      .inert("open_file_cache_events", levels, because: "files are opened anew for each request"),
+      .inert("open_file_cache_errors", levels, because: "files are opened anew for each request"),
+      .inert("open_file_cache_min_uses", levels, because: "files are opened anew for each request"),
+      .inert("open_file_cache_valid", levels, because: "files are opened anew for each request"),
+      .inert("types_hash_max_size", levels, because: "the tables grow as needed"),
+      .inert("types_hash_bucket_size", levels, because: "the tables grow as needed"),
+      // nginx takes no argument, and both in a location alone.
+      .inert("mp4", .location, .words(0...0, ""), because: wholeFiles, remark: remarkOnStart),
+      .inert("flv", .location, .words(0...0, ""), because: wholeFiles, remark: remarkOnStart),
+    ]
+    + ["buffer_size", "max_buffer_size", "limit_rate", "limit_rate_after", "start_key_frame"].map {
+      .inert("mp4_\($0)", levels, because: wholeFiles)
+    }
+
+  private static let wholeFiles = "players ask for parts of a file by Range, and the file is sent as it is"
+
+  /// A player that names a time in the query gets the beginning of the file.
+  @Sendable private static func remarkOnStart(_ line: Directive) -> Diagnostic? {
+    Diagnostic(
+      .warning, at: line.location,
+      "\"\(line.name)\" is without effect: whatever ?start= says, a file is sent from its beginning",
+      hint: "leave it out if players ask by Range, as browsers do; else proxy_pass to a server that has it")
+  }
 
   static let rows = places + options
   package static let directives = places.entries + ContentTypes.rows.entries + options.entries

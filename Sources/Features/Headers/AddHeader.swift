@@ -12,7 +12,7 @@ struct AddHeader: LocationFeature {
   // MARK: Directives
 
   static let chapter = Chapter.fields
-  private static let name = "add_header"
+  fileprivate static let name = "add_header"
   private static let levels = DirectiveContexts.everyHTTP
   /// The values of `add_header_inherit` and `add_trailer_inherit`.
   static let inheritance = ArgumentForm.oneOf(["on", "off", "merge"])
@@ -89,6 +89,12 @@ package struct AddedField: Sendable, Hashable {
         return nil
       }
       guard let name = builder.fieldName(line) else { return nil }
+      if line.text(0).lowercased() == "content-length", directive == AddHeader.name {
+        builder.warning(
+          line.place(0), "\"\(line.text(0))\" is left out: sallyport sets it itself",
+          hint: "remove this line: a response without a body, such as 204, has no such field")
+        return nil
+      }
       if ["content-length", "transfer-encoding"].contains(line.text(0).lowercased()) {
         builder.error(
           line.place(0), "\"\(line.text(0))\" can't be set by \(directive)",

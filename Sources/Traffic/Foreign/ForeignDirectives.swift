@@ -19,8 +19,7 @@ private func family(_ prefix: String, _ suffixes: String) -> String {
 package let foreignDirectives: [DirectiveEntry] =
   DirectiveEntry.foreign(
     """
-    create_full_put_path dav_access dav_methods min_delete_depth flv mp4
-    mp4_buffer_size mp4_limit_rate mp4_limit_rate_after mp4_max_buffer_size mp4_start_key_frame f4f f4f_buffer_size
+    create_full_put_path dav_access dav_methods min_delete_depth f4f f4f_buffer_size
     hls hls_buffers hls_forward_args hls_fragment hls_mp4_buffer_size hls_mp4_max_buffer_size
     """, instead: noFiles)
   + DirectiveEntry.foreign(
@@ -30,7 +29,6 @@ package let foreignDirectives: [DirectiveEntry] =
     image_filter image_filter_buffer
     image_filter_interlace image_filter_jpeg_quality image_filter_sharpen image_filter_transparency
     image_filter_webp_quality xml_entities xslt_last_modified xslt_param xslt_string_param xslt_stylesheet xslt_types
-    slice
     """, instead: noContent)
   + DirectiveEntry.foreign(
     """

@@ -4,7 +4,9 @@ import Testing
 @testable import Traffic
 
 @Suite struct `Conditions for an upstream` {
-  @Test(arguments: ["proxy_pass http://h", "fastcgi_pass h:1", "scgi_pass h:1", "uwsgi_pass h:1"])
+  @Test(arguments: [
+    "proxy_pass http://h", "fastcgi_pass h:1", "scgi_pass h:1", "uwsgi_pass h:1", "grpc_pass grpc://h:1",
+  ])
   func `keep a request from it unless all hold`(pass: String) throws {
     let prefix = pass.prefix { $0 != "_" }
     let rig = try Rig(

@@ -1,5 +1,8 @@
+import Bytes
 import ConfigurationSupport
 import Crypto
+import Enrolment
+import Observability
 @testable import Features
 @testable import Forward
 import Testing
@@ -31,6 +34,25 @@ import Testing
       return #expect(Bool(false), "one of two")
     }
     #expect(several.parts.first == .literal(Array("users/".utf8)) && several.parts.count == 2)
+  }
+
+  private func asking(_ file: String) throws -> Rig {
+    try Rig(
+      "server { listen 80; set $f /nowhere/users; auth_basic x; auth_basic_user_file \(file); location / { stub_status; } }"
+    )
+  }
+
+  @Test func `one that variables name may be missing, and who is asked for its passwords gets 403`() throws {
+    let rig = try asking("$f")
+    #expect(rig.faults.map(\.severity) == [.warning])
+    #expect(try asking("/nowhere/users").faults.map(\.severity) == [.error])
+    let file = try MaterialReference(parsing: "/nowhere/users", relativeTo: "", location: nil, isKey: false)
+    func verdict(_ mayBeMissing: Bool) -> PasswordVerdict {
+      let password = SecretBytes(copying: UnsafeRawBufferPointer(start: nil, count: 0))
+      return PasswordVerdict(
+        on: [], password, by: file, mayBeMissing: mayBeMissing, nil, from: "", rig.worker.shared.enrolment)
+    }
+    guard case .missing = verdict(true), case .broken = verdict(false) else { return #expect(Bool(false)) }
   }
 
   @Test(arguments: [

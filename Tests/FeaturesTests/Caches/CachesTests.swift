@@ -25,6 +25,13 @@ import Testing
     #expect(found.count == 9 && found.allSatisfy { $0.contains("notice: ") && $0.contains("without") == false })
   }
 
+  @Test func `slices are taken, and $slice_range is the part that the client asks for`() throws {
+    #expect(problems("slice 1m;").count == 1 && problems("slice 1m;").allSatisfy { $0.contains("notice: ") })
+    let server = "slice 1m; location / { return 200 <$slice_range>; }"
+    #expect(try Rig.answer(of: server, "/", "Range: bytes=5-9\r\n").hasSuffix("<bytes=5-9>"))
+    #expect(try Rig.answer(of: server).hasSuffix("<>"))
+  }
+
   @Test func `who asks to empty a cache is told to leave that out`() {
     #expect(
       problems("fastcgi_cache_purge zone $uri;") == [

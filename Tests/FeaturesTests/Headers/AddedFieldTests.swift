@@ -1,4 +1,5 @@
 import Bytes
+import ConfigurationSupport
 @testable import Features
 @testable import Forward
 import HTTP
@@ -14,6 +15,17 @@ import Testing
     let bad = try Rig.answer(of: server, "/bad?b=2")
     #expect(!bad.contains("X-A") && bad.contains("\r\nX-B: 2\r\n"))
     #expect(try !Rig.answer(of: server, "/").contains("X-B"))
+  }
+
+  @Test func `Content-Length of add_header is left out, and told`() throws {
+    let server = "add_header Content-Length 7; add_header X-A 1; location / { return 200 body; }"
+    let answer = try Rig.answer(of: server)
+    #expect(answer.contains("\r\nContent-Length: 4\r\n") && !answer.contains("7") && answer.contains("\r\nX-A: 1\r\n"))
+    let problems = LoadedText("http { server { listen 80; add_header Content-Length 0; return 204; } }").problems
+    #expect(
+      problems == [
+        "1:39 warning: \"Content-Length\" is left out: sallyport sets it itself | remove this line: a response without a body, such as 204, has no such field"
+      ])
   }
 
   @Test func `a later add_trailer can say what an earlier one said`() throws {

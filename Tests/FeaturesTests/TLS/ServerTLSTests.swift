@@ -50,8 +50,8 @@ private let pair = "listen 443 ssl; ssl_certificate s.cer; ssl_certificate_key s
       "3:12 warning: clients of this server's listen without ssl can't present a certificate | use a separate server for it, with: return 301 https://$host$request_uri;"
     ),
     (
-      pair + "add_header Content-Length 3;",
-      "3:12 \"Content-Length\" can't be set by add_header | sallyport sets the framing fields itself: remove this line"
+      pair + "add_header Transfer-Encoding chunked;",
+      "3:12 \"Transfer-Encoding\" can't be set by add_header | sallyport sets the framing fields itself: remove this line"
     ),
     (
       pair + "ssl_early_data on; ssl_protocols TLSv1.2;",

@@ -213,7 +213,7 @@ private func locations(_ lines: String) -> [LocationSettings] {
       "2:25 invalid variable name in \"$\" | write a variable's name after \"$\"; a literal \"$\" is not possible"
     ),
     ("return 200 \"${host\";", "2:25 the closing bracket in \"host\" variable is missing | write ${host}"),
-    ("return 200 $slice_range;", "2:25 `$slice_range` is nginx's, but not supported yet"),
+    ("return 200 $uid_got;", "2:25 `$uid_got` is nginx's, but not supported yet"),
     (
       "set $host x; return 204;",
       "2:18 the duplicate \"host\" variable | nginx has this variable itself; use another name"
