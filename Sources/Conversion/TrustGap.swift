@@ -5,8 +5,11 @@ package struct TrustGap: Sendable, Hashable {
   package let port: Int
   /// As `starttls` names it; nil: TLS begins at once.
   package let starttls: String?
+  /// The proxy on the way, as `proxy_via` names it; nil: there is none.
+  package let via: String?
 
-  init(host: String, port: Int, starttls: String? = nil) {
+  init(host: String, port: Int, starttls: String? = nil, via: String? = nil) {
+    self.via = via
     self.host = host
     self.port = port
     self.starttls = starttls
@@ -16,11 +19,24 @@ package struct TrustGap: Sendable, Hashable {
   var path: String { "TO-BE-FILLED-IN/\(host.replacing(":", with: "_"))-\(port)" }
 
   func reason(_ peer: String) -> String {
-    let shown = host.contains(":") ? "[\(host)]" : host
-    let option = starttls.map { " --starttls \($0)" } ?? ""
-    return "\(peer) doesn't verify this server, so anybody on the way can take its place: fill in the pin that "
-      + "`sallyport pin \(shown):\(port)\(option)` prints, after its owner has confirmed it; or name its CA with "
+    danger(peer) + "fill in the pin that \(command) prints, after its owner has confirmed it; or name its CA with "
       + "proxy_ssl_trusted_certificate in place of the two lines"
+  }
+
+  /// Of one of several servers, whose CA is filled in once for all of them.
+  func reasonAmongOthers(_ peer: String, prefix: String) -> String {
+    danger(peer) + "name the CA that issued its certificate. If it has none, write here what \(command) prints, after "
+      + "its owner has confirmed it: \(prefix)_verify off; \(prefix)_pin PIN;"
+  }
+
+  private func danger(_ peer: String) -> String {
+    "\(peer) doesn't verify this server, so anybody on the way can take its place: "
+  }
+
+  private var command: String {
+    let shown = host.contains(":") ? "[\(host)]" : host
+    let options = (starttls.map { " --starttls \($0)" } ?? "") + (via.map { " --via \($0)" } ?? "")
+    return "`sallyport pin \(shown):\(port)\(options)`"
   }
 }
 

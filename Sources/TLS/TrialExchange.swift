@@ -1,6 +1,7 @@
 import COpenSSL
 package import Crypto
 import Glibc
+package import Negotiation
 package import Transport
 
 /// One request of a client that verifies nothing and says what it saw: `sallyport convert --compare`.
@@ -27,12 +28,16 @@ package struct TrialExchange: Sendable {
   ]
 
   private let handshake: Handshake?
+  private let negotiation: NegotiatedProtocol?
   private let seconds: Int
   /// What goes out before TLS, such as a header of the PROXY protocol.
   private let preamble: [UInt8]
 
-  /// `handshake`: nil for a connection in clear.
-  package init(_ handshake: Handshake?, preamble: [UInt8] = [], seconds: Int = 5) {
+  /// `handshake`: nil for a connection in clear. `negotiation`: how TLS is asked for; nil: it begins at once.
+  package init(
+    _ handshake: Handshake?, negotiation: NegotiatedProtocol? = nil, preamble: [UInt8] = [], seconds: Int = 5
+  ) {
+    self.negotiation = negotiation
     self.preamble = preamble
     self.handshake = handshake
     self.seconds = seconds
@@ -48,6 +53,7 @@ package struct TrialExchange: Sendable {
     }
     guard client.send(preamble) else { return ([], "the connection ended") }
     guard let handshake else { return clear(client, request, isEnough) }
+    if let negotiation, let fault = client.negotiate(negotiation) { return ([], fault.words) }
     guard let context = SSL_CTX_new(TLS_client_method()) else { return ([], OpenSSLReasons.words()) }
     defer { SSL_CTX_free(context) }
     // Level 0: what the server accepts is asked, and not what this client would.

@@ -182,6 +182,7 @@ struct ConvertNginxCommand: ParsableCommand {
     let text = try ConversionOutput.text(of: file)
     try output.show(
       .nginx, trial: { NginxConversion.trial(text, file: file, files: .disk, in: $0, isOld: $1) },
-      text: text, file: file, convert: { NginxConversion.convert($0, file: $1, files: .disk) })
+      text: text, file: file,
+      convert: { NginxConversion.convert($0, file: $1, files: .disk, pinsEach: output.ask || output.compare) })
   }
 }

@@ -19,6 +19,8 @@ package struct Door: Sendable, Hashable {
   package fileprivate(set) var fields: Set<String> = []
   /// Whether connections begin with a header of the PROXY protocol.
   package fileprivate(set) var takesProxyProtocol = false
+  /// How clients ask for TLS, as `starttls` names it; nil: it begins at once.
+  package fileprivate(set) var starttls: String?
   /// Whether the conversion lets nobody in.
   var isClosed = true
   /// Whether the handshake is with a server behind.
@@ -183,6 +185,7 @@ private struct PlanReader {
           }
         case "ssl_protocols" where isTLS && !words.contains(OfferedVersion.tls12.rawValue):
           door.version = words.compactMap { OfferedVersion(rawValue: $0) }.last ?? .tls12
+        case "starttls": door.starttls = words.first
         case "ssl_preread" where words == ["on"]: door.isPassedOn = true
         default: break
         }

@@ -34,6 +34,13 @@ package enum Sight: Sendable, Hashable, CustomStringConvertible {
   /// How a stand-in begins its answer, with its number behind.
   package static let greeting = "stand-in "
 
+  /// Whether the answer of a stand-in has come, perhaps behind the greeting of its protocol.
+  package static func hasCome(_ answer: [UInt8]) -> Bool {
+    let lines = String(decoding: answer, as: UTF8.self).split(
+      omittingEmptySubsequences: false, whereSeparator: \.isNewline)
+    return lines.dropLast().contains { $0.hasPrefix(greeting) }
+  }
+
   package var isLetIn: Bool { if case .reached = self { true } else { false } }
 
   package var description: String {

@@ -36,6 +36,8 @@ package struct StandIns: Sendable {
     package let isHTTP: Bool
     package var handshake: Handshake?
     package var takesProxyProtocol = false
+    /// As `starttls` names what is said before TLS; nil: TLS begins at once, if there is a handshake.
+    package var starttls: String?
   }
 
   package enum Kind: Sendable, Hashable {

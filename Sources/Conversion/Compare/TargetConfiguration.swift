@@ -18,6 +18,7 @@ extension StandIns {
         let file = certificate(index)
         lines += ["  ssl_certificate \(file);", "  ssl_certificate_key \(file);"]
       }
+      if let kind = target.starttls { lines.append("  starttls \(kind);") }
       if target.isHTTP {
         let text = "\(Sight.greeting)\(index)\\n\(told)"
         http += lines + ["  location / { return 200 \"\(text)\"; }", "}"]

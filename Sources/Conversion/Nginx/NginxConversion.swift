@@ -7,7 +7,10 @@ import Observability
 /// A directive that may keep clients out is never left out alone: its location answers 404, or its server refuses everybody.
 package enum NginxConversion {
   /// `file` appears in notes. `files`: what `include` names, which stands in the result in place of it.
-  package static func convert(_ text: String, file: String, files: SourceFiles = .none) -> Converted {
+  /// `pinsEach`: each pass to a server that nothing verifies has a pin to fill in, in place of one CA for several.
+  package static func convert(
+    _ text: String, file: String, files: SourceFiles = .none, pinsEach: Bool = false
+  ) -> Converted {
     var parser = Parser(mainFile: file, files: files)
     let directives = parser.parse(bytes: Array(text.utf8), path: file)
     let name = OldText.plain(Array(file.utf8))
@@ -27,7 +30,7 @@ package enum NginxConversion {
       let comments = notes.flatMap(\.comment)
       return Converted(text: (heading + comments).joined(separator: "\n") + "\n", notes: notes, hasServers: false)
     }
-    var tree = NginxTree(directives)
+    var tree = NginxTree(directives, pinsEach: pinsEach)
     for _ in 0..<8 {
       let rendered = tree.rendered(heading)
       let faults = Configuration.load(bytes: Array(rendered.text.utf8), fileName: "sallyport.conf", files: .none)

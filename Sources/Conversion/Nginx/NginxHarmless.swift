@@ -14,7 +14,7 @@ enum NginxHarmless {
     "proxy_force_ranges", "working_directory", "worker_priority", "load_module", "google_perftools_profiles",
     "debug_connection", "keepalive_min_timeout", "post_action", "zone_sync", "queue", "check", "fair",
     "ssl_ech_file", "ssl_encrypted_hello_key", "ssl_key_log", "proxy_ssl_key_log", "grpc_ssl_key_log", "mail",
-    "fancyindex",
+    "fancyindex", "add_header", "add_trailer", "more_set_headers", "more_clear_headers",
   ]
 
   static func contains(_ name: String) -> Bool {

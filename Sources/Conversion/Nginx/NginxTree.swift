@@ -3,7 +3,7 @@ import Observability
 
 /// The directives of nginx's configuration, and what was repaired of them.
 struct NginxTree {
-  private struct Node {
+  struct Node {
     let directive: Directive
     let parent: Int?
     let line: OldLine
@@ -11,28 +11,39 @@ struct NginxTree {
     /// Comments in its place, or in front of it.
     var comments: [String] = []
     var state = State.kept
-    /// Lines behind it, which no old line has.
+    /// Lines behind it, or at the beginning of its block, which no old line has.
     var additions: [String] = []
+    /// A pass to a server that nothing verifies.
+    var open: OpenPass?
   }
 
-  private enum State {
+  /// A pass whose trust is to be filled in.
+  struct OpenPass {
+    /// What its directives about TLS begin with.
+    let prefix: String
+    /// The server, which could be asked for its pin; nil: a variable names it.
+    let gap: TrustGap?
+  }
+
+  enum State {
     case kept
     /// Its block is replaced by lines that let nobody in.
     case closed
     case gone
   }
 
-  private var nodes: [Node] = []
-  private var roots: [Int] = []
-  private var changes: [ConversionNote] = []
+  var nodes: [Node] = []
+  private(set) var roots: [Int] = []
+  var changes: [ConversionNote] = []
   private var seen: Set<ConversionNote> = []
-  private(set) var gaps: [TrustGap] = []
+  /// Whether each pass to a server that nothing verifies gets a pin of its own, although there are several.
+  let pinsEach: Bool
   private var areServersClosed = false
 
   /// In the order of the old lines: what changed, and what means the same.
   var notes: [ConversionNote] {
-    let changed = Set(changes.map(\.line))
-    var all = changes
+    var all = changes + trustPlaces().flatMap { place, passes in passes.map { trustNote($0, in: place) } }
+    let changed = Set(all.map(\.line))
     for (index, node) in nodes.enumerated()
     where node.directive.block == nil && !changed.contains(node.line) && isInEffect(index) {
       all.append(ConversionNote(.taken, node.line, ""))
@@ -57,7 +68,11 @@ struct NginxTree {
 
   private func below(_ index: Int) -> [Int] { nodes[index].children.flatMap { [$0] + below($0) } }
 
-  init(_ directives: [Directive]) { roots = directives.map { add($0, nil) } }
+  init(_ directives: [Directive], pinsEach: Bool) {
+    self.pinsEach = pinsEach
+    roots = directives.map { add($0, nil) }
+    translateFields()
+  }
 
   private mutating func add(_ directive: Directive, _ parent: Int?) -> Int {
     let words = [directive.name] + directive.arguments.map(\.text)
@@ -74,7 +89,7 @@ struct NginxTree {
     return index
   }
 
-  private func isInEffect(_ index: Int) -> Bool {
+  func isInEffect(_ index: Int) -> Bool {
     var place = Optional(index)
     while let node = place {
       if nodes[node].state == .gone || nodes[node].state == .closed && node != index { return false }
@@ -91,9 +106,9 @@ struct NginxTree {
     let node = nodes[index]
     let reason = OldText.plain(Array((fault.message + (fault.hint.map { ": \($0)" } ?? "")).utf8))
     if fault.message.contains("has no trust settings"), let target = node.directive.arguments.first?.text,
-      nodes[index].additions.isEmpty
+      node.open == nil
     {
-      fillTrust(index, target)
+      nodes[index].open = Self.openPass(node.directive, to: target)
       return true
     }
     switch node.directive.name {
@@ -156,23 +171,17 @@ struct NginxTree {
     return true
   }
 
-  private mutating func fillTrust(_ index: Int, _ target: String) {
-    let isGRPC = nodes[index].directive.name == "grpc_pass"
+  private static func openPass(_ pass: Directive, to target: String) -> OpenPass {
+    let prefix = pass.name == "grpc_pass" ? "grpc_ssl" : "proxy_ssl"
     let authority = target.split(separator: "/", omittingEmptySubsequences: true).dropFirst(
       target.contains("://") ? 1 : 0
     ).first
-    let endpoint = Endpoint(String(authority ?? ""))
+    guard let authority, !authority.contains("$") else { return OpenPass(prefix: prefix, gap: nil) }
+    let endpoint = Endpoint(String(authority))
     let host =
-      endpoint?.host ?? authority.map { String($0.filter { $0.isLetter || $0.isNumber || $0 == "." || $0 == "-" }) }
-      ?? ""
+      endpoint?.host ?? String(authority.filter { $0.isLetter || $0.isNumber || $0 == "." || $0 == "-" })
     let port = if case .port(_, let port)? = endpoint?.place { port } else { 443 }
-    let prefix = isGRPC ? "grpc_ssl" : "proxy_ssl"
-    let gap = TrustGap(host: host, port: port)
-    gaps.append(gap)
-    note(index, gap.reason("nginx"))
-    nodes[index].additions = [
-      "\(prefix)_verify off;", ConvertedWord.statement("\(prefix)_pin", [gap.path]),
-    ]
+    return OpenPass(prefix: prefix, gap: TrustGap(host: host, port: port))
   }
 
   /// The location or server that a directive stands in; nil: it stands in none.
@@ -214,18 +223,21 @@ struct NginxTree {
     var lines: [String]
     /// The directive of each line, from 1 on.
     var owners: [Int: Int] = [:]
+    /// What is to be filled in about trust: behind a pass, or at the beginning of a block.
+    var trust: [Int: (comments: [String], lines: [String])] = [:]
     var text: String { lines.joined(separator: "\n") + "\n" }
   }
 
   func rendered(_ heading: [String]) -> Rendered {
     var text = Rendered(lines: heading)
+    for (place, passes) in trustPlaces() { text.trust[place] = trustLines(passes, in: place) }
     for root in roots { render(root, "", &text) }
     return text
   }
 
   private func render(_ index: Int, _ indent: String, _ text: inout Rendered) {
     let node = nodes[index]
-    for comment in node.comments { text.lines.append(indent + comment) }
+    for comment in node.comments + (text.trust[index]?.comments ?? []) { text.lines.append(indent + comment) }
     if node.state != .kept { addComments(below: index, indent, &text) }
     guard node.state != .gone else { return }
     func add(_ line: String) {
@@ -235,13 +247,14 @@ struct NginxTree {
     let words = ([node.directive.name] + node.directive.arguments.map(\.text)).map(Self.written).joined(separator: " ")
     guard node.directive.block != nil else {
       add("\(words);")
-      for line in node.additions { add(line) }
+      for line in node.additions + (text.trust[index]?.lines ?? []) { add(line) }
       return
     }
     add("\(words) {")
     if node.state == .closed {
       for line in closedLines(index) { add("    \(line)") }
     } else {
+      for line in node.additions + (text.trust[index]?.lines ?? []) { add("    \(line)") }
       for child in node.children { render(child, indent + "    ", &text) }
     }
     add("}")

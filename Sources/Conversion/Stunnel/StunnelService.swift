@@ -281,7 +281,8 @@ struct StunnelService {
       }
       let port = if case .port(_, let port)? = connect?.place { port } else { 0 }
       let negotiation = StunnelWords.negotiations[last("protocol")?.value.lowercased() ?? ""] ?? nil
-      let gap = TrustGap(host: host, port: port, starttls: negotiation)
+      let proxy = tunnel == nil ? nil : last("connect").flatMap { Endpoint($0.value) }
+      let gap = TrustGap(host: host, port: port, starttls: negotiation, via: proxy.map { "http://\($0.server())" })
       block.leave(gap, terms.lineOfLevel ?? service.head, "stunnel")
       block.write("proxy_ssl_verify", "off")
       block.write("proxy_ssl_pin", gap.path)

@@ -23,7 +23,9 @@ extension StunnelConversion {
       return trial.omit(service.head, "\(name) has no stand-in")
     }
     let kind = last("protocol")?.lowercased()
-    guard kind == nil || kind == "proxy" else {
+    let negotiation = StunnelWords.negotiations[kind ?? ""] ?? nil
+    // A server of mail behind a service of stunnel's greets in clear, which no stand-in does.
+    guard kind == nil || kind == "proxy" || negotiation != nil && (isOn("client") || kind == "pgsql") else {
       return trial.omit(service.head, "what is said before TLS (protocol = \(kind ?? "")) has no stand-in")
     }
     let terms = StunnelTerms(options: Dictionary(grouping: all, by: \.name))
@@ -43,8 +45,9 @@ extension StunnelConversion {
       switch option.name {
       case "accept": value = trial.standIns.listener(value).map { "127.0.0.1:\($0)" } ?? ""
       case "connect":
-        let target = StandIns.Target(
+        var target = StandIns.Target(
           address: value, isHTTP: false, handshake: handshake, takesProxyProtocol: kind == "proxy" && !isOn("client"))
+        if isOn("client") { target.starttls = negotiation }
         value = trial.standIns.target(target).map { "127.0.0.1:\($0)" } ?? ""
       case "cert", "key": value = trial.standIns.file(.certificate, last("cert") ?? value).path
       case "cafile": value = authorities?.path ?? ""

@@ -3,6 +3,7 @@ import Conversion
 import Crypto
 import Glibc
 import Language
+import Negotiation
 import TLS
 import Transport
 
@@ -171,9 +172,10 @@ struct ComparisonRun {
     }
     let isHTTP = door.isHTTP
     let answer = TrialExchange(
-      handshake, preamble: door.takesProxyProtocol ? Array("PROXY TCP4 127.0.0.1 127.0.0.1 1 2\r\n".utf8) : []
+      handshake, negotiation: door.starttls.flatMap { NegotiatedProtocol(rawValue: $0) },
+      preamble: door.takesProxyProtocol ? Array("PROXY TCP4 127.0.0.1 127.0.0.1 1 2\r\n".utf8) : []
     ).answer(from: address, to: Array(request.utf8)) {
-      !isHTTP && $0.contains(UInt8(ascii: "\n"))
+      !isHTTP && Sight.hasCome($0)
     }
     return Sight(answer.bytes, reason: answer.reason, port: Int(port))
   }
