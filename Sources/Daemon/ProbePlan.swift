@@ -69,13 +69,6 @@ package struct ProbePlan {
             place: place))
         continue
       }
-      if let tunnel = pass.origin.tunnel {
-        unprobed.append(
-          Unprobed(
-            target: "\(speech.scheme)://\(authority)",
-            reason: "it is reached through the proxy \(tunnel.proxy), which the probe doesn't ask", place: place))
-        continue
-      }
       guard let constant = pass.trust.name.constant else {
         unprobed.append(
           Unprobed(

@@ -34,6 +34,9 @@ package struct ProbePolicy {
     package let spelling: String
     let address: UpstreamAddress
 
+    /// `HOST:PORT`, which a proxy on the way gets.
+    package var authority: String { address.description }
+
     /// Resolves the address now, and blocks; empty when the name has no address.
     package var addresses: [SocketAddress] {
       switch address {
@@ -56,6 +59,8 @@ package struct ProbePolicy {
     package var pins: [String] = []
     /// What is said before TLS and inside it.
     package var speech = ProbeSpeech.http1
+    /// The proxy on the way.
+    package var proxy: ProbeProxy?
     package init() {}
   }
 
@@ -74,7 +79,9 @@ package struct ProbePolicy {
     } catch {
       throw Refused(diagnostics: [arguments.inOptions(error.diagnostic)])
     }
-    do throws(Refused) { try self.init(settings, of: nil, in: nil, speech: arguments.speech) } catch {
+    do throws(Refused) {
+      try self.init(settings, of: nil, in: nil, speech: arguments.speech, through: arguments.proxy?.tunnel)
+    } catch {
       throw Refused(diagnostics: error.diagnostics.map { arguments.inOptions($0) })
     }
   }
@@ -134,7 +141,7 @@ package struct ProbePolicy {
 
   init(
     _ settings: UpstreamTLSSettings, of pass: UpstreamPass?, in http: HTTPSettings?,
-    speech: ProbeSpeech = .http1
+    speech: ProbeSpeech = .http1, through tunnel: TunnelSettings? = nil
   ) throws(Refused) {
     let (loaded, diagnostics) = KeyMaterial.loadOne(settings)
     guard let loaded else { throw Refused(diagnostics: diagnostics) }
@@ -143,8 +150,11 @@ package struct ProbePolicy {
     anchors = loaded.material.policy.anchors?.certificates ?? []
     tellsName = settings.sendsServerName
     self.speech = pass?.probeSpeech ?? speech
-    // A proxy on the way isn't asked.
-    origin = pass.map { $0.origin.ofOwnConnections($0.origin.fixed) } ?? ConnectionOrigin()
+    var origin = pass.map { $0.origin.ofOwnConnections($0.origin.fixed) } ?? ConnectionOrigin()
+    do throws(MaterialError) { origin.proxy = try (pass?.origin.tunnel ?? tunnel)?.resolved() } catch {
+      throw Refused(diagnostics: [error.diagnostic])
+    }
+    self.origin = origin
     target = if let pass, let http { pass.authority(in: http) } else { nil }
     name = pass?.trust.name.constant.map { UpstreamPass.nameForTLS($0) }
     if let pass, let http { servers = Self.servers(of: pass, in: http) } else { servers = [] }
@@ -162,7 +172,14 @@ extension UpstreamPass {
   }
 
   var probeSpeech: ProbeSpeech {
-    guard let tcp else { return version == .http2 ? .http2 : .http1 }
+    guard let tcp else {
+      switch version {
+      case .http2: return .http2
+      // A server of uwsgi has no question that a refusal answers.
+      case .wire: return .nothing
+      default: return .http1
+      }
+    }
     guard let opening = tcp.opening, opening.goal == .tls else { return .nothing }
     return .negotiated(opening.kind)
   }

@@ -15,6 +15,31 @@ public struct TunnelSettings: Sendable, Hashable {
     self.proxy = proxy
     self.user = user
   }
+
+  /// The proxy of `http://HOST:PORT`; nil: the text is something else.
+  package static func proxy(_ text: String) -> UpstreamAddress? {
+    let scheme = "http://"
+    var rest = text.dropFirst(scheme.count)
+    if rest.last == "/" { rest = rest.dropLast() }
+    guard text.lowercased().hasPrefix(scheme), !text.contains("$"), !text.contains("@"),
+      case .host(let host, let port?)? = try? Authority(parsing: String(rest))
+    else { return nil }
+    return Authority.host(host, port: port).upstreamAddress(defaultPort: port)
+  }
+
+  /// The proxy with its addresses and its user, for a command. Blocks, so never on an event loop.
+  package func resolved() throws(MaterialError) -> ConnectProxy {
+    let addresses =
+      switch proxy {
+      case .address(let address): [address]
+      case .name(let host, let port): Resolver.addresses(of: host, port: port)
+      }
+    let credentials = try user.map { (user) throws(MaterialError) in try ProxyUser.load(user) }
+    guard let found = ConnectProxy(name: proxy.description, addresses: addresses, credentials: credentials) else {
+      throw MaterialError(culprit: proxy.description, location: nil, message: "the proxy \(proxy): host not found")
+    }
+    return found
+  }
 }
 
 /// The credentials for proxies that a generation has loaded.

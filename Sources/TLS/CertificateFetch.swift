@@ -21,15 +21,19 @@ package struct SentCertificates: Sendable {
 /// attacker in the middle of the connection could have presented these certificates.
 package enum CertificateFetch {
   /// Sends `name` as SNI unless it is an IP address. `negotiation`: how TLS is asked for first. `seconds` bounds the whole
-  /// operation.
+  /// operation. `address`: of the server, or of the proxy of `origin`, which gets `server`, `HOST:PORT`.
   package static func certificates(
-    from address: SocketAddress, name: String, negotiation: NegotiatedProtocol? = nil, within seconds: Int = 10
+    from address: SocketAddress, name: String, origin: ConnectionOrigin = ConnectionOrigin(), server: String = "",
+    negotiation: NegotiatedProtocol? = nil, within seconds: Int = 10
   ) throws(CertificateFetchError) -> SentCertificates {
     let client: WaitingClient
     do throws(SocketError) {
-      client = try WaitingClient(to: address, by: Deadline(seconds: seconds))
+      client = try WaitingClient(to: address, from: origin, by: Deadline(seconds: seconds))
     } catch {
       throw failed(address, "\(error)")
+    }
+    if let fault = client.openTunnel(to: server, from: origin) {
+      throw failed(address, "\(fault.words)\n    hint: \(fault.advice)")
     }
     if let negotiation, let fault = client.negotiate(negotiation) {
       throw failed(address, "\(fault.words)\n    hint: \(fault.advice)")
@@ -50,7 +54,7 @@ package enum CertificateFetch {
     guard let leaf = copenssl_get0_peer_certificate(ssl) else {
       guard let failure else { throw failed(address, "it presented no certificate") }
       let fault = witness.fault(failure, on: client, presents: false)
-      let port = negotiation == nil ? address.port : nil
+      let port = negotiation == nil && origin.proxy == nil ? address.port : nil
       throw failed(address, fault.map { "\($0.words)\n    hint: \($0.advice(port: port))" } ?? failure.words)
     }
     let sent = SSL_get_peer_cert_chain(ssl)
@@ -69,10 +73,11 @@ extension CertificateFetch {
   /// Returns the newest TLS version that the server speaks, TLSv1 or later; nil when it does not say so. It is for an
   /// explanation only: the client verifies nothing.
   static func newestVersion(
-    at address: SocketAddress, origin: ConnectionOrigin, negotiation: NegotiatedProtocol?, name: String?,
-    within seconds: Int = 5
+    at address: SocketAddress, origin: ConnectionOrigin, server: String, negotiation: NegotiatedProtocol?,
+    name: String?, within seconds: Int = 5
   ) -> String? {
     guard let client = try? WaitingClient(to: address, from: origin, by: Deadline(seconds: seconds)),
+      client.openTunnel(to: server, from: origin) == nil,
       negotiation.map({ client.negotiate($0) == nil }) ?? true,
       let context = SSL_CTX_new(TLS_client_method())
     else { return nil }

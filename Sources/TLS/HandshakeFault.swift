@@ -9,6 +9,8 @@ package import Transport
 package enum HandshakeFault: Sendable, Equatable {
   /// The server's name has no address.
   case hostNotFound
+  /// The proxy on the way made no tunnel to the server: the proxy, and what it said.
+  case untunnelled(proxy: String, reason: String)
   /// No connection to the server.
   case unconnected(SocketError)
   /// The server answered with HTTP in the clear.
@@ -93,6 +95,7 @@ package enum HandshakeFault: Sendable, Equatable {
       case ETIMEDOUT: "connect-timeout"
       default: "unreachable"
       }
+    case .untunnelled: "proxy-refused"
     case .plainHTTP: "plain-http"
     case .otherProtocol: "other-protocol"
     case .noCommonVersion: "no-common-version"
@@ -112,6 +115,7 @@ package enum HandshakeFault: Sendable, Equatable {
     switch self {
     case .hostNotFound: "the server's name has no address"
     case .unconnected(let error): "there is no connection to the server: \(error)"
+    case .untunnelled(let proxy, let reason): "the proxy \(proxy) makes no tunnel: \(reason)"
     case .plainHTTP: "the server answers plain HTTP, not TLS"
     case .otherProtocol(let greeting): "the server does not answer with TLS but with \"\(greeting)\""
     case .noCommonVersion(let newest):
@@ -140,6 +144,9 @@ package enum HandshakeFault: Sendable, Equatable {
     switch self {
     case .hostNotFound: "correct the name, or see /etc/hosts and the name servers of /etc/resolv.conf"
     case .unconnected(let error): Self.advice(error)
+    case .untunnelled:
+      "see the proxy's log and its rules: it must allow CONNECT to this host and port, and know the user of "
+        + "--via-user-file or of user_file="
     case .plainHTTP: "use the server's TLS port; if it has none, pass to it with http:// and keep the way to it private"
     case .otherProtocol: "use the port of the TLS server; this one serves another protocol"
     case .noCommonVersion(let newest?) where newest == "TLSv1" || newest == "TLSv1.1":

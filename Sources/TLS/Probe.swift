@@ -24,6 +24,8 @@ package struct Probe: Sendable {
   package let speech: ProbeSpeech
   /// How the connection begins.
   package let origin: ConnectionOrigin
+  /// `HOST:PORT`, which a proxy of `origin` gets.
+  package let server: String
   package var seconds = 10
 
   /// Whether the policy's locations speak HTTP/2 to the server (`grpc_pass`), which ALPN then must choose.
@@ -32,8 +34,9 @@ package struct Probe: Sendable {
   package init(
     policy: UpstreamTLSContext, name: String, tellsName: Bool = true, host: String, path: String,
     presented: Certificate?, issuers: [Certificate], speech: ProbeSpeech = .http1,
-    origin: ConnectionOrigin = ConnectionOrigin()
+    origin: ConnectionOrigin = ConnectionOrigin(), server: String = ""
   ) {
+    self.server = server
     self.speech = speech
     self.origin = origin
     self.issuers = issuers
@@ -45,10 +48,17 @@ package struct Probe: Sendable {
     self.presented = presented
   }
 
+  /// `address`: of the server, or of the proxy on the way.
   package func run(_ address: SocketAddress) throws(SocketError) -> ProbeReport {
     var report = ProbeReport()
     report.presented = presented
     let client = try WaitingClient(to: address, from: origin, by: Deadline(seconds: seconds))
+    if let fault = client.openTunnel(to: server, from: origin) {
+      report.failure = "before TLS: \(fault.words)"
+      report.fault = fault
+      report.acceptance = .unknown(fault.words)
+      return report
+    }
     if let kind = speech.negotiated {
       if let fault = client.negotiate(kind) {
         report.failure = "before TLS: \(fault.words)"
@@ -57,7 +67,7 @@ package struct Probe: Sendable {
         return report
       }
       report.negotiated = kind
-    } else {
+    } else if origin.proxy == nil {
       report.port = address.port
     }
     let recorder = HandshakeWitness()
@@ -71,7 +81,7 @@ package struct Probe: Sendable {
       report.fault = recorder.fault(failure, on: client, presents: presented != nil)
       if report.fault == .noCommonVersion(newest: nil) {
         let newest = CertificateFetch.newestVersion(
-          at: address, origin: origin, negotiation: speech.negotiated, name: tellsName ? name : nil)
+          at: address, origin: origin, server: server, negotiation: speech.negotiated, name: tellsName ? name : nil)
         report.fault = .noCommonVersion(newest: newest)
       }
     }

@@ -7,7 +7,8 @@ struct WaitingClient: ~Copyable {
   let descriptor: Int32
   let deadline: Deadline
 
-  /// Connects, or throws why it can't. `origin`: how the connection begins, with the header that goes out first.
+  /// Connects, or throws why it can't. `origin`: how the connection begins, with the header that goes out first; through a
+  /// proxy, `address` is the proxy's, and `openTunnel` comes next.
   init(
     to address: SocketAddress, from origin: ConnectionOrigin = ConnectionOrigin(), by deadline: Deadline
   ) throws(SocketError) {
@@ -19,7 +20,7 @@ struct WaitingClient: ~Copyable {
     } else {
       getsockopt(descriptor, SOL_SOCKET, SO_ERROR, &code, &length)
     }
-    if code == 0, !Self.send(origin.header, on: descriptor) { code = errno }
+    if code == 0, origin.proxy == nil, !Self.send(origin.header, on: descriptor) { code = errno }
     guard code == 0 else {
       close(descriptor)
       throw SocketError("connect", code)

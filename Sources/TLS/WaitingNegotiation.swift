@@ -1,3 +1,4 @@
+import Bytes
 import Glibc
 import Negotiation
 import Transport
@@ -23,6 +24,35 @@ extension WaitingClient {
       case .more: continue
       case .beginTLS, .done: return nil
       case .end(let reason): return HandshakeFault(negotiationEndedBy: reason)
+      }
+    }
+  }
+}
+
+extension WaitingClient {
+  /// Has the proxy of `origin` open a tunnel to the server. Returns why it didn't; nil: what follows is said to the server,
+  /// or there is no proxy. `authority`: `HOST:PORT` of the server.
+  func openTunnel(to authority: String, from origin: ConnectionOrigin) -> HandshakeFault? {
+    guard let proxy = origin.proxy else { return nil }
+    func fault(_ reason: String) -> HandshakeFault { .untunnelled(proxy: proxy.name, reason: reason) }
+    let field = proxy.credentials?.field.withUnsafeBytes { Array($0) } ?? []
+    var talk = TunnelNegotiation(authority: authority, authorization: field)
+    guard send(talk.opening) else { return fault("it closed the connection") }
+    var pending: [UInt8] = []
+    while true {
+      guard deadline.wait(for: descriptor, Int16(POLLIN)) else { return fault("it doesn't answer in time") }
+      // Byte by byte, because the server may speak first in the tunnel.
+      var byte: UInt8 = 0
+      let count = recv(descriptor, &byte, 1, Int32(truncatingIfNeeded: MSG_DONTWAIT))
+      if count < 0, errno == EINTR || errno == EAGAIN { continue }
+      guard count > 0 else { return fault("it closed the connection") }
+      pending.append(byte)
+      let step = pending.withUnsafeBytes { talk.take($0) }
+      pending.removeFirst(step.consumed)
+      switch step.next {
+      case .more: continue
+      case .beginTLS, .done: return send(origin.header) ? nil : fault("it closed the connection")
+      case .end(let reason): return fault(reason)
       }
     }
   }

@@ -29,6 +29,8 @@ struct PinCommand: ParsableCommand {
     transform: NegotiatedProtocol.option)
   var starttls: NegotiatedProtocol?
 
+  @OptionGroup var proxy: ProxyOnTheWay
+
   func run() throws {
     // A server that closes at once must not end the command: OpenSSL's writes would raise the signal.
     signal(SIGPIPE, SIG_IGN)
@@ -45,6 +47,9 @@ struct PinCommand: ParsableCommand {
     signal(SIGPIPE, SIG_IGN)
     var command = PinCommand()
     command.source = gap.host.contains(":") ? "[\(gap.host)]:\(gap.port)" : "\(gap.host):\(gap.port)"
+    var proxy = ProxyOnTheWay()
+    (proxy.via, proxy.viaUserFile) = (gap.via, nil)
+    command.proxy = proxy
     command.starttls = gap.starttls.flatMap { NegotiatedProtocol(rawValue: $0) }
     do throws(PinFailure) {
       return try command.presented(by: gap.host, UInt16(clamping: gap.port))
@@ -99,12 +104,18 @@ struct PinCommand: ParsableCommand {
   // MARK: A server
 
   private func presented(by host: String, _ port: UInt16) throws(PinFailure) -> String {
-    let addresses = Resolver.addresses(of: host, port: port)
+    var origin = ConnectionOrigin()
+    do throws(MaterialError) { origin.proxy = try proxy.proxy()?.resolved() } catch {
+      throw PinFailure(text: error.message)
+    }
+    let addresses = origin.proxy?.addresses ?? Resolver.addresses(of: host, port: port)
     guard !addresses.isEmpty else { throw PinFailure(text: "\(host): host not found") }
     var reasons: [String] = []
     for address in addresses {
       do throws(CertificateFetchError) {
-        let sent = try CertificateFetch.certificates(from: address, name: host, negotiation: starttls)
+        let sent = try CertificateFetch.certificates(
+          from: address, name: host, origin: origin, server: "\(host.contains(":") ? "[\(host)]" : host):\(port)",
+          negotiation: starttls)
         show(sent, from: address)
         return Pin.spelling(publicKeyDigest: sent.leaf.spkiSHA256)
       } catch {

@@ -1,4 +1,5 @@
 import ArgumentParser
+import Crypto
 import Daemon
 import Glibc
 import Negotiation
@@ -61,6 +62,8 @@ struct ProbeCommand: ParsableCommand {
       "How the server is asked for TLS first: postgres, smtp, imap, pop3 or ldap. Then the argument is HOST[:PORT].",
     transform: NegotiatedProtocol.option)
   var starttls: NegotiatedProtocol?
+
+  @OptionGroup var proxy: ProxyOnTheWay
 
   @Flag(help: "Print JSON: one object on each line for each server.")
   var json = false
@@ -175,8 +178,11 @@ struct ProbeCommand: ParsableCommand {
     arguments.passwordFile = passwordFile
     arguments.cafile = cafile
     arguments.pins = pin
+    do throws(MaterialError) { arguments.proxy = try proxy.proxy() } catch {
+      throw Failure(error.message)
+    }
     let policy = try judged { () throws(ProbePolicy.Refused) in try ProbePolicy(arguments) }
-    return [outcome(policy, target, Resolver.addresses(of: target.host, port: target.port))]
+    return [outcome(policy, target)]
   }
 
   /// Returns an outcome for each server of each TLS upstream of the configuration, or for those that the argument names.
@@ -219,11 +225,7 @@ struct ProbeCommand: ParsableCommand {
           report: ProbeReport(without: nil, failure.text), url: target.url, fault: "\(target.url): \(failure.text)")
       ]
     case .success(let policy):
-      // Each address of a name is a server of the group.
-      let addresses = entry.server.addresses
-      found =
-        addresses.isEmpty
-        ? [unfound(entry.server.spelling, target)] : addresses.map { outcome(policy, target, [$0]) }
+      found = outcomes(policy, entry.server, target)
     }
     for index in found.indices {
       found[index].places = entry.places
@@ -247,6 +249,7 @@ struct ProbeCommand: ParsableCommand {
     let given = [
       ("--cert", cert != nil), ("--key", key != nil), ("--password-file", passwordFile != nil),
       ("--cafile", cafile != nil), ("--pin", !pin.isEmpty), ("--starttls", starttls != nil),
+      ("--via", proxy.via != nil), ("--via-user-file", proxy.viaUserFile != nil),
     ]
     if let option = given.first(where: \.1)?.0 {
       throw Failure("\(option) can't be combined with --config, whose policy judges: leave one of them out")
@@ -268,18 +271,26 @@ struct ProbeCommand: ParsableCommand {
       let host = (policy.speech.isHTTP ? proxied?.authority : nil) ?? policy.target ?? server
       let target = ProbeTarget(
         host: policy.name ?? proxied?.host ?? host, authority: host, path: spelt?.path ?? "/", speech: policy.speech)
-      return servers.flatMap { server -> [Outcome] in
-        let addresses = server.addresses
-        guard !addresses.isEmpty else { return [unfound(server.spelling, target)] }
-        // Each address of a name is a server of the group.
-        return addresses.map { outcome(policy, target, [$0]) }
-      }
+      return servers.flatMap { outcomes(policy, $0, target) }
     }
     guard let url else {
       throw Failure("give a URL: server \"\(server)\" selects its upstream only when a request arrives")
     }
-    let target = try target(url)
-    return [outcome(policy, target, Resolver.addresses(of: target.host, port: target.port))]
+    return [outcome(policy, try target(url))]
+  }
+
+  /// Each address of a name is a server of the group. A proxy on the way resolves names by itself.
+  private func outcomes(_ policy: ProbePolicy, _ server: ProbePolicy.Server, _ target: ProbeTarget) -> [Outcome] {
+    if let proxy = policy.origin.proxy {
+      return [outcome(policy, target, proxy.addresses, server: server.authority)]
+    }
+    let addresses = server.addresses
+    return addresses.isEmpty ? [unfound(server.spelling, target)] : addresses.map { outcome(policy, target, [$0]) }
+  }
+
+  private func outcome(_ policy: ProbePolicy, _ target: ProbeTarget) -> Outcome {
+    let addresses = policy.origin.proxy?.addresses ?? Resolver.addresses(of: target.host, port: target.port)
+    return outcome(policy, target, addresses, server: target.server)
   }
 
   private func target(_ url: String) throws(Failure) -> ProbeTarget {
@@ -308,13 +319,15 @@ struct ProbeCommand: ParsableCommand {
     return Outcome(report: ProbeReport(without: .hostNotFound, fault), url: target.url, fault: fault)
   }
 
-  /// Probes the first of these addresses that accepts a connection.
-  private func outcome(_ policy: ProbePolicy, _ target: ProbeTarget, _ addresses: [SocketAddress]) -> Outcome {
+  /// Probes the first of these addresses that accepts a connection. `server`: `HOST:PORT`, for a proxy at the address.
+  private func outcome(
+    _ policy: ProbePolicy, _ target: ProbeTarget, _ addresses: [SocketAddress], server: String = ""
+  ) -> Outcome {
     guard !addresses.isEmpty else { return unfound(target.host, target) }
     let probe = Probe(
       policy: policy.context, name: name ?? target.host, tellsName: name != nil || policy.tellsName,
       host: target.authority, path: target.path, presented: policy.presented, issuers: policy.anchors,
-      speech: policy.speech, origin: policy.origin)
+      speech: policy.speech, origin: policy.origin, server: server)
     var reasons: [String] = []
     var last: SocketError?
     for address in addresses {

@@ -21,6 +21,9 @@ struct ProbeTarget {
     self.speech = speech
   }
 
+  /// `HOST:PORT`, which a proxy on the way gets.
+  var server: String { "\(host.contains(":") ? "[\(host)]" : host):\(port)" }
+
   var url: String { "\(speech.scheme)://\(authority)\(path)" }
 
   /// Parses HOST:PORT, with the port of the protocol if there is none. Returns nil for anything else.

@@ -41,27 +41,22 @@ enum ProxyVia: PassFeature {
 
   private static func address(_ line: Directive, _ builder: inout SettingsBuilder) -> UpstreamAddress? {
     let text = line.text(0)
-    let scheme = "http://"
-    var rest = text.dropFirst(scheme.count)
-    if rest.last == "/" { rest = rest.dropLast() }
     if text.lowercased().hasPrefix("https://") {
       builder.refuse(line, 0, hint: "http://HOST:PORT: sallyport speaks no TLS to the proxy itself, only through it")
       return nil
     }
-    if rest.contains("@") {
+    if text.contains("@") {
       // Without the word, which may have a password.
       builder.error(
         line.place(0), "a user in the URL of \"\(line.name)\"",
         hint: "user_file=FILE names a file with NAME:PASSWORD; a configuration is no secret")
       return nil
     }
-    guard text.lowercased().hasPrefix(scheme), !text.contains("$"),
-      case .host(let host, let port?)? = try? Authority(parsing: String(rest))
-    else {
+    guard let proxy = TunnelSettings.proxy(text) else {
       builder.refuse(line, 0, hint: "http://HOST:PORT, without variables")
       return nil
     }
-    return Authority.host(host, port: port).upstreamAddress(defaultPort: port)
+    return proxy
   }
 
   static func readPass(_ draft: inout PassDraft, _ builder: inout SettingsBuilder) {

@@ -70,6 +70,32 @@ import Testing
     #expect(scene.text("via.log").contains("502 api.test:8443\n"))
   }
 
+  @Test func `are looked at through the proxy, by probe and by pin`() async throws {
+    let scene = try Scene.ofTest(), cast = try Cast(scene)
+    let (server, pin) = try await tlsServer(scene, cast)
+    let proxy = try await ConnectProxyServer.start(scene, "auth", ["api.test:8443": server.port])
+    let user = try scene.write("user", text: "al:secret\n")
+    let file = try scene.write(
+      "probe.conf",
+      text: configuration(
+        """
+        server { listen 127.0.0.1:1; proxy_via http://127.0.0.1:\(proxy.port) user_file=user; location / {
+          proxy_pass https://api.test:8443; proxy_ssl_trusted_certificate ca.pem; } }
+        """))
+    let probed = try await scene.sallyport("probe", "--config", file)
+    #expect(probed.status == 0 && probed.text.contains("api.test"), "\(probed.everything)")
+    let via = ["--via", "http://127.0.0.1:\(proxy.port)"], known = ["--via-user-file", user]
+    let pinned = try await scene.run(Sallyport.binary(), ["pin", "api.test:8443"] + via + known)
+    #expect(pinned.text == "proxy_ssl_pin \(pin);\n", "\(pinned.everything)")
+    let direct = try await scene.run(
+      Sallyport.binary(), ["probe", "https://api.test:8443/", "--cafile", scene.path("ca.pem")] + via + known)
+    #expect(direct.status == 0, "\(direct.everything)")
+    // Without its user, the proxy makes no tunnel.
+    let refused = try await scene.run(Sallyport.binary(), ["probe", "--json", "https://api.test:8443/"] + via)
+    #expect(refused.status == 3 && refused.text.contains("\"proxy-refused\""), "\(refused.everything)")
+    #expect(proxy.requests.allSatisfy { $0.hasPrefix("CONNECT api.test:8443 HTTP/1.1 api.test:8443") })
+  }
+
   @Test func `keep connections, also of HTTP in clear, and ask for each tunnel once`() async throws {
     let scene = try Scene.ofTest()
     let upstream = try ScriptedUpstream.echo(scene)

@@ -1,22 +1,22 @@
 import Bytes
-import Crypto
+package import Crypto
 import Traffic
-import Transport
+package import Transport
 
 /// The file of a proxy's user: one line `NAME:PASSWORD`. No message shows what it has.
-enum ProxyUser {
-  static let kind = MaterialKind("the proxy's user file", expecting: "one line NAME:PASSWORD")
+package enum ProxyUser {
+  package static let kind = MaterialKind("the proxy's user file", expecting: "one line NAME:PASSWORD")
   /// The most bytes of name and password.
   private static let most = 1024
 
   /// Blocks, so never on an event loop.
-  static func load(_ reference: MaterialReference) throws(MaterialError) -> ProxyCredentials {
+  package static func load(_ reference: MaterialReference) throws(MaterialError) -> ProxyCredentials {
     let contents = try reference.read(expecting: kind)
     return try contents.withUnsafeBytes { (bytes) throws(MaterialError) in try parse(bytes, reference) }
   }
 
   /// The value of Proxy-Authorization for the user (Basic, RFC 7617).
-  static func parse(
+  package static func parse(
     _ bytes: UnsafeRawBufferPointer, _ reference: MaterialReference
   ) throws(MaterialError) -> ProxyCredentials {
     var end = bytes.count
@@ -41,7 +41,8 @@ enum ProxyUser {
   }
 }
 
-struct ProxyUserUnit: MaterialUnit {
-  typealias Content = ProxyCredentials
-  let file: MaterialReference
+package struct ProxyUserUnit: MaterialUnit {
+  package typealias Content = ProxyCredentials
+  package let file: MaterialReference
+  package init(file: MaterialReference) { self.file = file }
 }
