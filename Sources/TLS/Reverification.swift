@@ -107,8 +107,14 @@ extension TLSStream {
     let verdict: ClientVerdict
     if let leaf = refusedChain.first {
       verdict = ClientJudge.judge(leaf, sent: Array(refusedChain.dropFirst()), at: now, by: policy).verdict
+    } else if let ssl, context.settings.verification != .off, let leaf = copenssl_get0_peer_certificate(ssl) {
+      // Not what the trust that decides has added to the chain: the client doesn't send that. A resumed session has but the
+      // certificates of the verified chain, whose last one is a CA of that trust.
+      let sent = judgement == nil ? verifiedClient?.chain?.others.dropLast() ?? [] : Self.sent(by: ssl).dropFirst()
+      verdict =
+        ClientJudge.judge(Certificate(retaining: leaf), sent: Array(sent), at: now, by: policy).verdict
     } else {
-      verdict = ssl.map { judged($0, by: policy, at: now).verdict } ?? .absent
+      verdict = .absent
     }
     guard let check = context.statusCheck, case .verified(let chain) = verdict,
       case .refused(let code, let reason)? = check.known(chain)

@@ -17,26 +17,24 @@ final class CandidateWatch: ClientWatch {
     self.tally = tally
   }
 
-  override func handshakeDidEnd(_ session: ClientSession, _ tls: TLSStream) {
-    guard let context = tls.serverContext else { return }
+  override func handshakeDidEnd(_ session: ClientSession) {
+    guard let tls = session.tls, let context = tls.serverContext else { return }
     // What the API denies is no word of this trust.
     let today = Admission(of: tls.clientVerdict, by: context).objection ?? session.firstServer.root.denial(of: session)
-    compare(today, session, tls, tls.clientVerdict.certificate)
+    compare(today, session, tls.clientVerdict.certificate)
   }
 
-  override func handshakeDidFail(
-    _ session: ClientSession, _ tls: TLSStream, _ cause: HandshakeCause, _ reason: String
-  ) {
+  override func handshakeDidFail(_ session: ClientSession, _ cause: HandshakeCause, _ reason: String) {
     switch cause {
-    case .certificate, .rule, .noCertificate: compare(reason, session, tls, tls.refusedClient)
+    case .certificate, .rule, .noCertificate: compare(reason, session, session.tls?.refusedClient)
     // Nobody has judged the client.
     default: break
     }
   }
 
   /// `today`: why the trust that decides objects to the client; nil: it doesn't.
-  private func compare(_ today: String?, _ session: ClientSession, _ tls: TLSStream, _ certificate: Certificate?) {
-    guard let candidate = tls.serverContext?.candidate else { return }
+  private func compare(_ today: String?, _ session: ClientSession, _ certificate: Certificate?) {
+    guard let tls = session.tls, let candidate = tls.serverContext?.candidate else { return }
     let next = objection(tls.verdict(beside: candidate), candidate, session)
     let difference = CandidateDifference(today: today, next: next)
     guard let reason = difference == .wouldRefuse ? next : today, difference != .same else { return tally.count() }

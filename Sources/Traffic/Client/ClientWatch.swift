@@ -1,8 +1,8 @@
 import Observability
 public import TLS
 
-/// What a feature does when it is known what becomes of a client: it counts, records or tells, and decides nothing. One
-/// object serves all clients of a server block in one worker (`LocationParts.watches` of the block's own level).
+/// What a feature does when it is known what becomes of a client: it counts, records or tells. It judges nobody, but may cut
+/// a session that it can't record. One object serves all clients of a server block in one worker (`LocationParts.watches` of the block's own level).
 ///
 /// A block without any tests an empty array once for each connection, and nothing for a request.
 open class ClientWatch {
@@ -10,11 +10,17 @@ open class ClientWatch {
 
   /// A handshake is over, and the session's admission is settled: the client got in, or reads in a response why it didn't.
   /// `session.facts` has its chain, and the one that a resumed session was made with.
-  open func handshakeDidEnd(_ session: ClientSession, _ tls: TLSStream) {}
+  open func handshakeDidEnd(_ session: ClientSession) {}
+  /// The same, for who asks the transport.
+  open func handshakeDidEnd(_ session: ClientSession, _ tls: TLSStream) { handshakeDidEnd(session) }
 
-  /// A handshake has failed. `tls.refusedChain` has the certificates of a client that was refused; empty if the handshake
-  /// failed for another reason.
-  open func handshakeDidFail(_ session: ClientSession, _ tls: TLSStream, _ cause: HandshakeCause, _ reason: String) {}
+  /// A handshake has failed. `session.tls?.refusedChain` has the certificates of a client that was refused; it is empty if the
+  /// handshake failed for another reason.
+  open func handshakeDidFail(_ session: ClientSession, _ cause: HandshakeCause, _ reason: String) {}
+  /// The same, for who asks the transport.
+  open func handshakeDidFail(_ session: ClientSession, _ tls: TLSStream, _ cause: HandshakeCause, _ reason: String) {
+    handshakeDidFail(session, cause, reason)
+  }
 
   /// A request or a session of `stream` was refused for its client. `isCut`: it had begun, and its client is let in no more.
   open func clientWasRefused(_ transaction: Transaction, _ refusal: ClientRefusal, _ reason: String, isCut: Bool) {}
