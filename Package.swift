@@ -63,6 +63,7 @@ let rows: [ModuleRow] = [
     "ACME", ["Bytes", "Observability", "Transport", "Crypto", "TLS", "HTTP", "JSON"], [],
     "how a server gets its certificates from a CA by itself"
   ),
+  ("Audit", ["Bytes", "Observability", "Crypto", "JSON"], [], "the chain of an audit log: its lines, and their check"),
   // 4 Traffic
   (
     "Upstream", ["Bytes", "Observability", "Transport", "Crypto", "TLS", "HTTP", "DNS", "Negotiation"], [deque],
@@ -88,7 +89,7 @@ let rows: [ModuleRow] = [
       "Bytes", "Observability", "Patterns", "Transport", "Files", "Compression", "Crypto", "TLS", "HTTP", "CGI",
       "Language",
       "DNS", "Negotiation", "SPIFFE", "Redis", "JSON", "Identity", "Envelope", "Signature", "UpstreamAuth", "Enrolment",
-      "ACME", "Upstream", "Traffic", "Forward",
+      "ACME", "Audit", "Upstream", "Traffic", "Forward",
     ], [deque], "a folder for each feature: its directives and what they do"
   ),
   // 5 Assembly
@@ -169,7 +170,7 @@ targets.append(
     name: "sallyport",
     dependencies: named([
       "CLinux", "Bytes", "Observability", "Crypto", "TLS", "HTTP", "Language", "Transport", "Negotiation", "Envelope",
-      "Signature", "Enrolment", "ACME",
+      "Signature", "Enrolment", "ACME", "Audit",
       "Configuration", "Conversion", "Daemon",
     ])
       + [arguments], swiftSettings: settings(of: "sallyport")))
@@ -249,6 +250,7 @@ if Context.environment["SALLYPORT_FUZZ"] != nil {
     ("FuzzACME", ["ACME", "Crypto", "JSON"]), ("FuzzWorkload", ["SPIFFE"]),
     ("FuzzFastCGI", ["CGI", "Bytes"]), ("FuzzCGIHead", ["CGI", "HTTP", "Bytes"]),
     ("FuzzRedis", ["Redis", "Traffic", "Forward", "Features"]), ("FuzzSubFilter", ["Features", "Bytes"]),
+    ("FuzzAudit", ["Audit"]),
     ("FuzzAPI", ["Traffic", "Forward", "Features", "Transport", "Upstream"]),
   ] where Context.packageDirectoryHolds("Tests/Fuzz/\(name)") {
     targets.append(

@@ -63,7 +63,7 @@ package enum FileNeeds {
     let paths = (errorLogs.map(\.destination) + accessLogs).compactMap { destination in
       if case .file(let path) = destination { path } else { nil as String? }
     }
-    return Set(paths).sorted()
+    return Set(paths + settings.http.features.all.flatMap { $0.logFiles(settings.http) }.map(\.path)).sorted()
   }
 
   /// The first key in a token or store. The modules that OpenSSL loads for it open files that only they know.

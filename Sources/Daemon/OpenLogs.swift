@@ -9,6 +9,8 @@ package struct OpenLogs {
   package private(set) var errorLog = ErrorLog([])
   package private(set) var errorLogs: [[ErrorLogSettings]: ErrorLog] = [:]
   package private(set) var accessLogs: [AccessLogDestination: AccessLog] = [:]
+  /// The files of features that write them by themselves, by path.
+  package private(set) var files: [String: LogFile] = [:]
   package private(set) var diagnostics: [Diagnostic] = []
 
   /// The default of `error_log`: stderr.
@@ -19,12 +21,18 @@ package struct OpenLogs {
     errorLog = generation.errorLog
     errorLogs = generation.errorLogs
     accessLogs = generation.accessLogs
+    files = generation.logFiles
   }
 
   package init(_ main: [ErrorLogSettings], _ http: HTTPSettings, in files: LogFiles) {
     errorLog = open(main.isEmpty ? Self.standard : main, in: files)
     errorLogs[main] = errorLog
     errorLogs[[]] = errorLog
+    for log in http.features.all.flatMap({ $0.logFiles(http) }) where self.files[log.path] == nil {
+      do throws(LogDestinationError) { self.files[log.path] = try files.file(log.path, isRead: true) } catch {
+        report(error, at: log.location)
+      }
+    }
     var buffering: [AccessLogDestination: LogBuffering] = [:]
     for (_, location) in http.everyLocation {
       for line in location.accessLogs where line.buffering != nil { buffering[line.destination] = line.buffering }

@@ -117,7 +117,7 @@ package struct Preparation: Sendable {
     generation = Generation(
       number: number, http: settings.http, serverContexts: material.servers.map { $0?.context },
       upstreamContexts: material.upstreams.mapValues(\.context), groups: groups, errorLog: logs.errorLog,
-      errorLogs: logs.errorLogs, accessLogs: logs.accessLogs,
+      errorLogs: logs.errorLogs, accessLogs: logs.accessLogs, logFiles: logs.files,
       hosts: hosts.found,
       nameServers: nameServers.found, parts: parts)
   }

@@ -34,5 +34,6 @@ package enum Features {
     MetricsLocation.self, StatusLocation.self, APILocation.self, StubStatus.self, EmptyGIF.self, EnrolmentSettings.self,
     Gunzip.self, SubFilter.self, CharsetConversion.self, Gzip.self, LimitRate.self, AddTrailer.self,
     Expires.self, AddHeader.self, Charset.self, EarlyHints.self, ErrorPages.self, AccessLogs.self, ErrorLogs.self,
+    AuditLog.self,
   ]
 }

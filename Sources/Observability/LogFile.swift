@@ -6,6 +6,14 @@ import Synchronization
 /// Opens a log for appending in place of a process that may not, and returns the descriptor.
 public typealias LogOpener = @Sendable (_ path: String) throws(LogDestinationError) -> Int32
 
+/// Who writes a log's lines in a way of its own, and must know where one file ends and the next begins.
+package protocol LogKeeper: AnyObject, Sendable {
+  /// The file is about to be replaced by the one that its path leads to. May wait for the disk.
+  func willReopen()
+  /// It was replaced, or can't be.
+  func didReopen()
+}
+
 /// One open log file, shared by every log that names its path.
 ///
 /// Workers write to it at the same time and USR1 reopens it under them; only writers of a regular file wait for each other.
@@ -16,7 +24,10 @@ public final class LogFile: Sendable {
   public let path: String
   /// The name by which its losses are counted.
   let countedAs: String
-  let descriptor: Int32
+  package let descriptor: Int32
+  /// Whether the file is opened for reading too, where that is allowed.
+  private let isRead: Bool
+  private let keeper = Mutex<(any LogKeeper)?>(nil)
   /// False for stderr and stdout, which another process owns: they are neither reopened nor closed.
   let isOurs: Bool
   /// Opens the path where this process may not.
@@ -66,6 +77,7 @@ public final class LogFile: Sendable {
     self.path = path
     countedAs = path
     self.descriptor = descriptor
+    isRead = false
     self.isOurs = false
     opener = nil
     self.losses = LogLosses()
@@ -77,13 +89,14 @@ public final class LogFile: Sendable {
   }
 
   /// Opens the file for appending, and creates it if it is missing (0640 less the umask). `opener`: is asked for what this
-  /// process may not open.
+  /// process may not open. `isRead`: whoever writes it goes on where the file ends.
   public init(
-    opening path: String, losses: LogLosses = LogLosses(), by opener: LogOpener? = nil
+    opening path: String, losses: LogLosses = LogLosses(), by opener: LogOpener? = nil, isRead: Bool = false
   ) throws(LogDestinationError) {
     self.path = path
     countedAs = path
-    self.descriptor = try Self.open(path, opener)
+    self.isRead = isRead
+    self.descriptor = try Self.open(path, opener, isRead: isRead)
     self.opener = opener
     self.isOurs = true
     self.losses = losses
@@ -97,6 +110,7 @@ public final class LogFile: Sendable {
     self.path = path
     self.countedAs = countedAs
     self.descriptor = descriptor
+    isRead = false
     opener = nil
     self.isOurs = true
     self.losses = losses
@@ -129,11 +143,17 @@ public final class LogFile: Sendable {
     return fstat(descriptor, &ours) == 0 && (there.st_ino != ours.st_ino || there.st_dev != ours.st_dev)
   }
 
+  /// From now on, this one is told of a new file.
+  package func keep(by other: any LogKeeper) { keeper.withLock { $0 = other } }
+
   /// Opens the path again, after logrotate moved the file away. If that fails, the old file stays in use.
   public func reopen() throws(LogDestinationError) {
     guard isOurs else { return }
-    let fresh = try Self.open(path, opener)
+    let fresh = try Self.open(path, opener, isRead: isRead)
     defer { close(fresh) }
+    let keeper = keeper.withLock { $0 }
+    keeper?.willReopen()
+    defer { keeper?.didReopen() }
     // Not between a line and its end.
     let result = turn.withLock { turn in
       let result = linux_replace_descriptor(fresh, descriptor)
@@ -159,11 +179,14 @@ public final class LogFile: Sendable {
 
   /// O_NONBLOCK does nothing for a file. A named pipe (FIFO) is opened for reading too: without a reader, the open would
   /// wait for one, and a write would fail when the reader restarts.
-  private static func open(_ path: String, _ opener: LogOpener?) throws(LogDestinationError) -> Int32 {
+  private static func open(
+    _ path: String, _ opener: LogOpener?, isRead: Bool = false
+  ) throws(LogDestinationError) -> Int32 {
     let flags = O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK
     var status = stat()
     let isPipe = stat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFIFO
-    let descriptor = isPipe ? Glibc.open(path, flags | O_RDWR) : Glibc.open(path, flags | O_WRONLY | O_CREAT, 0o640)
+    var descriptor = isPipe || isRead ? Glibc.open(path, flags | O_RDWR | (isPipe ? 0 : O_CREAT), 0o640) : -1
+    if descriptor < 0, !isPipe { descriptor = Glibc.open(path, flags | O_WRONLY | O_CREAT, 0o640) }
     guard descriptor >= 0 else {
       let code = errno
       guard code == EACCES || code == EPERM, let opener else { throw fault(path, code) }

@@ -53,8 +53,9 @@ public final class LogFiles: Sendable {
   }
 
   /// Returns the file of a path, and opens it if it is not open. `/dev/stderr` and `/dev/stdout` use the descriptors
-  /// themselves, which may be sockets or another user's pipe and so can't be opened by name.
-  public func file(_ path: String) throws(LogDestinationError) -> LogFile {
+  /// themselves, which may be sockets or another user's pipe and so can't be opened by name. `isRead`: whoever writes it goes
+  /// on where the file ends.
+  public func file(_ path: String, isRead: Bool = false) throws(LogDestinationError) -> LogFile {
     switch path {
     case "/dev/stderr": return .standardError
     case "/dev/stdout": return .standardOutput
@@ -65,7 +66,7 @@ public final class LogFiles: Sendable {
       return .standardError
     }
     if let open = entries.withLock({ $0[path]?.file }) { return open }
-    let fresh = try LogFile(opening: path, losses: losses, by: opener)
+    let fresh = try LogFile(opening: path, losses: losses, by: opener, isRead: isRead)
     return entries.withLock { entries in
       // Another thread may have opened the path first. Its file is used, and this one closes.
       if let open = entries[path]?.file { return open }

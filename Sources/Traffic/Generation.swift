@@ -22,6 +22,8 @@ public final class Generation: Sendable {
   public let errorLog: ErrorLog
   public let errorLogs: [[ErrorLogSettings]: ErrorLog]
   public let accessLogs: [AccessLogDestination: AccessLog]
+  /// The logs that features write by themselves, by path.
+  package let logFiles: [String: LogFile]
   /// The addresses of the host names of locations.
   package let hosts: [String: [SocketAddress]]
   /// The servers of each `resolver` line, names resolved.
@@ -32,7 +34,7 @@ public final class Generation: Sendable {
     number: Int, http: HTTPSettings, serverContexts: [ServerTLSContext?],
     upstreamContexts: [UpstreamTLSSettings: UpstreamTLSContext], groups: [ResolvedGroup], errorLog: ErrorLog,
     errorLogs: [[ErrorLogSettings]: ErrorLog], accessLogs: [AccessLogDestination: AccessLog],
-    hosts: [String: [SocketAddress]] = [:],
+    logFiles: [String: LogFile] = [:], hosts: [String: [SocketAddress]] = [:],
     nameServers: [ResolverSettings: [SocketAddress]] = [:],
     parts: GenerationParts = GenerationParts()
   ) {
@@ -46,6 +48,7 @@ public final class Generation: Sendable {
     self.errorLog = errorLog
     self.errorLogs = errorLogs
     self.accessLogs = accessLogs
+    self.logFiles = logFiles
     self.hosts = hosts
   }
 }

@@ -11,6 +11,6 @@ struct Sallyport: ParsableCommand {
       RunCommand.self, ProxyCommand.self, ReloadCommand.self, SignalCommand.self, HealthCommand.self,
       ControlCommand.self, CheckCommand.self, FormatCommand.self, ConvertCommand.self, PinCommand.self,
       ACMECommand.self, ProbeCommand.self, CACommand.self, TrustCommand.self,
-      EnvelopeCommand.self, SignatureCommand.self, DemoCommand.self, ManualCommand.self,
+      EnvelopeCommand.self, SignatureCommand.self, AuditCommand.self, DemoCommand.self, ManualCommand.self,
     ])
 }

@@ -198,7 +198,7 @@ private final class APIHandler: ContentHandler, APIResponse {
         guard exchange.worker.shared.denials.allow(fingerprint) else {
           throw APIFault(status: 404, code: "DenialNotFound", text: "this fingerprint is not denied")
         }
-        exchange.log(.notice, "api: the certificate \(Hex.encode(fingerprint)) is denied no more")
+        exchange.tellOfChange("the certificate \(Hex.encode(fingerprint)) is denied no more")
         keepDenials(exchange) { [self] in answer(200, APIView.text($0.worker.shared.denials.all()), $0) }
       case (_, .unknown): throw APIFault.notFound
       case (_, .otherVersion): throw APIFault.version
@@ -241,9 +241,8 @@ private final class APIHandler: ContentHandler, APIResponse {
       case .weightOfRing: throw .body("the weight can't be changed with \"hash … consistent\"")
       }
     }
-    exchange.log(
-      .notice,
-      "api: server \(member.address) of upstream \"\(name)\" is changed: weight \(member.weight), max_conns \(member.maxConnections)\(member.isDown ? ", down" : "")\(member.isDraining ? ", drain" : "")"
+    exchange.tellOfChange(
+      "server \(member.address) of upstream \"\(name)\" is changed: weight \(member.weight), max_conns \(member.maxConnections)\(member.isDown ? ", down" : "")\(member.isDraining ? ", drain" : "")"
     )
     keep(group, exchange) { [self] in answer(200, APIView.text(member), $0) }
   }
@@ -266,14 +265,14 @@ private final class APIHandler: ContentHandler, APIResponse {
     do throws(ServerListFault) { member = try group.add(body.settings, at: body.address) } catch {
       throw APIFault(error)
     }
-    exchange.log(.notice, "api: server \(member.address) is added to upstream \"\(group.settings.name)\"")
+    exchange.tellOfChange("server \(member.address) is added to upstream \"\(group.settings.name)\"")
     keep(group, exchange) { [self] in answer(201, APIView.text(member), $0) }
   }
 
   private func remove(_ id: UInt64, of group: UpstreamGroup, _ exchange: Exchange) throws(APIFault) {
     let member: GroupMember
     do throws(ServerListFault) { member = try group.remove(id) } catch { throw APIFault(error) }
-    exchange.log(.notice, "api: server \(member.address) is removed from upstream \"\(group.settings.name)\"")
+    exchange.tellOfChange("server \(member.address) is removed from upstream \"\(group.settings.name)\"")
     let left = group.members
     keep(group, exchange) { [self] in answer(200, APIView.text(left), $0) }
   }
@@ -292,7 +291,7 @@ private final class APIHandler: ContentHandler, APIResponse {
       $0.cut(clientsNamed: name)
     } then: { [self] exchange, counts in
       let count = counts.reduce(0, +)
-      exchange.log(.notice, "api: \(count) connections of the client \(name.words) are cut")
+      exchange.tellOfChange("\(count) connections of the client \(name.words) are cut")
       answer(200, APIView.text(cut: count), exchange)
     }
   }
@@ -306,8 +305,8 @@ private final class APIHandler: ContentHandler, APIResponse {
       $0.cut(clientsNamed: name)
     } then: { [self] exchange, counts in
       let count = counts.reduce(0, +)
-      exchange.log(
-        .notice, "api: the certificate \(name.words) is denied for \(body.seconds) s, \(count) connections are cut")
+      exchange.tellOfChange(
+        "the certificate \(name.words) is denied for \(body.seconds) s, \(count) connections are cut")
       keepDenials(exchange) { [self] in answer(201, APIView.text(cut: count), $0) }
     }
   }

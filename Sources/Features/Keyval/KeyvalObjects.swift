@@ -80,7 +80,7 @@ struct KeyvalObjects: APIObjects {
     if let store = settings.store { return try change(settings, zone, in: store, bytes, exchange, response) }
     if exchange.head.method == .delete {
       zone.removeAll().giveUp(exchange.worker.shared.pool)
-      exchange.log(.notice, "api: the zone \"\(object)\" of keyval is emptied")
+      exchange.tellOfChange("the zone \"\(object)\" of keyval is emptied")
       return keep(zone, settings.state, exchange, response) { response.answer(204, "", $0) }
     }
     let body = try APIPairBody(bytes), isNew = exchange.head.method == .post
@@ -92,7 +92,7 @@ struct KeyvalObjects: APIObjects {
       change = zone.remove(body.key, now: now)
     }
     if let fault = APIFault(change) { throw fault }
-    exchange.log(.notice, "api: the key \"\(LogEscape.text(body.key))\" of keyval zone \"\(object)\" is changed")
+    exchange.tellOfChange("the key \"\(LogEscape.text(body.key))\" of keyval zone \"\(object)\" is changed")
     keep(zone, settings.state, exchange, response) { response.answer(isNew ? 201 : 204, "", $0) }
   }
 
@@ -123,8 +123,8 @@ struct KeyvalObjects: APIObjects {
         if let fault = APIFault(outcome) { return response.refuse(fault, exchange) }
         zone.apply(change, now: exchange.worker.loop.now)?.giveUp(exchange.worker.shared.pool)
         let key = change.kind == .clear ? "all keys" : "the key \"\(LogEscape.text(change.key))\""
-        exchange.log(
-          .notice, "api: \(key) of keyval zone \"\(settings.name)\" is changed in the store \"\(use.store)\"")
+        exchange.tellOfChange(
+          "\(key) of keyval zone \"\(settings.name)\" is changed in the store \"\(use.store)\"")
         response.answer(change.kind == .add ? 201 : 204, "", exchange)
       })
     StoreWait.leave(exchange)

@@ -217,6 +217,7 @@ public final class ClientSession: StreamOwner {
       worker.counters.handshakeDidComplete(tls)
       noteCertificate(of: tls)
       tellWatches(of: tls)
+      if isClosed { return }
     }
     if let tls {
       serve(tls.speaksHTTP2 ? .http2 : .http1)
@@ -327,7 +328,7 @@ public final class ClientSession: StreamOwner {
   }
 
   /// The server block as the error log names it: as nginx's `stream`, one without a name by the address of the listener.
-  func loggedName(of server: LiveServer) -> String {
+  package func loggedName(of server: LiveServer) -> String {
     let settings = server.settings
     return settings.stream != nil && settings.primaryName.isEmpty
       ? servers.settings.address.description : settings.primaryName

@@ -233,7 +233,7 @@ package final class TCPConnection: ClientConnection {
       worker.counters.handshakeDidComplete(tls)
       session.noteCertificate(of: tls)
       session.tellWatches(of: tls)
-      guard mayGoOn(tls) else { return }
+      guard stage == .handshake, mayGoOn(tls) else { return }
     }
     guard stage == .handshake, let running = stream.session, !running.isRefused() else { return }
     stage = .open

@@ -22,6 +22,8 @@ package protocol DirectiveFeature: SendableMetatype {
   static func judge(_ level: Level, _ builder: inout SettingsBuilder)
   /// The files that its lines outside locations name.
   static func fileUses(_ http: HTTPSettings) -> [FileUse]
+  /// The logs that the feature writes by itself: they are opened as access logs are, and reopened with them.
+  static func logFiles(_ http: HTTPSettings) -> [(path: String, location: SourceLocation?)]
   /// What connections of its own, not those of locations, are made with.
   static func upstreamTLS(_ http: HTTPSettings) -> [UpstreamTLSSettings]
   /// The files in which the process keeps what the API changes.
@@ -66,6 +68,7 @@ extension DirectiveFeature {
   package static func begin(_ http: Scope, _ builder: inout SettingsBuilder) {}
   package static func judge(_ level: Level, _ builder: inout SettingsBuilder) {}
   package static func fileUses(_ http: HTTPSettings) -> [FileUse] { [] }
+  package static func logFiles(_ http: HTTPSettings) -> [(path: String, location: SourceLocation?)] { [] }
   package static func upstreamTLS(_ http: HTTPSettings) -> [UpstreamTLSSettings] { [] }
   package static func stateFiles(_ http: HTTPSettings) -> [String] { [] }
   package static func begin(_ scope: Scope, _ main: inout MainSettings, _ builder: inout SettingsBuilder) {}

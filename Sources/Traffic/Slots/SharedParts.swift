@@ -7,12 +7,15 @@ package protocol SharedPart: AnyObject, Sendable {
   init(_ shared: SharedState)
   /// The workers serve this generation from now on. Called on the main thread, at the start and after each reload.
   func serve(_ generation: Generation)
+  /// The API has changed something. `words`: what. `who`: whom it was asked by.
+  func apiDidChange(_ words: String, by who: String)
   /// The process ends. May wait for a second.
   func close()
 }
 
 extension SharedPart {
   package func serve(_ generation: Generation) {}
+  package func apiDidChange(_ words: String, by who: String) {}
   package func close() {}
 }
 
@@ -46,6 +49,11 @@ extension SharedState {
   }
 
   private func make<Part: SharedPart>(_ kind: Part.Type) { _ = parts.part(kind, self) }
+
+  /// The API has changed something.
+  package func apiDidChange(_ words: String, by who: String) {
+    for part in parts.all { part.apiDidChange(words, by: who) }
+  }
 
   /// The process ends, after the last request.
   package func close() { for part in parts.all { part.close() } }

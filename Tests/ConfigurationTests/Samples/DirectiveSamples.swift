@@ -111,6 +111,7 @@ extension DirectiveSample {
     "allow": .init("allow 127.0.0.1;"),
     "deny": .init("deny all;"),
     "access_log": .init("access_log /x.log;"),
+    "audit_log": .init("audit_log /audit.log every=5s;", or: "audit_log /other.log required;"),
     "open_log_file_cache": .init("open_log_file_cache max=7;", beside: "access_log /logs/$host.log;"),
     "log_format": .init("log_format f $uri;", or: "log_format f $host;", beside: "access_log /x.log f;"),
     "keepalive_timeout": .init("keepalive_timeout 7s;"),

@@ -1,5 +1,8 @@
-package import Traffic
 import Forward
+import Observability
+import TLS
+package import Traffic
+import Transport
 
 /// What a feature shows under one name below `/9/http/` of the API, and may change: things that have names themselves
 /// (nginx Plus: keyvals, limit_reqs).
@@ -63,5 +66,14 @@ extension APIResponse {
       do throws(Fault) { try writing() } catch { return "\(error)" }
       return nil
     }
+  }
+}
+
+extension Exchange {
+  /// Logs what a request to the API has changed, and tells those who record it.
+  func tellOfChange(_ words: String) {
+    log(.notice, "api: \(words)")
+    worker.shared.apiDidChange(
+      words, by: "\(clientAddress.host)\(facts.clientVerdict?.certificate?.loggedIdentity ?? "")")
   }
 }

@@ -1,0 +1,260 @@
+import Audit
+import Crypto
+import Dispatch
+import Glibc
+import Observability
+import Synchronization
+import Traffic
+
+/// Writes one audit log: all workers give it events, and its own thread makes lines of them, one chain for all.
+///
+/// The queue is bounded. An event that finds no room is lost, and a line says how many were.
+// @unchecked: `line` is only used on `queue`.
+final class AuditWriter: LogKeeper, @unchecked Sendable {
+  /// What the thread has of the file.
+  private struct Line {
+    var file: AuditFile
+    let log: LogFile
+    var key: SignatureKey?
+    /// Milliseconds.
+    var every: Int
+    /// Events that are not written yet, because the disk is full, say.
+    var unwritten: [AuditEvent] = []
+    /// Lines since the last signature.
+    var unsigned = 0
+    var willSign = false
+    /// Another file is about to follow.
+    var isHeld = false
+    /// The fault that was told of.
+    var fault: String?
+    var errorLog: ErrorLog
+  }
+
+  private struct Waiting {
+    var events: [AuditEvent] = []
+    var lost: Int64 = 0
+    var isScheduled = false
+    /// Nothing can be written now.
+    var isFailing = false
+    /// The file is open.
+    var isAttached = false
+  }
+
+  /// The events that may wait, some 600 octets each.
+  static let limit = 16_384
+  /// The events of one write.
+  private static let batch = 1024
+  /// Seconds until a failed write is tried again.
+  private static let pause = 1
+
+  let path: String
+  private let process: String
+  private let shared: SharedState
+  private let queue = DispatchQueue(label: "sallyport.audit")
+  private let waiting = Mutex(Waiting())
+  private var line: Line?
+
+  init(_ path: String, process: String, _ shared: SharedState) {
+    self.path = path
+    self.process = process
+    self.shared = shared
+  }
+
+  static var now: Int64 {
+    var time = timespec()
+    clock_gettime(CLOCK_REALTIME, &time)
+    return Int64(time.tv_sec) &* 1000 &+ Int64(time.tv_nsec) / 1_000_000
+  }
+
+  /// Takes an event. Returns false if it is lost, or can't be written now.
+  @discardableResult
+  func take(_ event: AuditEvent) -> Bool {
+    let (isTaken, begins) = waiting.withLock { waiting in
+      guard waiting.events.count < Self.limit else {
+        waiting.lost &+= 1
+        return (false, false)
+      }
+      waiting.events.append(event)
+      let begins = !waiting.isScheduled && waiting.isAttached && !waiting.isFailing
+      if begins { waiting.isScheduled = true }
+      return (!waiting.isFailing, begins)
+    }
+    if begins { queue.async { [self] in drain() } }
+    return isTaken
+  }
+
+  /// Events that wait, and that were lost so far and not told of, for tests.
+  var backlog: (waiting: Int, lost: Int64) { waiting.withLock { ($0.events.count, $0.lost) } }
+
+  // MARK: The file
+
+  /// From now on, lines go to this file. `first`: what the log begins with, before the events that wait.
+  func attach(_ log: LogFile, _ settings: AuditSettings, _ key: SignatureKey?, _ errorLog: ErrorLog, first: AuditEvent)
+  {
+    queue.sync {
+      if line?.log !== log {
+        line = Line(file: AuditFile(log), log: log, every: settings.every, errorLog: errorLog)
+        log.keep(by: self)
+      }
+      line?.key = key
+      line?.every = settings.every
+      line?.errorLog = errorLog
+      waiting.withLock { waiting in
+        waiting.events.insert(first, at: 0)
+        (waiting.isAttached, waiting.isScheduled) = (true, true)
+      }
+      drain()
+    }
+  }
+
+  /// Writes what waits. On the queue.
+  private func drain() {
+    while line?.isHeld == false {
+      // Those that could not be written go first, and nothing joins them: the queue has the limit.
+      if let unwritten = line?.unwritten, !unwritten.isEmpty {
+        guard write(unwritten) else { return retryLater(unwritten) }
+        continue
+      }
+      let (events, lost) = waiting.withLock { waiting in
+        let events = Array(waiting.events.prefix(Self.batch))
+        waiting.events.removeFirst(events.count)
+        let lost = waiting.lost
+        waiting.lost = 0
+        if events.isEmpty, lost == 0 { waiting.isScheduled = false }
+        return (events, lost)
+      }
+      var all = events
+      if lost > 0 {
+        var event = AuditEvent(.lost, at: Self.now)
+        event.add("count", lost)
+        all.append(event)
+      }
+      if all.isEmpty { return }
+      guard write(all) else { return retryLater(all) }
+    }
+    waiting.withLock { $0.isScheduled = false }
+  }
+
+  /// Returns false if nothing was written.
+  private func write(_ events: [AuditEvent]) -> Bool {
+    guard var line else { return false }
+    let process = process
+    do throws(AuditFile.Fault) {
+      let complaint = try line.file.append(at: Self.now, process: process) { chain in
+        events.flatMap { chain.line($0, by: process) }
+      }
+      line.unwritten = []
+      line.unsigned += events.count
+      self.line = line
+      didWrite()
+      if let complaint { tellOfChange(complaint) }
+      signLater()
+      return true
+    } catch {
+      didFail(error)
+      return false
+    }
+  }
+
+  private func retryLater(_ events: [AuditEvent]) {
+    line?.unwritten = events
+    waiting.withLock { $0.isFailing = true }
+    queue.asyncAfter(deadline: .now() + .seconds(Self.pause)) { [self] in drain() }
+  }
+
+  // MARK: Faults
+
+  private func didFail(_ fault: AuditFile.Fault) {
+    let reason = String(cString: strerror(fault.code))
+    guard line?.fault != reason else { return }
+    line?.fault = reason
+    line?.errorLog.alert("the audit log \(path) can't be written: \(reason); its lines wait, and then are lost")
+    shared.ongoing.note(.log, path, "The audit log \(path) can't be written: \(reason)")
+  }
+
+  private func didWrite() {
+    waiting.withLock { $0.isFailing = false }
+    guard line?.fault != nil else { return }
+    line?.fault = nil
+    line?.errorLog.notice("the audit log \(path) is written again")
+    shared.ongoing.note(.log, path, nil)
+  }
+
+  private func tellOfChange(_ reason: String) {
+    line?.errorLog.alert(
+      "the audit log \(path) was changed by somebody else: \(reason); sallyport audit verify tells where")
+    shared.ongoing.note(.log, path, "The audit log \(path) was changed by somebody else: \(reason)")
+  }
+
+  // MARK: Signatures
+
+  /// Signs within the time of `every`.
+  private func signLater() {
+    guard let line, line.key != nil, line.unsigned > 0, !line.willSign else { return }
+    self.line?.willSign = true
+    queue.asyncAfter(deadline: .now() + .milliseconds(line.every)) { [self] in
+      self.line?.willSign = false
+      sign()
+    }
+  }
+
+  /// Signs all lines so far, and has the disk take them.
+  private func sign() {
+    guard var line, line.unsigned > 0, !line.isHeld else { return }
+    defer { self.line?.file.synchronize() }
+    guard let key = line.key else { return }
+    let moment = Self.now, process = process
+    do throws(AuditFile.Fault) {
+      let complaint = try line.file.append(at: moment, process: process) { chain in
+        chain.signature(by: key, at: moment, process: process) ?? []
+      }
+      line.unsigned = 0
+      self.line = line
+      if let complaint { tellOfChange(complaint) }
+    } catch {
+      didFail(error)
+      signLater()
+    }
+  }
+
+  // MARK: Rotation and end
+
+  func willReopen() {
+    queue.sync {
+      finish(.rotate)
+      line?.isHeld = true
+    }
+  }
+
+  func didReopen() {
+    queue.sync {
+      line?.isHeld = false
+      line?.file.fileDidChange()
+      _ = write([AuditEvent(.resume, at: Self.now)])
+      drain()
+    }
+  }
+
+  /// Writes all that waits, and a last line for this file or this process.
+  private func finish(_ kind: AuditEvent.Kind) {
+    drain()
+    guard line != nil else { return }
+    _ = write([AuditEvent(kind, at: Self.now)])
+    sign()
+    guard let chain = line?.file.chain else { return }
+    line?.errorLog.notice(
+      "the audit log \(path) ends with line \(chain.number), SHA-256 \(AuditLogs.words(chain.hash))")
+  }
+
+  /// The process ends, or the configuration names the file no more. Waits for a second at most.
+  func close() {
+    let done = DispatchSemaphore(value: 0)
+    queue.async { [self] in
+      finish(.stop)
+      line = nil
+      waiting.withLock { $0.isAttached = false }
+      done.signal()
+    }
+    _ = done.wait(timeout: .now() + .seconds(1))
+  }
+}
