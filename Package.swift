@@ -103,12 +103,27 @@ let rows: [ModuleRow] = [
     "configurations of other proxies, as ours: text in, text and notes out"
   ),
   (
+    "Loading",
+    [
+      "CLinux", "Bytes", "Observability", "Transport", "Sandbox", "Crypto", "SPIFFE", "TLS", "Language", "Enrolment",
+      "UpstreamAuth", "ACME", "Upstream", "Traffic", "Forward", "Features", "Configuration",
+    ], [], "a configuration with its files, keys and names: what is needed to serve it"
+  ),
+  (
+    "Review",
+    [
+      "Bytes", "Observability", "Patterns", "Transport", "Sandbox", "Crypto", "Negotiation", "SPIFFE", "TLS",
+      "Language",
+      "Identity", "Enrolment", "ACME", "Upstream", "Traffic", "Forward", "Features", "Configuration", "Loading",
+    ], [log], "what is told of a configuration without serving it"
+  ),
+  (
     "Daemon",
     [
-      "CLinux", "Bytes", "Observability", "Patterns", "Transport", "Compression", "Sandbox", "Crypto", "Negotiation",
-      "SPIFFE", "TLS", "HTTP", "JSON", "Language", "Systemd", "Identity", "UpstreamAuth", "Enrolment", "ACME",
-      "Upstream", "Traffic", "Forward", "Features", "Configuration",
-    ], [log], "one configuration brought to life, reloaded, drained and ended"
+      "CLinux", "Bytes", "Observability", "Transport", "Compression", "Sandbox", "Crypto", "Negotiation",
+      "SPIFFE", "TLS", "HTTP", "JSON", "Language", "Systemd", "UpstreamAuth", "Enrolment", "ACME",
+      "Upstream", "Traffic", "Forward", "Features", "Configuration", "Loading",
+    ], [], "one configuration brought to life, reloaded, drained and ended"
   ),
 ]
 
@@ -171,7 +186,7 @@ targets.append(
     dependencies: named([
       "CLinux", "Bytes", "Observability", "Crypto", "TLS", "HTTP", "Language", "Transport", "Negotiation", "Envelope",
       "Signature", "Enrolment", "ACME", "Audit",
-      "Configuration", "Conversion", "Daemon",
+      "Configuration", "Conversion", "Loading", "Review", "Daemon",
     ])
       + [arguments], swiftSettings: settings(of: "sallyport")))
 
@@ -188,7 +203,7 @@ if Context.packageDirectoryHolds("Tests/CertificateFacts") {
       name: "CertificateFacts",
       dependencies: named([
         "Bytes", "Observability", "Patterns", "Transport", "Crypto", "TLS", "Identity", "Traffic", "Forward",
-        "Features", "Daemon",
+        "Features", "Loading", "Review",
       ]),
       path: "Tests/CertificateFacts", swiftSettings: settings))
 }
@@ -203,7 +218,8 @@ if Context.packageDirectoryHolds("Tests/ConfigurationSupport") {
       path: "Tests/ConfigurationSupport", swiftSettings: settings))
 }
 let supported: [String: [String]] = [
-  "Daemon": ["CertificateFacts", "ConfigurationSupport"], "Language": ["ConfigurationSupport"],
+  "Loading": ["ConfigurationSupport"], "Review": ["CertificateFacts", "ConfigurationSupport"],
+  "Daemon": ["ConfigurationSupport"], "Language": ["ConfigurationSupport"],
   "Traffic": ["ConfigurationSupport"], "Forward": ["ConfigurationSupport"], "Features": ["ConfigurationSupport"],
   "Configuration": ["ConfigurationSupport"], "Conversion": ["ConfigurationSupport"],
 ]

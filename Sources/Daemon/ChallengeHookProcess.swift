@@ -2,6 +2,7 @@ import CLinux
 import Features
 import Forward
 import Glibc
+import Loading
 import Observability
 import Sandbox
 import Traffic

@@ -6,6 +6,7 @@ import Features
 import Forward
 import Glibc
 package import Language
+package import Loading
 package import Observability
 import Sandbox
 package import Traffic

@@ -5,6 +5,7 @@ import Features
 import Forward
 import Glibc
 package import Language
+import Loading
 package import Observability
 import Systemd
 import Traffic

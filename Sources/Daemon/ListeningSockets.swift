@@ -1,6 +1,7 @@
 import Features
 import Forward
 import Glibc
+import Loading
 import Observability
 import Systemd
 package import Traffic

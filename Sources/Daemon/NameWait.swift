@@ -1,6 +1,7 @@
 import Configuration
 import Forward
 import Glibc
+import Loading
 import Observability
 import Systemd
 import Traffic
@@ -13,21 +14,6 @@ import Upstream
 /// A name that doesn't exist is still an error at once. The wait has no end of its own: systemd ends it by
 /// TimeoutStartSec=, says so, and starts the service again.
 enum NameWait {
-  /// The host names that a start resolves.
-  static func names(of settings: Settings) -> [String] {
-    var addresses: [UpstreamAddress] = []
-    for group in settings.http.groups where !group.isNamedToProxies {
-      for server in group.servers where server.followed == nil { addresses.append(server.address) }
-    }
-    for resolver in settings.http.resolvers { addresses += resolver.servers.map(\.address) }
-    var names: [String] = []
-    for address in addresses { if case .name(let host, _) = address { names.append(host) } }
-    for location in settings.http.servers.flatMap(\.root.withNested) {
-      names += location.hosts.map(\.name)
-    }
-    return names
-  }
-
   /// Calls `prepare` until it succeeds or fails for another reason.
   static func until<Prepared>(
     _ prepare: () throws(Refusal) -> Prepared, pause: () -> Void = { sleep(1) },

@@ -1,4 +1,5 @@
 import Crypto
+import Loading
 import Traffic
 
 /// What the ages of the revocation lists were when somebody last looked.

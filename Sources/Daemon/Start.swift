@@ -4,6 +4,7 @@ import Features
 import Forward
 import Glibc
 import Language
+import Loading
 import Observability
 import Systemd
 import Traffic

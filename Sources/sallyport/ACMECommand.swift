@@ -1,7 +1,8 @@
 import ArgumentParser
-import Daemon
 import Glibc
+import Loading
 import Observability
+import Review
 
 struct ACMECommand: ParsableCommand {
   static let configuration = CommandConfiguration(

@@ -1,7 +1,9 @@
 import ArgumentParser
 import Daemon
 import Glibc
+import Loading
 import Observability
+import Review
 
 struct CheckCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
@@ -95,7 +97,7 @@ struct CheckCommand: ParsableCommand {
     let path = try self.path ?? file.path()
     if let explain { return try tell(of: explain, path) }
     if let diff { return try compare(from: diff, to: path) }
-    var check = Check(path, offline ? .files : .thisMachine)
+    var check = Check(path, offline ? .files : .thisMachine(trial: DryStart.trial))
     if !offline { check.becomeServingUser() }
     let report = check.report(isStrict: strict, detail: quiet ? .errors : verbose ? .everything : .summary)
     if dump { return try printDump(check, report) }

@@ -1,6 +1,6 @@
 import ArgumentParser
-import Daemon
 import Observability
+import Review
 
 /// The configuration's path, which every command that reads a configuration takes in the same way.
 struct ConfigurationFile: ParsableArguments {

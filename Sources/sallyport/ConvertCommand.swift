@@ -3,6 +3,7 @@ import Conversion
 import Crypto
 import Language
 import Observability
+import Review
 
 struct ConvertCommand: ParsableCommand {
   static let configuration = CommandConfiguration(

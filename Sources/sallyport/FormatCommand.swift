@@ -1,8 +1,8 @@
 import ArgumentParser
 import Configuration
-import Daemon
 import Glibc
 import Observability
+import Review
 
 struct FormatCommand: ParsableCommand {
   static let configuration = CommandConfiguration(

@@ -2,10 +2,10 @@ import ArgumentParser
 import Bytes
 import Conversion
 import Crypto
-import Daemon
 import Glibc
 import Negotiation
 import Observability
+import Review
 import TLS
 import Transport
 

@@ -1,9 +1,9 @@
 import ArgumentParser
 import Crypto
-import Daemon
 import Glibc
 import Negotiation
 import Observability
+import Review
 import TLS
 import Transport
 

@@ -1,6 +1,6 @@
 import Bytes
-import Daemon
 import Negotiation
+import Review
 import TLS
 
 /// The server and path to probe.

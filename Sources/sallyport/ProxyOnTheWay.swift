@@ -1,6 +1,6 @@
 import ArgumentParser
 import Crypto
-import Daemon
+import Review
 
 /// The proxy through which a command reaches a server, as `proxy_via` names it.
 struct ProxyOnTheWay: ParsableArguments {

@@ -1,11 +1,11 @@
 import Bytes
 import Crypto
-import Daemon
 import Features
 import Forward
 import Identity
 import Observability
 import Patterns
+import Review
 import TLS
 import Traffic
 import Transport

@@ -1,3 +1,5 @@
+@testable import Loading
+import ConfigurationSupport
 import Traffic
 import Forward
 import Features

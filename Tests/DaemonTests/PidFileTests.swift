@@ -1,3 +1,4 @@
+import ConfigurationSupport
 import Glibc
 import TestSupport
 import Testing

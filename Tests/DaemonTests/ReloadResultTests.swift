@@ -1,3 +1,4 @@
+@testable import Loading
 import Observability
 import Testing
 

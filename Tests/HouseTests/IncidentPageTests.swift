@@ -12,7 +12,7 @@ import Testing
     // Their words are in what they log: diagnostics of the configuration, and texts of the system.
     "Sources/Daemon/OperatorLines.swift", "Sources/Traffic/Accept/WorkerListeners.swift",
     // Functions of their own with the name log.
-    "Sources/Daemon/FileNeeds.swift", "Sources/Daemon/Health/HealthListener.swift",
+    "Sources/Loading/Access/FileNeeds.swift", "Sources/Daemon/Health/HealthListener.swift",
     "Sources/Daemon/Supervisor.swift", "Sources/Observability/FaultLog.swift", "Sources/Traffic/Worker.swift",
     "Sources/Traffic/Client/Admission.swift", "Sources/Traffic/Client/ClientFaultLog.swift",
     "Sources/Traffic/Client/ClientFaults.swift", "Sources/Features/Log/ErrorLogs.swift",
@@ -87,7 +87,7 @@ import Testing
   /// Modules whose errors the log tells.
   private static let serving: Set<String> = [
     "Traffic", "Forward", "Features", "Files", "UpstreamAuth", "Upstream", "Transport", "Envelope", "Observability",
-    "Daemon",
+    "Loading", "Daemon",
   ]
 
   /// Errors that are told behind words of the page, as in `the line has the reason`.
@@ -96,7 +96,7 @@ import Testing
     "Sources/Transport/SocketError.swift", "Sources/Envelope/Sealer.swift", "Sources/Envelope/EnvelopeFormat.swift",
     "Sources/Observability/LogDestination.swift",
     // The errors of a configuration, whose words are in what it holds.
-    "Sources/Daemon/Preparation.swift",
+    "Sources/Loading/Refusal.swift",
   ]
 
   /// A line of the log may be the description of an error alone, with no literal in the call.
@@ -120,15 +120,15 @@ import Testing
 
   /// Files whose warnings have no literal of their own.
   private static let composed: Set<String> = [
-    "Sources/Daemon/KeyMaterial.swift", "Sources/Traffic/Material/MaterialLoader.swift",
+    "Sources/Loading/KeyMaterial.swift", "Sources/Traffic/Material/MaterialLoader.swift",
     "Sources/Daemon/NameWait.swift",
-    "Sources/Daemon/Workload/WorkloadLoading.swift", "Sources/Features/ACME/ACMELoading.swift",
+    "Sources/Loading/WorkloadLoading.swift", "Sources/Features/ACME/ACMELoading.swift",
   ]
 
   /// The supervisor logs what a start and a reload have found.
   @Test func `the warnings of a start and of a reload are on the page`() throws {
     var count = 0
-    for file in SourceFile.sources where file.module == "Daemon" {
+    for file in SourceFile.sources where ["Loading", "Daemon"].contains(file.module) {
       let text = Self.code(of: file)
       for match in text.matches(of: #/\b(Diagnostic|warn)\(/#.wordBoundaryKind(.simple)) {
         let call = Self.arguments(text[match.range.upperBound...])

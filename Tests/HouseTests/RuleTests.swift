@@ -63,7 +63,7 @@ import Testing
     }
   }
 
-  /// Files are read when a configuration is (`SourceFiles`), when a generation is prepared (Daemon) and in the pool.
+  /// Files are read when a configuration is (`SourceFiles`), when a generation is prepared (Loading) and in the pool.
   @Test(arguments: ["Configuration", "Traffic", "Forward", "Features", "HTTP", "Negotiation", "Upstream"])
   func `an event loop opens no file, and settings are made without one`(module: String) {
     let allowed = [
@@ -97,11 +97,11 @@ import Testing
     "Crypto/NewFile.swift", "Features/API/APIView.swift", "Features/Autoindex/ListingPage.swift",
     "Daemon/Health/HealthQuestion.swift",
     "Daemon/Health/SupervisorHealth.swift", "Traffic/Material/MaterialLoader.swift",
-    "Daemon/Check/PossibleClients.swift",
-    "Daemon/RevocationLoading.swift",
-    "Daemon/RevocationNotice.swift", "Daemon/Workload/WorkloadClient.swift", "Daemon/Workload/WorkloadFollower.swift",
-    "TLS/Rehearsal.swift", "TLS/UpstreamTLSContext.swift", "Daemon/StapleLoading.swift", "Daemon/StapleRefresh.swift",
-    "Daemon/Revocation/FetchedRevocations.swift", "Daemon/Revocation/RevocationRefresh.swift",
+    "Loading/PossibleClients.swift",
+    "Loading/RevocationLoading.swift",
+    "Loading/RevocationNotice.swift", "Daemon/Workload/WorkloadClient.swift", "Daemon/Workload/WorkloadFollower.swift",
+    "TLS/Rehearsal.swift", "TLS/UpstreamTLSContext.swift", "Loading/StapleLoading.swift", "Daemon/StapleRefresh.swift",
+    "Loading/FetchedRevocations.swift", "Daemon/Revocation/RevocationRefresh.swift",
     "Enrolment/ESTService.swift",
     "Enrolment/AuthorityCreation.swift", "Enrolment/AuthorityStore.swift",
     "Enrolment/CertificateRecord.swift", "Enrolment/CertificateRenewal.swift", "Enrolment/EnrolmentService.swift",

@@ -4,6 +4,7 @@ import Dispatch
 import Features
 import Forward
 import Glibc
+import Loading
 import Observability
 import TLS
 import Traffic
@@ -164,12 +165,5 @@ final class RevocationRefresh {
       return
     }
     log?.warn("\(words): the one in use is valid until \(list.nextUpdateText), then clients of its CA are refused")
-  }
-}
-
-extension HTTPSettings {
-  /// The folders that keep fetched lists, each once.
-  var revocationFolders: Set<String> {
-    Set(servers.compactMap { $0.tls?.revocationFetch }.filter(\.isOn).compactMap(\.folder))
   }
 }

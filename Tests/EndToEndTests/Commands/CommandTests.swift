@@ -4,6 +4,7 @@ import Daemon
 import Foundation
 import Glibc
 import Observability
+import Review
 import TestSupport
 import Testing
 
@@ -156,7 +157,7 @@ private func lines(_ text: String) -> [String] {
       (text(http: "access_log nowhere/a.log;"), "nowhere/a.log: No such"),
     ] {
       let path = try scene.write("check.conf", text: Sallyport.withUser(text))
-      let check = Check(path).report(isStrict: false)
+      let check = Check(path, .thisMachine(trial: DryStart.trial)).report(isStrict: false)
       #expect(!check.isValid && check.lines(isColoured: false).contains { $0.contains(words) }, "\(text): \(check)")
       let start = try await scene.sallyport("run", "--config", path)
       #expect(start.status != 0 && start.errors.contains(words), "\(text): \(start.everything)")

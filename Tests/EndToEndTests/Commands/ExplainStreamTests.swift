@@ -1,4 +1,4 @@
-import Daemon
+import Review
 import TestSupport
 import Testing
 

@@ -1,5 +1,5 @@
-import Daemon
 import Foundation
+import Review
 import TestSupport
 import Testing
 

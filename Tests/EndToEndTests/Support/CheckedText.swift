@@ -1,4 +1,4 @@
-import Daemon
+import Review
 import TestSupport
 
 /// What `sallyport check --offline` prints of a configuration, without its process.

@@ -1,7 +1,6 @@
 import Bytes
 import Configuration
 import Crypto
-import Daemon
 import Enrolment
 import Envelope
 @testable import Features
@@ -9,6 +8,7 @@ import Envelope
 import Glibc
 import HTTP
 import Language
+@testable import Loading
 import Observability
 import Patterns
 import TestSupport

@@ -1,8 +1,8 @@
-import Daemon
 import Bytes
 import Crypto
 import Foundation
 import Glibc
+import Review
 import TestSupport
 import Testing
 

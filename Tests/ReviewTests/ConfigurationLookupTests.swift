@@ -1,0 +1,20 @@
+import ConfigurationSupport
+import Glibc
+@testable import Review
+import TestSupport
+import Testing
+
+@Suite struct `A configuration that no option names` {
+  @Test func `is the first that exists, even if it can't be read`() throws {
+    try withScene { scene in
+      let places = [scene.path("a.conf"), scene.path("b.conf")]
+      #expect(ConfigurationLookup.find(among: places) == nil)
+      let second = try scene.write("b.conf", text: "")
+      #expect(ConfigurationLookup.find(among: places) == second)
+      // A link that leads nowhere is a mistake to tell, not a reason to take another file.
+      #expect(symlink("nowhere", places[0]) == 0)
+      #expect(ConfigurationLookup.find(among: places) == places[0])
+    }
+    #expect(ConfigurationLookup.places == ["./sallyport.conf", "/etc/sallyport/sallyport.conf"])
+  }
+}
