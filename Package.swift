@@ -267,6 +267,7 @@ if Context.environment["SALLYPORT_FUZZ"] != nil {
     ("FuzzFastCGI", ["CGI", "Bytes"]), ("FuzzCGIHead", ["CGI", "HTTP", "Bytes"]),
     ("FuzzRedis", ["Redis", "Traffic", "Forward", "Features"]), ("FuzzSubFilter", ["Features", "Bytes"]),
     ("FuzzAudit", ["Audit"]),
+    ("FuzzClientRecord", ["Features"]),
     ("FuzzAPI", ["Traffic", "Forward", "Features", "Transport", "Upstream"]),
   ] where Context.packageDirectoryHolds("Tests/Fuzz/\(name)") {
     targets.append(

@@ -10,7 +10,7 @@ package enum Features {
   static let each: [any DirectiveFeature.Type] = [
     Main.self, Workload.self, CoreHTTP.self, Listen.self, HTTP2.self, HTTP3.self, ServerNames.self, ClientBody.self,
     ResponseFraming.self,
-    ACMECertificates.self, ServerTLS.self, ClientTrust.self,
+    ACMECertificates.self, ServerTLS.self, ClientTrust.self, ClientRecord.self,
     ClientLimits.self, SharedStore.self, GuessStore.self, NameResolution.self, UpstreamGroups.self, Balance.self,
     Sticky.self, HealthChecks.self,
     StreamHealthChecks.self,

@@ -27,6 +27,8 @@ struct ChainVerification {
   var level: Int32
   var use = Use.upstream
   var ignoresTime = false
+  /// When to verify, in seconds since 1970; nil: now.
+  var moment: Int64?
 
   /// `sent`: the certificates that came with the leaf (STACK_OF(X509)). They may serve as intermediates, never as
   /// anchors. `partial`: the anchors are pinned certificates, and a chain may end at any of them. Otherwise it must end
@@ -40,6 +42,7 @@ struct ChainVerification {
       return .faulty(ChainError(kind: .other, text: OpenSSLReasons.words()))
     }
     if let name = use.name { X509_STORE_CTX_set_default(store, name) }
+    if let moment { X509_VERIFY_PARAM_set_time(X509_STORE_CTX_get0_param(store), Int(moment)) }
     if ignoresTime { X509_STORE_CTX_set_flags(store, UInt(X509_V_FLAG_NO_CHECK_TIME)) }
     X509_STORE_CTX_set_depth(store, Int32(truncatingIfNeeded: depth))
     X509_VERIFY_PARAM_set_auth_level(X509_STORE_CTX_get0_param(store), level)
@@ -56,7 +59,7 @@ struct ChainVerification {
       let code = X509_STORE_CTX_get_error(store)
       return .faulty(ChainError(code: code == X509_V_OK ? X509_V_ERR_UNSPECIFIED : code))
     }
-    guard !anchors.endedListRevokes([chain.leaf] + chain.others, now: Int64(time(nil))) else {
+    guard !anchors.endedListRevokes([chain.leaf] + chain.others, now: moment ?? Int64(time(nil))) else {
       return .faulty(ChainError(code: X509_V_ERR_CERT_REVOKED))
     }
     return .verified(chain)

@@ -18,19 +18,21 @@ struct ClientPolicy {
 package struct ClientJudgement: Sendable {
   package let verdict: ClientVerdict
   /// OpenSSL's result, X509_V_….
-  let code: Int32
+  package let code: Int32
   /// What was wrong with the client's chain, if OpenSSL has no words for it: those of an SVID.
   let reason: String?
   /// The chain of a client that was refused for its purpose alone: a CA vouches for what its certificate says.
   let purposelessChain: VerifiedChain?
   /// `ssl_verify_reject handshake`: the access rule that denies the client.
-  let denial: String?
+  package let denial: String?
   /// Whether a handshake may complete. Under another `ssl_verify_reject`, it may whatever the verdict is.
-  let isLetIn: Bool
+  package let isLetIn: Bool
   /// When judging began, in seconds since 1970.
   let moment: Int64
   /// From when on the client is to be judged again, in seconds since 1970; `.max`: never.
   package let validUntil: Int64
+  /// The SHA-256 by which a kept chain is found; nil if nobody looked for one.
+  var digest: [UInt8]?
 
   /// The judgement of a client that shows no certificate, or isn't asked for one.
   static func absent(at now: Int64) -> ClientJudgement {
@@ -57,6 +59,9 @@ struct ClientJudge {
     case handshake
     /// A trusted front, which has sent the certificates in a field.
     case front
+    /// Nobody: the certificates are those of an earlier handshake, and are judged at another time than now. `renewsLists`:
+    /// lists that have ended by then count as renewed, and still revoke what they revoke.
+    case record(renewsLists: Bool)
   }
 
   private let policy: ClientPolicy
@@ -66,6 +71,7 @@ struct ClientJudge {
   private var purposelessChain: VerifiedChain?
   /// Which certificates of the handshake can be replaced by those of a kept chain; nil if the chain was not kept.
   private(set) var known: SharedCertificates?
+  private var digest: [UInt8]?
 
   init(by policy: ClientPolicy, _ witness: Witness = .handshake) {
     self.policy = policy
@@ -101,6 +107,7 @@ struct ClientJudge {
       X509_STORE_CTX_set_default(store, "ssl_client") == 1
     else { return nil }
     X509_STORE_CTX_set_depth(store, Int32(truncatingIfNeeded: context.settings.verifyDepth))
+    if case .record = witness { X509_VERIFY_PARAM_set_time(X509_STORE_CTX_get0_param(store), Int(now)) }
     return judge(store, at: now)
   }
 
@@ -111,7 +118,7 @@ struct ClientJudge {
     let leaf = Certificate(retaining: handle)
     X509_VERIFY_PARAM_set_auth_level(X509_STORE_CTX_get0_param(store), context.chainLevel)
     if let pins = context.pinsAlone {
-      judge(leaf, by: pins, store)
+      judge(leaf, by: pins, store, at: now)
     } else {
       verifyChain(store, at: now)
       checkPins(leaf, store)
@@ -152,14 +159,17 @@ struct ClientJudge {
       of: leaf, code: Int(code), mode: context.settings.verification, client: client, fault: reason)
     return ClientJudgement(
       verdict: verdict, code: code, reason: reason, purposelessChain: purposelessChain, denial: denial,
-      isLetIn: isLetIn, moment: now, validUntil: context.judgementEnd(of: verdict, sent: sent(), at: now))
+      isLetIn: isLetIn, moment: now, validUntil: context.judgementEnd(of: verdict, sent: sent(), at: now),
+      digest: digest)
   }
 
   // MARK: Pins
 
   /// Judges the client by pins where there is no CA to verify a chain by.
-  private mutating func judge(_ leaf: Certificate, by pins: ClientPins, _ store: OpaquePointer) {
-    switch pins.judge(leaf: leaf.handle, level: context.chainLevel, purpose: context.settings.clientPurpose) {
+  private mutating func judge(_ leaf: Certificate, by pins: ClientPins, _ store: OpaquePointer, at now: Int64) {
+    let found = pins.judge(
+      leaf: leaf.handle, level: context.chainLevel, purpose: context.settings.clientPurpose, at: recordTime(now))
+    switch found {
     case .success(let found):
       client = found
       X509_STORE_CTX_set_error(store, X509_V_OK)
@@ -183,16 +193,17 @@ struct ClientJudge {
   /// Verifies the client's chain, or finds it among those that were verified. Sets `client` if it is verified, and else
   /// the error in the store.
   private mutating func verifyChain(_ store: OpaquePointer, at now: Int64) {
-    // What a front has sent is remembered by the field that it stood in.
-    guard witness == .handshake else { return searchChain(store) }
+    // What a front has sent is remembered by the field that it stood in, and what a record has, for another time, is not.
+    guard isHandshake else { return searchChain(store, at: now) }
     // OpenSSL never calls back for a resumed TLS 1.3 session, so this is a full handshake, or what it left.
     let key = VerifiedChainCache.Key(store)
+    digest = key?.digest
     if let key, let kept = context.verifiedChains.find(key, now: now) {
       client = .chain(kept.chain)
       known = kept.sent
       return X509_STORE_CTX_set_error(store, X509_V_OK)
     }
-    searchChain(store)
+    searchChain(store, at: now)
     if let key, let chain = client?.chain, X509_STORE_CTX_get_error(store) == X509_V_OK {
       let sent = SharedCertificates(X509_STORE_CTX_get0_untrusted(store), in: chain)
       context.verifiedChains.keep(
@@ -200,22 +211,29 @@ struct ClientJudge {
     }
   }
 
-  private mutating func searchChain(_ store: OpaquePointer) {
-    if let bundles = context.bundles { return searchChain(store, bundles) }
-    if context.settings.verification == .optionalNoCA { return searchAnyChain(store) }
+  private var isHandshake: Bool { if case .handshake = witness { true } else { false } }
+
+  private var renewsLists: Bool { if case .record(true) = witness { true } else { false } }
+
+  /// When to judge in place of the present; nil: at present.
+  private func recordTime(_ now: Int64) -> Int64? { if case .record = witness { now } else { nil } }
+
+  private mutating func searchChain(_ store: OpaquePointer, at now: Int64) {
+    if let bundles = context.bundles { return searchChain(store, bundles, at: now) }
+    if context.settings.verification == .optionalNoCA { return searchAnyChain(store, at: now) }
     let (result, faults) = walk(store, Self.walkPastMissingList)
-    let settled = context.settle(store, result: result, faults)
-    if witness == .handshake { Self.nameFaultOfLoneLeaf(store) }
+    let settled = context.settle(store, result: result, faults, at: now)
+    if case .front = witness {} else { Self.nameFaultOfLoneLeaf(store) }
     client = settled.verified.map { .chain($0) }
     purposelessChain = settled.purposeless
   }
 
   /// Verifies the chain of a client that needs no trust anchor (`optional_no_ca`).
-  private mutating func searchAnyChain(_ store: OpaquePointer) {
+  private mutating func searchAnyChain(_ store: OpaquePointer, at now: Int64) {
     let (result, faults) = walk(store, Self.walkOn)
     let code = faults.verdict(result: result, last: X509_STORE_CTX_get_error(store))
     X509_STORE_CTX_set_error(store, code)
-    if code == X509_V_OK, context.isRevokedByEndedList(X509_STORE_CTX_get0_chain(store)) {
+    if code == X509_V_OK, context.isRevokedByEndedList(X509_STORE_CTX_get0_chain(store), at: now) {
       X509_STORE_CTX_set_error(store, X509_V_ERR_CERT_REVOKED)
     } else if code == X509_V_OK {
       client = VerifiedChain(X509_STORE_CTX_get0_chain(store)).map { .chain($0) }
@@ -232,12 +250,13 @@ struct ClientJudge {
   }
 
   /// Verifies the client's SVID by the bundle of its trust domain. The settings never combine this with `optional_no_ca`.
-  private mutating func searchChain(_ store: OpaquePointer, _ bundles: TrustBundles) {
+  private mutating func searchChain(_ store: OpaquePointer, _ bundles: TrustBundles, at now: Int64) {
     guard let leaf = X509_STORE_CTX_get0_cert(store) else {
       return X509_STORE_CTX_set_error(store, X509_V_ERR_UNSPECIFIED)
     }
-    let verification = ChainVerification(
+    var verification = ChainVerification(
       depth: context.settings.verifyDepth, level: context.chainLevel, use: .client(context.settings.clientPurpose))
+    verification.moment = recordTime(now)
     switch bundles.find(leaf: leaf, sent: X509_STORE_CTX_get0_untrusted(store), by: verification) {
     case .verified(let chain):
       client = .chain(chain)
@@ -255,7 +274,13 @@ struct ClientJudge {
   /// What OpenSSL's verify callback finds.
   private struct Walk {
     let purpose: ClientPurpose
+    let renewsLists: Bool
     var faults = ChainFaults()
+
+    /// Whether a fault is none: the root needs no list, or the list counts as renewed.
+    func excuses(_ fault: Int32, in store: OpaquePointer) -> Bool {
+      RevocationList.excusesRoot(fault, in: store) || (renewsLists && fault == X509_V_ERR_CRL_HAS_EXPIRED)
+    }
   }
 
   private typealias VerifyCallback = @convention(c) (Int32, OpaquePointer?) -> Int32
@@ -265,7 +290,7 @@ struct ClientJudge {
 
   /// Has OpenSSL search for a chain. Returns OpenSSL's result, and the faults that `callback` has noted.
   private func walk(_ store: OpaquePointer, _ callback: VerifyCallback) -> (result: Int32, faults: ChainFaults) {
-    var walk = Walk(purpose: context.settings.clientPurpose)
+    var walk = Walk(purpose: context.settings.clientPurpose, renewsLists: renewsLists)
     let result = withUnsafeMutablePointer(to: &walk) { walk in
       // Without its place for faults, the callback ends the search at the first one.
       X509_STORE_CTX_set_ex_data(store, Self.walkIndex, walk)
@@ -287,7 +312,7 @@ struct ClientJudge {
     guard isFine == 0 else { return 1 }
     guard let store, let walk = ClientJudge.walk(store) else { return 0 }
     let fault = X509_STORE_CTX_get_error(store)
-    if RevocationList.excusesRoot(fault, in: store) {
+    if walk.pointee.excuses(fault, in: store) {
       X509_STORE_CTX_set_error(store, X509_V_OK)
       return 1
     }
@@ -305,7 +330,7 @@ struct ClientJudge {
     guard let store, let walk = ClientJudge.walk(store) else { return 0 }
     guard isFine == 0 else { return 1 }
     let fault = X509_STORE_CTX_get_error(store)
-    if RevocationList.excusesRoot(fault, in: store) || walk.pointee.purpose.excuses(fault, in: store) {
+    if walk.pointee.excuses(fault, in: store) || walk.pointee.purpose.excuses(fault, in: store) {
       // The fault that was excused before, for which the client is unverified, stays.
       X509_STORE_CTX_set_error(store, walk.pointee.faults.lastExcused)
     } else {

@@ -56,15 +56,17 @@ struct ClientPins {
   ///
   /// The rules are those of an upstream's pins without a chain (`TrustJudgement`): a pin of the key excuses whatever the
   /// certificate says, but no key so weak that anybody can compute it; a pinned file has its dates and its usage judged.
+  /// `moment`: when; nil: now.
   func judge(
-    leaf: OpaquePointer, level: Int32, purpose: ClientPurpose
+    leaf: OpaquePointer, level: Int32, purpose: ClientPurpose, at moment: Int64? = nil
   ) -> Result<VerifiedClient, ClientFault> {
     let certificate = Certificate(retaining: leaf)
     guard pins.matches(leaf: certificate) else { return .failure(ClientFault(code: Self.mismatch)) }
     let keyBits = X509_get0_pubkey(leaf).map { Int(EVP_PKEY_get_security_bits($0)) } ?? 0
     guard keyBits >= TrustPolicy.leastKeyBits else { return .failure(ClientFault(code: X509_V_ERR_EE_KEY_TOO_SMALL)) }
     guard let anchor = anchors[certificate] else { return .success(.pin(certificate)) }
-    let verification = ChainVerification(depth: 0, level: level, use: .client(purpose))
+    var verification = ChainVerification(depth: 0, level: level, use: .client(purpose))
+    verification.moment = moment
     switch verification.find(leaf: leaf, sent: nil, anchors: anchor, partial: true) {
     case .verified(let chain): return .success(.chain(chain))
     case .faulty(let fault): return .failure(ClientFault(code: fault.code))

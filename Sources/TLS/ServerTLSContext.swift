@@ -1,6 +1,5 @@
 import COpenSSL
 public import Crypto
-import Glibc
 
 /// The material that a server block's TLS loads from files, already checked.
 public struct ServerTLSMaterial: Sendable {
@@ -192,21 +191,21 @@ public final class ServerTLSContext: @unchecked Sendable {
   var verificationStore: OpaquePointer? { anchors?.handle ?? SSL_CTX_get_cert_store(handle) }
 
   /// Returns whether an expired CRL revokes a certificate of a chain that verified.
-  func isRevokedByEndedList(_ stack: OpaquePointer?) -> Bool {
+  func isRevokedByEndedList(_ stack: OpaquePointer?, at now: Int64) -> Bool {
     guard let anchors, !anchors.revocations.isEmpty, let chain = VerifiedChain(stack) else { return false }
-    return anchors.endedListRevokes([chain.leaf] + chain.others, now: Int64(time(nil)))
+    return anchors.endedListRevokes([chain.leaf] + chain.others, now: now)
   }
 
   /// Settles what OpenSSL's search for a client's chain has found. Returns the chain if it is verified; else the store has
   /// the error. `faults`: those past which the search went on. `purposeless`: a chain that verified but for the purpose of
   /// its leaf.
   func settle(
-    _ store: OpaquePointer, result: Int32, _ faults: ChainFaults
+    _ store: OpaquePointer, result: Int32, _ faults: ChainFaults, at now: Int64
   ) -> (verified: VerifiedChain?, purposeless: VerifiedChain?) {
     if result == 1, faults.lacksList {
       X509_STORE_CTX_set_error(store, X509_V_ERR_UNABLE_TO_GET_CRL)
       if let chain = VerifiedChain(X509_STORE_CTX_get0_chain(store)) { points?.note(chain, settings.revocationFetch) }
-    } else if result == 1, isRevokedByEndedList(X509_STORE_CTX_get0_chain(store)) {
+    } else if result == 1, isRevokedByEndedList(X509_STORE_CTX_get0_chain(store), at: now) {
       X509_STORE_CTX_set_error(store, X509_V_ERR_CERT_REVOKED)
     } else if result == 1, faults.lacksPurpose, settings.clientPurpose == .client {
       X509_STORE_CTX_set_error(store, X509_V_ERR_INVALID_PURPOSE)

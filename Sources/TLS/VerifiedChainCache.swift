@@ -12,7 +12,7 @@ final class VerifiedChainCache: Sendable {
   /// Everything on which the search depends, beside the context and the time.
   struct Key: Hashable, Sendable {
     /// SHA-256 of the certificates that the client sent, the leaf first, each with its length.
-    private let digest: [UInt8]
+    let digest: [UInt8]
     /// A listener's first context may set other flags than the one that the name chose.
     private let flags: UInt, depth: Int32, level: Int32
     private let store: UInt

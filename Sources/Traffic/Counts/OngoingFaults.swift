@@ -15,6 +15,8 @@ package final class OngoingFaults: Sendable {
     case state
     /// There is no OCSP response to send with a certificate.
     case staple
+    /// A record of clients is not written.
+    case record
     /// A process that works for this one has ended.
     case helper
     /// A log loses lines.

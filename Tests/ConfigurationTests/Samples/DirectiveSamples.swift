@@ -164,6 +164,7 @@ extension DirectiveSample {
       "ssl_client_pin sha256//AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=;", server: certificate + clients),
     "ssl_client_pinning": .init(
       "ssl_client_pinning certificate;", or: "ssl_client_pinning public_key;", beside: "ssl_client_pin a.pem;"),
+    "client_record": .init("client_record who.clients days=7;", or: "client_record who.clients limit=9;"),
     "ssl_client_purpose": .init("ssl_client_purpose any;", beside: "ssl_client_allow cn=a;"),
     "client_identity": .init("client_identity rfc9440;"),
     "real_client_cert_from": .init(
