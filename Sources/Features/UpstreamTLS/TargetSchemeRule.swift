@@ -100,7 +100,7 @@ struct TargetSchemeRule {
     let secure = pass.dialect.schemes.filter { $0.scheme == .https }
     let isSecure = secure.contains { starts.texts.contains("\($0.spelling)://") }
     if !isSecure, !starts.isOpen { plain.insert(ObjectIdentifier(location)) }
-    guard pass.openTarget != nil else { return }
+    guard pass.openTarget != nil, !secure.isEmpty else { return }
     if isSecure {
       report(UpstreamTrustRule.nothingSaid(of: "https", at: pass.location), of: pass)
     } else if starts.isOpen {

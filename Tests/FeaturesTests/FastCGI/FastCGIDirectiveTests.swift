@@ -98,6 +98,12 @@ private func pass(_ lines: String, http: String = "") -> UpstreamPass? {
       })
   }
 
+  @Test func `say nothing of TLS where the protocol has none`() {
+    let found = location("fastcgi_pass $arg_b; fastcgi_param A b;").problems
+    #expect(found.count == 1 && found.first?.contains("a request chooses the server") == true, "\(found)")
+    #expect(location("uwsgi_pass $arg_b; uwsgi_param A b;").problems.contains { $0.contains("uwsgi_ssl_verify") })
+  }
+
   @Test func `warn of lines that take away what the lines around them tell of the client`() {
     func isWarned(_ own: String) -> Bool {
       let http = "uwsgi_param REMOTE_ADDR $remote_addr; uwsgi_param HTTP_HOST $host; uwsgi_param X y;"

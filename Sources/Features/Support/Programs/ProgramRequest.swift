@@ -12,7 +12,7 @@ final class ProgramRequest: RequestHook {
     case constant([UInt8])
     case value(name: [UInt8], CompiledTemplate, isLeftOutIfEmpty: Bool)
     /// The number of bytes that the body has, whatever the client has said; empty without a body.
-    case contentLength(name: [UInt8])
+    case contentLength(name: [UInt8], isLeftOutIfEmpty: Bool)
   }
 
   private let kind: ProgramProtocol
@@ -36,7 +36,7 @@ final class ProgramRequest: RequestHook {
 
   private func add(_ parameter: PassParameter) {
     if parameter.name == Array("CONTENT_LENGTH".utf8), parameter.value.parts == [.variable(.simple(.content_length))] {
-      return steps.append(.contentLength(name: parameter.name))
+      return steps.append(.contentLength(name: parameter.name, isLeftOutIfEmpty: parameter.isLeftOutIfEmpty))
     }
     guard let constant = parameter.value.constant, let encoded = encoded(parameter.name, constant) else {
       return steps.append(
@@ -101,9 +101,10 @@ final class ProgramRequest: RequestHook {
       template.append(exchange, to: &value)
       if isLeftOutIfEmpty, value.isEmpty { return }
       try add(name, value.readable, to: &block)
-    case .contentLength(let name):
+    case .contentLength(let name, let isLeftOutIfEmpty):
       value.removeAll()
       if case .length(let count) = outgoing.framing { value.append(decimal: count) }
+      if isLeftOutIfEmpty, value.isEmpty { return }
       try add(name, value.readable, to: &block)
     }
   }

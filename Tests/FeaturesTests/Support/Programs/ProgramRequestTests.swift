@@ -115,6 +115,9 @@ private func one(_ lines: String, server: String = "", http: String = "", listen
       try rig.parameters("POST / HTTP/1.1", "Host: h", "Transfer-Encoding: chunked", body: ["ab", "cd"])
         == ["CONTENT_LENGTH=4", "L=4", "HTTP_HOST=h"])
     #expect(try rig.parameters("GET / HTTP/1.0") == ["CONTENT_LENGTH=", "L="])
+    let ifAny = try one("fastcgi_pass h:1; fastcgi_param CONTENT_LENGTH $content_length if_not_empty;")
+    #expect(try ifAny.parameters("GET / HTTP/1.0") == [])
+    #expect(try ifAny.parameters("POST / HTTP/1.0", "Content-Length: 3", body: ["abc"]) == ["CONTENT_LENGTH=3"])
     let unbuffered = try one("fastcgi_pass h:1; fastcgi_param L $content_length; fastcgi_request_buffering off;")
     #expect(
       try unbuffered.parameters("POST / HTTP/1.1", "Host: h", "Transfer-Encoding: chunked", body: ["ab", "cd"])
