@@ -119,6 +119,21 @@ private func pass(_ lines: String, http: String = "") -> UpstreamPass? {
     #expect(!isWarned(""))
   }
 
+  @Test(arguments: [
+    ("proxy_auth basic; proxy_auth_user_file users;", "it answers challenges of HTTP"),
+    (
+      "message_envelope on; message_envelope_cipher aes-256-gcm; message_envelope_key k; message_envelope_mac none;",
+      "it seals messages of HTTP"
+    ),
+    ("message_signature sign; message_signature_key k ed25519;", "it signs messages of HTTP"),
+  ])
+  func `refuse what is for HTTP alone, wherever it is on`(lines: String, reason: String) {
+    for module in ["fastcgi", "scgi", "uwsgi"] {
+      let errors = location("\(module)_pass h:1; \(module)_param A b;", http: lines).errors
+      #expect(errors.contains { $0.contains(reason) }, "\(errors)")
+    }
+  }
+
   @Test func `client_identity mod_ssl is for them alone, and excludes a line of the same name`() {
     let server = """
       listen 443 ssl; ssl_certificate a; ssl_certificate_key b; ssl_client_certificate c; ssl_verify_client on;
