@@ -125,7 +125,7 @@ private func pass(_ lines: String, http: String = "") -> UpstreamPass? {
       "message_envelope on; message_envelope_cipher aes-256-gcm; message_envelope_key k; message_envelope_mac none;",
       "it seals messages of HTTP"
     ),
-    ("message_signature sign; message_signature_key k ed25519;", "it signs messages of HTTP"),
+    ("message_signature sign; message_signature_key k hmac-sha256 a.key;", "it signs messages of HTTP"),
   ])
   func `refuse what is for HTTP alone, wherever it is on`(lines: String, reason: String) {
     for module in ["fastcgi", "scgi", "uwsgi"] {
