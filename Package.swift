@@ -49,7 +49,8 @@ let rows: [ModuleRow] = [
   ),
   ("Envelope", ["Bytes", "Crypto", "JSON"], [deque], "messages sealed inside TLS: opened and sealed, no socket"),
   (
-    "Signature", ["Bytes", "Crypto", "HTTP"], [], "requests signed in a header: verified and signed, no socket"
+    "Signature", ["Bytes", "Crypto", "HTTP", "JSON"], [],
+    "requests signed in a header, and tokens of clients: verified and signed, no socket"
   ),
   (
     "UpstreamAuth", ["Bytes", "Observability", "Patterns", "Transport", "Crypto", "Identity"], [],

@@ -158,7 +158,7 @@ public final class SignatureKey: @unchecked Sendable {
     return r + s
   }
 
-  private static func sequence(of coordinates: [UInt8]) -> [UInt8]? {
+  static func sequence(of coordinates: [UInt8]) -> [UInt8]? {
     guard coordinates.count == 2 * Int(coordinateCount), let pair = ECDSA_SIG_new() else { return nil }
     defer { ECDSA_SIG_free(pair) }
     let (r, s) = coordinates.withUnsafeBufferPointer { bytes in
@@ -197,12 +197,7 @@ extension SignatureKey {
     }
     return try reference.parsing(kind) { () throws(CryptoError) in
       switch purpose {
-      case .sign:
-        guard let key = try contents.privateKey(passwords: []) else {
-          throw .absent("holds no private key but \(contents.contentNames)")
-        }
-        EVP_PKEY_up_ref(key.handle)
-        return try SignatureKey(owning: key.handle, algorithm)
+      case .sign: return try SignatureKey(signing: try contents.privateKey(), algorithm)
       case .verify:
         let handle = try contents.publicKey().subjectPublicKeyInfo.withUnsafeBytes {
           decoded($0, free: EVP_PKEY_free, { d2i_PUBKEY(nil, $0, $1) })
@@ -214,7 +209,32 @@ extension SignatureKey {
   }
 }
 
+extension SignatureKey {
+  /// A private key that signs by this algorithm.
+  package convenience init(signing key: PrivateKey, _ algorithm: SignatureAlgorithm) throws(CryptoError) {
+    EVP_PKEY_up_ref(key.handle)
+    try self.init(owning: key.handle, algorithm)
+  }
+}
+
+extension PrivateKey {
+  /// Loads the private key of a file, to sign messages by what `make` makes of it. Blocks.
+  package static func load<Signer>(
+    signing reference: MaterialReference, _ make: (PrivateKey) throws(CryptoError) -> Signer
+  ) throws(MaterialError) -> Signer {
+    let contents = try reference.contents(expecting: .signingKey)
+    return try reference.parsing(.signingKey) { () throws(CryptoError) in try make(try contents.privateKey()) }
+  }
+}
+
 extension MaterialContents {
+  fileprivate func privateKey() throws(CryptoError) -> PrivateKey {
+    guard let key = try privateKey(passwords: []) else {
+      throw .absent("holds no private key but \(contentNames)")
+    }
+    return key
+  }
+
   fileprivate var holdsPrivateKey: Bool {
     switch self {
     case .pem(let blocks): blocks.contains(where: \.holdsPrivateKey)

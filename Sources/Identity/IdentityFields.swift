@@ -7,6 +7,8 @@ public enum IdentityFieldForm: String, Sendable, Hashable {
   case off
   /// `Client-Cert` and `Client-Cert-Chain` (RFC 9440).
   case rfc9440
+  /// The same fields, and a signature over them (RFC 9421), so that nobody else can tell the upstream who a client is.
+  case signed
   /// Envoy's `X-Forwarded-Client-Cert`.
   case xfcc
   /// Parameters with the names of Apache's mod_ssl, for servers that are told of requests by parameters. It has no fields.
@@ -28,7 +30,7 @@ public enum IdentityFields {
     guard let chain else { return [] }
     switch form {
     case .off, .modSSL: return []
-    case .rfc9440: return rfc9440(chain)
+    case .rfc9440, .signed: return rfc9440(chain)
     case .xfcc: return [("X-Forwarded-Client-Cert", ForwardedClientCert.element(chain, server: server))]
     }
   }

@@ -10,8 +10,20 @@ public final class MessageSigner: Sendable {
     /// Seconds after `created`; nil for a signature that names no end.
     public var lifetime: Int64?
     public var hasNonce: Bool
+    /// Tells verifiers what the signature is for (RFC 9421 §2.3); nil: nothing is said.
+    public var tag: [UInt8]?
+    /// Signatures that the request has already, under other labels, stay.
+    public var keepsOthers: Bool
+    /// A field is covered only where the request has it.
+    public var skipsAbsentFields: Bool
 
-    public init(label: [UInt8], keyID: [UInt8], components: [Component], lifetime: Int64?, hasNonce: Bool) {
+    public init(
+      label: [UInt8], keyID: [UInt8], components: [Component], lifetime: Int64?, hasNonce: Bool, tag: [UInt8]? = nil,
+      keepsOthers: Bool = true, skipsAbsentFields: Bool = false
+    ) {
+      self.tag = tag
+      self.keepsOthers = keepsOthers
+      self.skipsAbsentFields = skipsAbsentFields
       self.label = label
       self.keyID = keyID
       self.components = components
@@ -51,11 +63,14 @@ public final class MessageSigner: Sendable {
   /// Whether requests with a body need a Content-Digest.
   public var coversDigest: Bool { policy.components.contains(where: \.coversDigest) }
 
-  /// Signs a request. Signatures that it has already, under other labels, stay in the fields; one under the same label is
-  /// replaced. Fields that are no signatures are dropped. `hasBody`: without a body, no digest is covered. `now`: seconds
+  /// Signs a request. Signatures that it has already, under other labels, stay in the fields if the policy keeps them; one
+  /// under the same label is replaced. Fields that are no signatures are dropped. `hasBody`: without a body, no digest is covered. `now`: seconds
   /// since 1970.
   public func sign(_ message: SignedMessage, hasBody: Bool, now: Int64) throws(Fault) -> Fields {
-    let components = policy.components.filter { hasBody || !$0.coversDigest }
+    let components = policy.components.filter { component in
+      if policy.skipsAbsentFields, let field = component.field, message.values(of: field).isEmpty { return false }
+      return hasBody || !component.coversDigest
+    }
     let created = Time.clamped(now)
     var parameters = [FieldParameter(Array("created".utf8), .integer(created))]
     if let lifetime = policy.lifetime {
@@ -67,13 +82,16 @@ public final class MessageSigner: Sendable {
     }
     parameters.append(FieldParameter(Array("keyid".utf8), .string(policy.keyID)))
     parameters.append(FieldParameter(Array("alg".utf8), .string(Array(key.algorithm.rawValue.utf8))))
+    if let tag = policy.tag { parameters.append(FieldParameter(Array("tag".utf8), .string(tag))) }
     let (text, fault) = SignatureBase.text(of: message, components, parameters)
     if let fault { throw .component(fault) }
     guard let signature = key.sign(text) else { throw .library }
     var inputs: [FieldEntry] = [], signatures: [FieldEntry] = []
-    if let theirs = try? (
-      SignatureFields.dictionary("signature-input", of: message), SignatureFields.dictionary("signature", of: message)
-    ) {
+    if policy.keepsOthers,
+      let theirs = try? (
+        SignatureFields.dictionary("signature-input", of: message), SignatureFields.dictionary("signature", of: message)
+      )
+    {
       inputs = theirs.0.filter { $0.key != policy.label }
       signatures = theirs.1.filter { $0.key != policy.label }
     }

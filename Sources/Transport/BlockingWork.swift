@@ -40,6 +40,8 @@ public enum BlockingWork: Sendable, Hashable, CaseIterable {
   /// Pages about the process, of `metrics` and `status`, by the client's address: with a thousand server blocks, one takes
   /// a tenth of a second.
   case pages
+  /// Keys of tokens that are fetched, by the server's name.
+  case keySets
   /// Sending spans to the collector.
   case spans
   /// Giving unused memory back to the system.
@@ -59,7 +61,7 @@ public enum BlockingWork: Sendable, Hashable, CaseIterable {
       BlockingLimits(lanes: 128, partyLanes: 4, parties: 32, waiting: 32 * 1020, partyWaiting: 1020)
     // The configuration bounds how many there are.
     case .staples: BlockingLimits(lanes: 6, partyLanes: 1)
-    case .revocationLists: BlockingLimits(lanes: 4, partyLanes: 1, waiting: 1024)
+    case .revocationLists, .keySets: BlockingLimits(lanes: 4, partyLanes: 1, waiting: 1024)
     case .reloadNames: BlockingLimits(lanes: 16)
     case .requestNames: BlockingLimits(lanes: 19, partyLanes: 1, waiting: 256, partyWaiting: 64)
     // A token may take long, and must not hold up files.

@@ -325,6 +325,14 @@ import Testing
       "set $team red;", "set $team red; message_signature verify; message_signature_key k hmac-sha256 hmac.key;",
       .closes, "requests must be signed (message_signature verify)"
     ),
+    (
+      "set $team red;", "set $team red; client_identity signed;", .closes,
+      "the upstream gets a proof of who the client is (client_identity signed)"
+    ),
+    (
+      "set $team red;", "set $team red; client_token jwks=keys.json;", .closes,
+      "requests need a bearer token (client_token)"
+    ),
     ("set $team red;", "set $team red; proxy_protocol v2;", .other, "told the client by a PROXY header (version 2)"),
     (
       "set $team red;", "set $team red; proxy_bind 127.0.0.1;", .other,
@@ -376,6 +384,7 @@ import Testing
     try scene.write("users", text: "a:{PLAIN}b\n")
     try scene.write("logins", text: "* a:b\n")
     try scene.write("hmac.key", text: String(repeating: "k", count: 32))
+    try scene.write("keys.json", text: TokenIssuer().set)
   }
 
   @Test func `each change is told by its own sentence`() throws {

@@ -11,10 +11,29 @@ enum ClientIdentity: PassFeature {
   static let chapter = Chapter.tls
 
   private static let row = DirectiveEntry.value(
-    "client_identity", .everyHTTP, .oneOf(["rfc9440", "xfcc", "mod_ssl", "off"]), "off",
-    "Sends the client's identity to upstreams: in Client-Cert and Client-Cert-Chain (RFC 9440), in Envoy's X-Forwarded-Client-Cert, or, to servers of FastCGI, SCGI and uwsgi, in the parameters of Apache's mod_ssl: SSL_CLIENT_VERIFY, and of a client whose chain was verified SSL_CLIENT_S_DN, SSL_CLIENT_S_DN_CN, SSL_CLIENT_I_DN, SSL_CLIENT_M_SERIAL, SSL_CLIENT_V_START, SSL_CLIENT_V_END and SSL_CLIENT_CERT. sallyport then removes all these fields from the requests of the server's clients.",
+    "client_identity", .everyHTTP,
+    .words(1...Int.max, "rfc9440 | signed [key=FILE] [COMPONENT …] | xfcc | mod_ssl | off"), "off",
+    "Sends the client's identity to upstreams: in Client-Cert and Client-Cert-Chain (RFC 9440), the same with a signature over the request that `client_identity_keys` lets upstreams verify (`signed`, RFC 9421), in Envoy's X-Forwarded-Client-Cert, or, to servers of FastCGI, SCGI and uwsgi, in the parameters of Apache's mod_ssl: SSL_CLIENT_VERIFY, and of a client whose chain was verified SSL_CLIENT_S_DN, SSL_CLIENT_S_DN_CN, SSL_CLIENT_I_DN, SSL_CLIENT_M_SERIAL, SSL_CLIENT_V_START, SSL_CLIENT_V_END and SSL_CLIENT_CERT. sallyport then removes all these fields from the requests of the server's clients.",
     example: "client_identity rfc9440;", trust: .told)
   static let directives = [row]
+
+  static func judge(_ level: Level, _ builder: inout SettingsBuilder) {
+    guard let line = row.line(in: level.scope) else { return }
+    builder.once { read(line, level.scope, &$0) }
+  }
+
+  private static func read(_ line: Directive, _ scope: Scope, _ builder: inout SettingsBuilder) {
+    switch (IdentityFieldForm(rawValue: line.text(0).lowercased()), line.arguments.count) {
+    case (.signed, _): _ = SignedIdentitySettings(line, scope, &builder)
+    case (_?, 1): break
+    case (_?, _): builder.refuse(line, 1, hint: "only \"\(line.name) signed\" has more words")
+    case (nil, _):
+      let forms = ["rfc9440", "signed", "xfcc", "mod_ssl", "off"]
+      let nearest = Spelling.nearest(to: line.text(0), among: forms).map { "; did you mean \"\($0)\"?" } ?? ""
+      let choice = forms.map { "\"\($0)\"" }.joined(separator: ", ")
+      builder.refuse(line, 0, hint: "it must be one of \(choice)\(nearest)")
+    }
+  }
 
   static func judge(_ block: ServerBlock, _ builder: inout SettingsBuilder) {
     builder.diagnostics += ClientIdentityRule.diagnostics(block, builder.features)
@@ -42,6 +61,9 @@ enum ClientIdentity: PassFeature {
     if old == new { return }
     switch new {
     case .off: found.opens("the upstream is no longer told of the client's certificate (client_identity off)")
+    case .signed: found.closes("the upstream gets a proof of who the client is (client_identity signed)")
+    case _ where old == .signed:
+      found.opens("the upstream gets no proof any more of who the client is (client_identity)")
     case .rfc9440, .xfcc, .modSSL:
       found.other("the upstream is told of the client's certificate in another form (client_identity)")
     }
@@ -65,7 +87,7 @@ extension IdentityFieldForm: PassPart {
   package func policy(_ loaded: GenerationParts) -> [PassPolicyLine] {
     switch self {
     case .off: []
-    case .rfc9440: [PassPolicyLine("client fields", "Client-Cert, Client-Cert-Chain (RFC 9440)")]
+    case .rfc9440, .signed: [PassPolicyLine("client fields", "Client-Cert, Client-Cert-Chain (RFC 9440)")]
     case .xfcc: [PassPolicyLine("client fields", "X-Forwarded-Client-Cert (Envoy)")]
     case .modSSL: [PassPolicyLine("client fields", "the parameters SSL_CLIENT_VERIFY, SSL_CLIENT_S_DN … (mod_ssl)")]
     }

@@ -41,7 +41,8 @@ enum ClientIdentityRule: CaseIterable {
       guard UpstreamPass.forwards(level, features), ClientIdentity.form(level) != .off,
         let other = ClientIdentity.line(level).inEffect
       else { return nil }
-      let names = IdentityFieldForm.names.map { $0.lowercased() }
+      var names = IdentityFieldForm.names.map { $0.lowercased() }
+      if ClientIdentity.form(level) == .signed { names += SignatureSigning.signatureFields.map { $0.lowercased() } }
       let line = features.ofUpstream(.http).flatMap { $0.view(level).setFieldLines }.first {
         names.contains($0.text(0).lowercased())
       }

@@ -1,5 +1,4 @@
 import Bytes
-import Crypto
 import Forward
 import Glibc
 import HTTP
@@ -167,7 +166,7 @@ package final class SpanExporter: SharedPart {
   private func send(_ batch: Batch, _ export: SpanExport) -> Outcome {
     let endpoint = export.endpoint
     let context: UpstreamTLSContext?
-    do { context = endpoint.isTLS ? try Self.context(export) : nil } catch {
+    do { context = endpoint.isTLS ? try ServerTrust.context(export.sending.trustedCertificate) : nil } catch {
       return .later("the CAs that verify the collector can't be taken: \(error)", retryAfter: nil)
     }
     let body = Self.message(batch.spans, export.resource)
@@ -198,22 +197,6 @@ package final class SpanExporter: SharedPart {
     case 429, 502, 503, 504: return .later("status \(status)", retryAfter: answer.retryAfter)
     default: return .refused("status \(status)")
     }
-  }
-
-  private static func context(_ export: SpanExport) throws -> UpstreamTLSContext {
-    var settings = UpstreamTLSSettings()
-    settings.reusesSessions = false
-    settings.verifyDepth = 8
-    let anchors: TrustAnchors
-    if let file = export.sending.trustedCertificate {
-      anchors = try TrustAnchors(.certificates(try Certificate.loadAll(file)))
-      settings.trust = .verified(AnchorSettings(file: file, includesSystem: false), checksName: true)
-    } else {
-      anchors = try TrustAnchors.system.get()
-      settings.trust = .verified(AnchorSettings(file: nil, includesSystem: true), checksName: true)
-    }
-    return try UpstreamTLSContext(
-      settings: settings, material: UpstreamTLSMaterial(policy: .verified(anchors, checksName: true), identity: nil))
   }
 
   /// ExportTraceServiceRequest: one ResourceSpans with one ScopeSpans.

@@ -19,7 +19,7 @@ extension SignatureSettings {
     initial: standardComponents.joined(separator: " "),
     "What a signature must cover, or covers: derived components and names of fields, with parameters as `'@query-param;name=\"x\"'`. `content-digest` applies to requests with a body.",
     example: "message_signature_components @method @target-uri content-digest client-cert;", trust: .told
-  ) { $0.components = components($1, for: $0.mode, &$2) }
+  ) { $0.components = SignedComponents.read($1.arguments, signs: $0.mode == .sign, &$2) }
 
   static let maxAgeRow = Row<Self>.line(
     "message_signature_max_age", levels, .words(1...2, "TIME [skew=TIME]"), initial: "5m skew=10s",
@@ -111,30 +111,6 @@ extension SignatureSettings {
       keys.append(Key(id: id, algorithm: algorithm, file: file))
     }
     return keys
-  }
-
-  private static func components(
-    _ line: Directive, for mode: Mode, _ builder: inout SettingsBuilder
-  ) -> [Component] {
-    var components: [Component] = []
-    for (index, word) in line.arguments.enumerated() {
-      let component: Component
-      do throws(ComponentError) { component = try Component(parsing: word.text) } catch {
-        builder.error(
-          line.place(index), "invalid component \"\(word.text)\": \(error)",
-          hint:
-            "@method, @target-uri, @authority, @scheme, @request-target, @path, @query, '@query-param;name=\"x\"', or the name of a field in lower case"
-        )
-        continue
-      }
-      if components.contains(component) {
-        builder.error(line.place(index), "the component \"\(word.text)\" occurs twice", hint: "remove one of the two")
-      } else if mode == .sign, let fault = SignatureRule.unsignable(component) {
-        builder.error(line.place(index), fault, hint: "@authority covers the host")
-      }
-      components.append(component)
-    }
-    return components
   }
 
   private mutating func readAge(_ line: Directive, _ builder: inout SettingsBuilder) {

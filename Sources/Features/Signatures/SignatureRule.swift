@@ -10,21 +10,6 @@ enum SignatureRule {
   static let times = 1...86_400
   static let timeHint = "a time in whole seconds, from 1s to 1d"
 
-  private static let perConnection: Set = [
-    "connection", "proxy-connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade", "expect",
-  ]
-
-  /// Why a request for an upstream can't be signed over this component; nil if it can.
-  static func unsignable(_ component: Component) -> String? {
-    guard let name = component.field.map({ String(decoding: $0, as: UTF8.self) }) else { return nil }
-    if name == "host" { return "\"host\" is no field of every request: HTTP/2 has none" }
-    if perConnection.contains(name) {
-      return "\"\(name)\" belongs to one connection, so a signature can't cover it"
-    }
-    if name == "signature" || name == "signature-input" { return "a signature can't cover \"\(name)\" here" }
-    return nil
-  }
-
   /// Warns of directives for the other mode.
   static func withoutEffect(_ scope: Scope, _ mode: SignatureSettings.Mode) -> Diagnostic? {
     let other = mode == .verify ? SignatureSettings.expiresRow : SignatureSettings.maxAgeRow

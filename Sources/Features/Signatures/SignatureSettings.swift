@@ -1,12 +1,12 @@
 package import Crypto
-import Forward
+package import Forward
 package import Observability
 package import Signature
-import Traffic
+package import Traffic
 
 /// `message_signature verify` or `sign` for a location, and what goes with it. Locations that inherit the same lines have
 /// equal settings.
-package struct SignatureSettings: PassPart, RowSettings, Hashable {
+package struct SignatureSettings: SigningPart, RowSettings, Hashable {
   package enum Mode: String, Sendable, Hashable { case verify, sign }
 
   package struct Key: Sendable, Hashable {
@@ -50,4 +50,14 @@ package struct SignatureMaterial: GenerationPart {
 
   /// The longest span of all locations, because they share one replay window. In milliseconds.
   var nonceSpan: UInt64 { verifiers.keys.map(\.nonceSpan).max() ?? 0 }
+}
+
+extension SignatureSettings {
+  package func compile(_ parts: inout PassParts, _ makers: LiveMakers) {
+    parts.digestsBodies = true
+    guard let signer = makers.generation[SignatureMaterial.self].signers[self] else { return parts.isBroken = true }
+    for name in SignatureSigning.signatureFields { parts.replace(name) }
+    if signer.coversDigest { parts.replace("Content-Digest") }
+    parts.requestHooks.append(SignatureHook(signer))
+  }
 }

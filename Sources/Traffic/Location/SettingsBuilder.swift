@@ -122,6 +122,15 @@ package struct SettingsBuilder {
   /// Whether there is an error among the diagnostics behind the first `count`.
   package func hasError(since count: Int) -> Bool { diagnostics.dropFirst(count).contains { $0.severity == .error } }
 
+  /// Reads a line that several levels may inherit: each of its diagnostics appears once.
+  package mutating func once<Value>(_ read: (inout SettingsBuilder) -> Value) -> Value {
+    let before = diagnostics
+    diagnostics = []
+    let value = read(&self)
+    diagnostics = before + diagnostics.filter { !before.contains($0) }
+    return value
+  }
+
   /// Whether the server block that is being built takes the clients of an address that ask for no other server's name.
   package var isDefaultServer: Bool { listeners.listeners.contains { $0.defaultServer == servers.count } }
 

@@ -167,6 +167,11 @@ extension DirectiveSample {
     "client_record": .init("client_record who.clients days=7;", or: "client_record who.clients limit=9;"),
     "ssl_client_purpose": .init("ssl_client_purpose any;", beside: "ssl_client_allow cn=a;"),
     "client_identity": .init("client_identity rfc9440;"),
+    "client_identity_keys": .init("client_identity_keys;", location: ""),
+    "client_token": .init("client_token jwks=keys.json;", or: "client_token jwks=keys.json optional;"),
+    "client_token_require": .init("client_token_require sub al;", beside: "client_token jwks=keys.json;"),
+    "client_token_set": .init(
+      "client_token_set $who sub;", or: "client_token_set $who email;", beside: "client_token jwks=keys.json;"),
     "real_client_cert_from": .init(
       "real_client_cert_from 10.0.0.1;", or: "real_client_cert_from 10.0.0.2;",
       beside: "real_client_cert_header Client-Cert rfc9440;"),

@@ -51,7 +51,7 @@ private func server(_ lines: String) -> LoadedText { LoadedText("http { server {
     ),
     (
       tls + "client_identity rfc9400;",
-      "3:17 invalid value \"rfc9400\" in \"client_identity\" directive | it must be one of \"rfc9440\", \"xfcc\", \"mod_ssl\", \"off\"; did you mean \"rfc9440\"?"
+      "3:17 invalid value \"rfc9400\" in \"client_identity\" directive | it must be one of \"rfc9440\", \"signed\", \"xfcc\", \"mod_ssl\", \"off\"; did you mean \"rfc9440\"?"
     ),
     (
       tls + "location / { ssl_verify_reject http; return 204; }",

@@ -1,21 +1,12 @@
 import Bytes
-package import Forward
+import Forward
 import HTTP
 import Observability
 import Signature
-package import Traffic
+import Traffic
 
-extension SignatureSettings {
-  package func compile(_ parts: inout PassParts, _ makers: LiveMakers) {
-    parts.digestsBodies = true
-    guard let signer = makers.generation[SignatureMaterial.self].signers[self] else { return parts.isBroken = true }
-    for name in SignatureSigning.signatureFields { parts.replace(name) }
-    if signer.coversDigest { parts.replace("Content-Digest") }
-    parts.requestHooks.append(SignatureHook(signer))
-  }
-}
-
-private final class SignatureHook: RequestHook {
+/// Signs the requests of a pass.
+final class SignatureHook: RequestHook {
   private let signer: MessageSigner
 
   init(_ signer: MessageSigner) { self.signer = signer }
@@ -25,7 +16,7 @@ private final class SignatureHook: RequestHook {
   }
 }
 
-/// `message_signature sign`: signs the request for the upstream as `RequestRewrite` has built it.
+/// Signs the request for the upstream as `RequestRewrite` has built it.
 enum SignatureSigning {
   /// The client's fields that the signer writes anew.
   static let signatureFields = ["Signature", "Signature-Input"]
