@@ -18,6 +18,7 @@ package struct IdentityNames {
   /// Those that may go to any upstream: variables name it.
   private var toldAnywhere: [[UInt8]] = []
   private var all: [[UInt8]] = []
+  private var byPass: [ObjectIdentifier: [[UInt8]]] = [:]
   private let reaches: UpstreamReaches
 
   package init(_ http: HTTPSettings, _ groups: [ResolvedGroup]) {
@@ -27,6 +28,7 @@ package struct IdentityNames {
       var ofServer: [[UInt8]] = []
       for (pass, names) in Self.told(by: server.root, http.computed, ssl) {
         ofServer += names
+        byPass[ObjectIdentifier(pass)] = Self.distinct(names)
         switch reaches.reach(of: pass) {
         case .any: toldAnywhere += names
         case .servers(let addresses): for address in addresses { told[address, default: []] += names }
@@ -43,6 +45,9 @@ package struct IdentityNames {
     let own = ofServers.indices.contains(index) ? ofServers[index] : []
     return Self.distinct(own + names(toldTo: reaches.reach(of: pass)))
   }
+
+  /// The names by which requests of one `proxy_pass` tell their upstream who the client is.
+  package func names(toldBy pass: UpstreamPass) -> [[UInt8]] { byPass[ObjectIdentifier(pass)] ?? [] }
 
   /// The names by which any server block tells these upstream servers who a client is.
   package func names(toldTo reach: UpstreamReach) -> [[UInt8]] {

@@ -77,6 +77,10 @@ package protocol PassPart: Sendable {
   var hosts: [HostUse] { get }
   /// The fields that the upstream believes for their values' sake, whoever writes them, besides those of `request.fields`.
   var toldFields: [(name: [UInt8], value: Template)] { get }
+  /// What it asks of requests before they go to the upstream, for `sallyport ways`.
+  var ways: LocationWays { get }
+  /// How the upstream can know that the words about a client are sallyport's, in words; nil: by this part, it can't.
+  var proofOfWords: String? { get }
   /// Lines of the policy that `check` prints, each with its label. `loaded`: what features have loaded.
   func policy(_ loaded: GenerationParts) -> [PassPolicyLine]
 }
@@ -86,6 +90,8 @@ extension PassPart {
   package var fileUses: [FileUse] { [] }
   package var hosts: [HostUse] { [] }
   package var toldFields: [(name: [UInt8], value: Template)] { [] }
+  package var ways: LocationWays { LocationWays() }
+  package var proofOfWords: String? { nil }
   package func policy(_ loaded: GenerationParts) -> [PassPolicyLine] { [] }
 }
 
@@ -212,6 +218,15 @@ extension UpstreamPass: ContentFeature {
   package var hosts: [HostUse] { parts.flatMap(\.hosts) }
 
   package var addsSlashes: Bool { true }
+
+  package var ways: LocationWays {
+    var ways = LocationWays()
+    for part in parts { ways.add(part.ways) }
+    if tcp == nil, !response.ignoredFields.contains(.redirect) {
+      ways.leads.append(RequestLead(.content, to: .anywhere, "X-Accel-Redirect of the upstream", at: location))
+    }
+    return ways
+  }
 
   package func words(_ http: HTTPSettings) -> String { "forwards to \(destination(http))" }
 }

@@ -106,6 +106,27 @@ package struct Access: LocationFeature {
       text: rules.map(\.asWritten).joined(separator: ", "), effect: rules.contains { !$0.allows } ? .judges : .none)
   }
 
+  package var ways: LocationWays {
+    // What stands behind a rule for all never counts.
+    let counting = rules.prefix { $0.source != .all } + rules.filter { $0.source == .all }.prefix(1)
+    guard let first = counting.first, let last = counting.last else { return LocationWays() }
+    let refusesOthers = last.source == .all && !last.allows
+    return LocationWays(conditions: [
+      condition(!refusesOthers ? .form : first.source == .all ? .closed : .address)
+    ])
+  }
+
+  private func condition(_ kind: AccessCondition.Kind) -> AccessCondition {
+    let words = rules.map(\.asWritten).joined(separator: ", ")
+    let examples = rules.filter(\.allows).compactMap { $0.source.first.map { AccessCondition.Example.address($0) } }
+    return AccessCondition(kind, .access, "an address by \(words)", at: rules.first?.location, examples: examples) {
+      [rules] trial in
+      if let first = rules.first, first.source == .all { return first.allows ? .admits : .refuses }
+      guard let address = trial.address else { return .unknown }
+      return rules.first(for: address).map { $0.allows ? .admits : .refuses } ?? .silent
+    }
+  }
+
   package var guardingDirective: String? { rules.contains { !$0.allows } ? Self.deny.name : nil }
 
   package static func compare(_ old: Self?, _ new: Self?, _ names: ComparedNames, _ found: inout TrustChanges) {
@@ -151,6 +172,12 @@ struct SatisfyAny: LocationFeature {
   func compile(_ parts: inout LocationParts, _ makers: LiveMakers) { parts.steps.satisfy = .any }
 
   var entryRule: EntryRule? { EntryRule(text: "satisfy any", effect: .none) }
+
+  var ways: LocationWays {
+    var ways = LocationWays()
+    ways.oneIsEnough = true
+    return ways
+  }
 
   static func compare(_ old: Self?, _ new: Self?, _ names: ComparedNames, _ found: inout TrustChanges) {
     found.flag(

@@ -38,6 +38,12 @@ struct AllowUpstream: PassFeature, PassPart {
     parts.requestHooks.append(Hook(conditions.map(\.compiled)))
   }
 
+  var ways: LocationWays {
+    LocationWays(
+      conditions: conditions.map { AccessCondition(asking: .variable, .content, "\($0.asWritten) neither empty nor 0") }
+    )
+  }
+
   func policy(_ loaded: GenerationParts) -> [PassPolicyLine] {
     [PassPolicyLine("only if", conditions.map(\.asWritten).joined(separator: " and "))]
   }

@@ -95,6 +95,13 @@ package struct AuthBasic: LocationFeature {
 
   package var entryRule: EntryRule? { isForContent ? nil : EntryRule(text: "auth_basic \(source.asWritten)") }
 
+  package var ways: LocationWays {
+    LocationWays(conditions: [
+      AccessCondition(
+        asking: .password, isForContent ? .content : .access, "a user name and password of \(source.asWritten)")
+    ])
+  }
+
   package var policy: [(label: String, text: String)] {
     if isForContent { return [] }
     return [("password", users.map { "of \($0)" } ?? "of the file that the request names")]

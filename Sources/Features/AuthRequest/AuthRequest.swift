@@ -77,6 +77,13 @@ struct AuthRequest: FeatureSettings, LocationFeature {
 
   var entryRule: EntryRule? { EntryRule(text: "auth_request \(String(decoding: path, as: UTF8.self))") }
 
+  var ways: LocationWays {
+    let path = String(decoding: path, as: UTF8.self)
+    return LocationWays(
+      conditions: [AccessCondition(asking: .asked, .access, "the word of \(path) (auth_request)")],
+      leads: [RequestLead(.question, to: .path(Template(literal: path)), "auth_request \(path)")])
+  }
+
   static func compare(_ old: Self?, _ new: Self?, _ names: ComparedNames, _ found: inout TrustChanges) {
     func path(_ settings: Self?) -> String? { settings.map { String(decoding: $0.path, as: UTF8.self) } }
     switch (path(old), path(new)) {

@@ -118,6 +118,21 @@ package struct ClientAccess: LocationFeature {
     return EntryRule(text: "ssl_client \(lines.joined(separator: ", "))")
   }
 
+  package var ways: LocationWays {
+    let lines = rules.deny.map { "deny \($0.spelling)" } + rules.allow.map { "allow \($0.spelling)" }
+    let place = (rules.allow + rules.deny).first?.location
+    return LocationWays(conditions: [
+      // Without a line of `allow`, who shows no certificate passes.
+      AccessCondition(
+        rules.allow.isEmpty ? .form : .certificate, .entry,
+        "a certificate by the rules: \(lines.joined(separator: ", "))",
+        at: place, examples: rules.allow.map { .rule($0) }
+      ) { [rules] trial in
+        if case .admitted = rules.judge(trial.client, scratch: trial.scratch) { .admits } else { .refuses }
+      }
+    ])
+  }
+
   package var guardingDirective: String? { rules.allow.isEmpty ? nil : Self.allow }
 
   package static func compare(_ old: Self?, _ new: Self?, _ names: ComparedNames, _ found: inout TrustChanges) {

@@ -72,6 +72,28 @@ struct ErrorPages: FeatureSettings, LocationFeature {
     }
   }
 
+  var ways: LocationWays {
+    var leads: [RequestLead] = []
+    var seen: Set<Int> = []
+    // The first page of a status counts.
+    for page in pages where seen.insert(page.status).inserted {
+      switch page.target {
+      case .path(let path):
+        leads.append(lead(page, to: .path(path), path.asWritten))
+      case .named(let name): leads.append(lead(page, to: .named(name), "@\(name)"))
+      // A variable can hold a path or the name of a location.
+      case .redirect(let text):
+        guard case .variable? = text.parts.first else { continue }
+        leads.append(lead(page, to: .anywhere, text.asWritten))
+      }
+    }
+    return LocationWays(leads: leads)
+  }
+
+  private func lead(_ page: ErrorPage, to target: RequestLead.Target, _ words: String) -> RequestLead {
+    RequestLead(.failure([page.status]), to: target, "error_page \(page.status) \(words)", at: page.location)
+  }
+
   func compile(_ parts: inout LocationParts, _ makers: LiveMakers) { parts.errorResponder = LiveErrorPages(self) }
 
   static func compare(_ old: Self?, _ new: Self?, _ names: ComparedNames, _ found: inout TrustChanges) {

@@ -110,6 +110,25 @@ extension FileSettings: LocationFeature {
     ServedFolderRule.judge(level, &builder)
   }
 
+  package var ways: LocationWays {
+    var leads: [RequestLead] = []
+    if let tryFiles = self.tryFiles {
+      switch tryFiles.fallback {
+      case .path(let path):
+        leads.append(RequestLead(.content, to: .path(path), "try_files … \(path.asWritten)", at: tryFiles.location))
+      case .named(let name):
+        leads.append(RequestLead(.content, to: .named(name), "try_files … @\(name)", at: tryFiles.location))
+      case .status: break
+      }
+    }
+    for name in index where name.beginsWithSlash {
+      leads.append(RequestLead(.content, to: .path(name), "index \(name.asWritten)"))
+    }
+    var ways = LocationWays(leads: leads)
+    ways.files = "files of \(String(decoding: root.folder, as: UTF8.self))\(root.rest.asWritten)"
+    return ways
+  }
+
   package func compile(_ parts: inout LocationParts, _ makers: LiveMakers) {
     let hooks = FileHooks()
     parts.objects.append(hooks)

@@ -59,6 +59,26 @@ struct LimitExcept: LocationFeature {
     return EntryRule(text: "limit_except \(words) {\(inner.text)}", effect: inner.canRefuse ? .judges : .none)
   }
 
+  var ways: LocationWays {
+    let words = words, methods = methods
+    func condition(_ words: String, isListed: Bool) -> AccessCondition {
+      let example = isListed ? methods.first : Self.known.first { !methods.contains($0) }
+      return AccessCondition(
+        .form, .entry, words, at: location.location, examples: example.map { [.method($0)] } ?? []
+      ) { trial in
+        guard let method = trial.method else { return .unknown }
+        return methods.contains(method) == isListed ? .admits : .refuses
+      }
+    }
+    return LocationWays(
+      conditions: [condition("a method of \(words)", isListed: true)],
+      leads: [
+        RequestLead(
+          .entrance, to: .block(location), "limit_except \(words)", at: location.location,
+          if: condition("another method than \(words)", isListed: false))
+      ])
+  }
+
   static func compare(_ old: Self?, _ new: Self?, _ names: ComparedNames, _ found: inout TrustChanges) {
     let (before, after) = (old?.words, new?.words)
     if before == after { return }

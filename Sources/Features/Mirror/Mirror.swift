@@ -63,6 +63,14 @@ package struct Mirror: LocationFeature {
     pathLine.lines(in: scope).map { $0.text(0) }.filter { $0 != "off" }
   }
 
+  package var ways: LocationWays {
+    LocationWays(
+      leads: paths.map { path in
+        let path = String(decoding: path, as: UTF8.self)
+        return RequestLead(.copy, to: .path(Template(literal: path)), "mirror \(path)")
+      })
+  }
+
   package static func compare(_ old: Self?, _ new: Self?, _ names: ComparedNames, _ found: inout TrustChanges) {
     func paths(_ mirror: Self?) -> Set<String> {
       Set((mirror?.paths ?? []).map { String(decoding: $0, as: UTF8.self) })

@@ -103,6 +103,12 @@ package struct PathReadingRules: FeatureSettings, LocationFeature {
     return names.isEmpty ? "off" : names.joined(separator: " ")
   }
 
+  package var ways: LocationWays {
+    var ways = LocationWays()
+    ways.judgedReadings = readings.isEmpty ? nil : spelling
+    return ways
+  }
+
   package static func compare(_ old: Self?, _ new: Self?, _ names: ComparedNames, _ found: inout TrustChanges) {
     func words(_ rules: Self?) -> Set<String> {
       Set(Self.words.filter { (rules?.readings ?? .all).contains($0.reading) }.map(\.word))

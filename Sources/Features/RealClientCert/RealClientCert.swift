@@ -163,6 +163,12 @@ package struct RealClientCert: LocationFeature {
     return policy
   }
 
+  package var ways: LocationWays {
+    var ways = LocationWays()
+    ways.certificatesSaidBy = believed.joined(separator: ", ")
+    return ways
+  }
+
   package func clientPolicy(of server: ServerSettings) -> [(label: String, text: String)] {
     let lines = [
       ("fronts", "\(believed.joined(separator: ", ")) (\(Self.fromLine.name))"),

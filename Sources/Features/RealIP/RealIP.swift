@@ -104,6 +104,12 @@ package struct RealIP: FeatureSettings, LocationFeature {
 
   // MARK: Effect
 
+  package var ways: LocationWays {
+    var ways = LocationWays()
+    ways.addressesSaidBy = believed.joined(separator: ", ")
+    return ways
+  }
+
   /// Before TLS, whose word of the PROXY header is taken.
   package var openingPolicy: [(label: String, text: String)] {
     [("client address", "that of the PROXY header, from \(believed.joined(separator: ", ")) (set_real_ip_from)")]

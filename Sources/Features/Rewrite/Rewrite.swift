@@ -127,7 +127,7 @@ struct Rewrite: FeatureSettings, LocationFeature {
 
   private static let redirecting: Set<Int> = [301, 302, 303, 307, 308]
   /// Regular expressions that match each path.
-  private static let ofEachPath: Set<String> = [
+  static let ofEachPath: Set<String> = [
     "^", "^/", "/", ".", ".*", "(.*)", "^.*", "^.*$", "^(.*)", "^(.*)$", "^/.*", "^/.*$", "^/(.*)", "^/(.*)$",
     "^(/.*)$",
   ]

@@ -40,7 +40,7 @@ extension RewriteRule.Flag {
 }
 
 extension ConditionSettings {
-  fileprivate func words(_ names: [Int: String]) -> String {
+  func words(_ names: [Int: String]) -> String {
     switch condition {
     case .isSet(let value): "\(isNegated ? "!" : "")\(value.text(names))"
     case .equals(let one, let other): "\(one.text(names)) \(isNegated ? "!=" : "=") \(other.text(names))"

@@ -84,6 +84,12 @@ package struct Signatures: LocationFeature, PassFeature {
 
   package var entryRule: EntryRule? { EntryRule(text: "message_signature \(verification)", effect: .refusesOthers) }
 
+  package var ways: LocationWays {
+    LocationWays(conditions: [
+      AccessCondition(asking: .signature, .behind, "a signed request (message_signature verify)")
+    ])
+  }
+
   package static func compare(_ old: Self?, _ new: Self?, _ names: ComparedNames, _ found: inout TrustChanges) {
     guard let old = old?.verification, let new = new?.verification else {
       return found.flag(

@@ -69,6 +69,10 @@ struct StreamPass: ContentFeature {
     }
   }
 
+  var ways: LocationWays {
+    LocationWays(leads: [RequestLead(.content, to: .listener(target), "pass \(target.asWritten)", at: location)])
+  }
+
   func compile(_ parts: inout LocationParts, _ makers: LiveMakers) { parts.content = PassedConnection(target.compiled) }
 
   func words(_ http: HTTPSettings) -> String { "passes to the listener \(target.text(http.slotNames))" }

@@ -153,6 +153,8 @@ package protocol LocationDirectives: DirectiveFeature, Sendable {
   static func serverPolicy(_ root: LocationSettings) -> [(label: String, text: String)]
   /// Lines of the policy about who the clients of a server block are, beside those of its handshakes.
   func clientPolicy(of server: ServerSettings) -> [(label: String, text: String)]
+  /// What the feature asks of clients, and where it leads requests, for `sallyport ways`.
+  var ways: LocationWays { get }
   /// Says what a change means for who gets in and where requests go, for `check --diff`. nil: the feature is not there.
   static func compare(_ old: Self?, _ new: Self?, _ names: ComparedNames, _ found: inout TrustChanges)
 }
@@ -184,6 +186,7 @@ extension LocationDirectives {
   package var policy: [(label: String, text: String)] { [] }
   package var openingPolicy: [(label: String, text: String)] { [] }
   package var hosts: [HostUse] { [] }
+  package var ways: LocationWays { LocationWays() }
   package static func serverPolicy(_ root: LocationSettings) -> [(label: String, text: String)] { [] }
   package func clientPolicy(of server: ServerSettings) -> [(label: String, text: String)] { [] }
   package static func compare(_ old: Self?, _ new: Self?, _ names: ComparedNames, _ found: inout TrustChanges) {}

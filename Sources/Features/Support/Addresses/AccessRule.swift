@@ -48,6 +48,16 @@ extension AccessRule.Source {
 }
 
 extension AccessRule.Source {
+  /// An address of it; nil for all addresses.
+  var first: SocketAddress? {
+    switch self {
+    case .all: nil
+    case .unix: .unix(path: "")
+    case .ipv4(let network, let mask): .ipv4(address: mask == .max ? network : network | 1, port: 40_000)
+    case .ipv6(let high, let low, let length): .ipv6(high: high, low: length == 128 ? low : low | 1, port: 40_000)
+    }
+  }
+
   package var asWritten: String {
     switch self {
     case .all: return "all"
