@@ -20,8 +20,6 @@ final class AuditLogs: SharedPart {
 
   init(_ shared: SharedState) { self.shared = shared }
 
-  static func words(_ hash: [UInt8]) -> String { Hex.encode(hash) }
-
   /// The writer of a file, which has no file yet before a generation serves that names it.
   func writer(of path: String) -> AuditWriter {
     state.withLock { state in

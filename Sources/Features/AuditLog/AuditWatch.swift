@@ -1,4 +1,5 @@
 import Audit
+import Bytes
 import Crypto
 import Observability
 import TLS
@@ -70,7 +71,7 @@ final class AuditWatch: ClientWatch {
     event.add("subject", certificate.subject.rfc2253)
     event.add("issuer", certificate.issuer.rfc2253)
     event.add("serial", certificate.serial)
-    event.add("sha256", AuditLogs.words(certificate.sha256))
+    event.add("sha256", Hex.encode(certificate.sha256))
     return event
   }
 

@@ -1,4 +1,5 @@
 import Audit
+import Bytes
 import Crypto
 import Dispatch
 import Glibc
@@ -82,9 +83,6 @@ final class AuditWriter: LogKeeper, @unchecked Sendable {
     if begins { queue.async { [self] in drain() } }
     return isTaken
   }
-
-  /// Events that wait, and that were lost so far and not told of, for tests.
-  var backlog: (waiting: Int, lost: Int64) { waiting.withLock { ($0.events.count, $0.lost) } }
 
   // MARK: The file
 
@@ -243,7 +241,7 @@ final class AuditWriter: LogKeeper, @unchecked Sendable {
     sign()
     guard let chain = line?.file.chain else { return }
     line?.errorLog.notice(
-      "the audit log \(path) ends with line \(chain.number), SHA-256 \(AuditLogs.words(chain.hash))")
+      "the audit log \(path) ends with line \(chain.number), SHA-256 \(Hex.encode(chain.hash))")
   }
 
   /// The process ends, or the configuration names the file no more. Waits for a second at most.

@@ -79,4 +79,36 @@ import Testing
     let (status, text) = try await Self.verify(scene, [scene.path("audit.log")])
     #expect(status == 0 && text.contains("gap: process") && text.contains("it ended at once"), "\(text)")
   }
+
+  @Test func `tells of a connection that a reload ends, and of what the API changes, and by whom`() async throws {
+    let scene = try Scene.ofTest(), cast = try Cast(scene), port = try scene.port()
+    _ = try scene.write("other.pem", text: TestAuthority("Other").root.certificate.pem)
+    let text = configuration(
+      """
+      audit_log \(scene.path("audit.log"));
+      keyval_zone zone=z:64k; keyval $arg_x $found zone=z;
+      server { listen 127.0.0.1:\(port) ssl; server_name localhost; \(Cast.tls)
+        location / { return 200 in; } location /api/ { api write=on; ssl_client_allow cn=alice; } }
+      """)
+    let daemon = try await Sallyport.start(scene, text)
+    let posted = try await scene.curl(
+      cast.to(port) + cast.alice.curl + [
+        "-X", "POST", "-d", "{\"a\":\"b\"}", "https://localhost/api/9/http/keyvals/z",
+      ])
+    #expect(posted.status == 201)
+    let statuses = try await scene.ask(tls: port) { client in
+      let first = try client.get("/").status
+      try daemon.rewrite(text.replacing("ssl_client_certificate ca.pem", with: "ssl_client_certificate other.pem"))
+      daemon.signal(SIGHUP)
+      while !daemon.errorLog.contains("generation 2") { usleep(10_000) }
+      return (first, try? client.get("/").status)
+    }
+    #expect(statuses.0 == 200)
+    try await until("the line of the end") { scene.text("audit.log").contains("\"event\":\"revocation\"") }
+    let lines = scene.text("audit.log").split(separator: "\n")
+    let change = lines.first { $0.contains("\"event\":\"change\"") } ?? ""
+    #expect(change.contains("of keyval zone") && change.contains("CN=alice"), "\(change)")
+    let end = lines.first { $0.contains("\"event\":\"revocation\"") } ?? ""
+    #expect(end.contains("CN=alice") && end.contains("\"verdict\":\"closed\""), "\(end)")
+  }
 }
