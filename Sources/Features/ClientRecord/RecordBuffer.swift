@@ -15,32 +15,45 @@ final class RecordWatch: ClientWatch {
     self.file = file
   }
 
-  override func handshakeDidEnd(_ session: ClientSession, _ tls: TLSStream) {
-    note(session, tls, Self.verdict(session, tls))
+  override func handshakeDidEnd(_ session: ClientSession) { note(session, Self.verdict(session)) }
+
+  override func handshakeDidFail(_ session: ClientSession, _ cause: HandshakeCause, _ reason: String) {
+    guard let tls = session.tls, !tls.refusedChain.isEmpty else { return }
+    note(session, Self.verdict(tls.shownRefusal))
   }
 
-  override func handshakeDidFail(_ session: ClientSession, _ tls: TLSStream, _ cause: HandshakeCause, _ reason: String)
-  {
-    if !tls.refusedChain.isEmpty { note(session, tls, Self.verdict(tls.shownRefusal)) }
-  }
-
-  private func note(_ session: ClientSession, _ tls: TLSStream, _ verdict: (RecordedVerdict, reason: String)?) {
-    guard let verdict, let digest = tls.shownDigest else { return }
+  private func note(_ session: ClientSession, _ verdict: (RecordedVerdict, reason: String)?) {
+    guard let verdict, let tls = session.tls, let digest = tls.shownDigest else { return }
     let key = RecordBuffer.Key(
       file: ObjectIdentifier(file), listener: ObjectIdentifier(session.servers), digest: digest, name: tls.serverName,
       isResumed: tls.isResumed)
-    buffer.note(key, file, verdict.0, verdict.reason) { file.seen(session, tls, $0) }
+    // What a record has of a handshake beside its counts.
+    buffer.note(key, file, verdict.0, verdict.reason) { visit in
+      var visit = visit
+      visit.reason = visit.reason.cut(to: 512)
+      visit.server = session.firstServer.settings.primaryName.cut(to: 256)
+      visit.handshake.version = tls.protocolName
+      visit.handshake.cipher = tls.cipherName
+      visit.handshake.group = tls.groupName
+      visit.handshake.groups = tls.clientGroupNames.cut(to: 1024)
+      visit.handshake.signatures = tls.clientSignatureSchemes.cut(to: 2048)
+      if visit.handshake.version != "TLSv1.3" { visit.handshake.ciphers = tls.clientCiphers.cut(to: 4096) }
+      return SeenVisit(
+        certificates: tls.shownCertificates, listener: session.servers.settings.address.description,
+        name: String(decoding: tls.serverName, as: UTF8.self),
+        isStream: session.servers.settings.kind == .stream, visit: visit)
+    }
   }
 
   /// How the session has judged its client; nil: no certificate was judged.
-  private static func verdict(_ session: ClientSession, _ tls: TLSStream) -> (RecordedVerdict, reason: String)? {
+  private static func verdict(_ session: ClientSession) -> (RecordedVerdict, reason: String)? {
     switch session.admission {
     case .undecided, .inClear: nil
     case .reported(let reason): (.reported, reason)
     case .refused(_, let reason): (.refused, reason)
     case .granted:
-      switch tls.clientVerdict {
-      case .absent: nil
+      switch session.tls?.clientVerdict {
+      case nil, .absent: nil
       case .refused(_, _, let reason): (.refused, reason)
       case .unverified(_, let reason): (.unverified, reason)
       case .verified: ruling(session) ?? (.verified, "")
@@ -62,25 +75,6 @@ final class RecordWatch: ClientWatch {
     case .rule(let reason)?: (.ruled, reason)
     case nil: nil
     }
-  }
-}
-
-extension RecordFile {
-  /// What a record has of a handshake beside its counts.
-  fileprivate func seen(_ session: ClientSession, _ tls: TLSStream, _ visit: RecordedVisit) -> SeenVisit {
-    var visit = visit
-    visit.reason = visit.reason.cut(to: 512)
-    visit.server = session.firstServer.settings.primaryName.cut(to: 256)
-    visit.handshake.version = tls.protocolName
-    visit.handshake.cipher = tls.cipherName
-    visit.handshake.group = tls.groupName
-    visit.handshake.groups = tls.clientGroupNames.cut(to: 1024)
-    visit.handshake.signatures = tls.clientSignatureSchemes.cut(to: 2048)
-    if visit.handshake.version != "TLSv1.3" { visit.handshake.ciphers = tls.clientCiphers.cut(to: 4096) }
-    return SeenVisit(
-      certificates: tls.shownCertificates, listener: session.servers.settings.address.description,
-      name: String(decoding: tls.serverName, as: UTF8.self),
-      isStream: session.servers.settings.kind == .stream, visit: visit)
   }
 }
 

@@ -33,7 +33,7 @@ extension ClientSession {
     let reason = Self.reason(failure)
     let chosen = tls.serverContext.flatMap { live.server(of: $0) }
     let server = chosen ?? firstServer
-    for watch in server.root.watches { watch.handshakeDidFail(self, tls, cause, reason) }
+    for watch in server.root.watches { watch.handshakeDidFail(self, cause, reason) }
     let (level, writes) = judgeFailure(tls, cause)
     guard server.root.errorLog.takes(writes ? level : .debug) else { return }
     let identity = tls.refusedClient?.loggedIdentity ?? ""

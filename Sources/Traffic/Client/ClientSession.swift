@@ -216,7 +216,7 @@ public final class ClientSession: StreamOwner {
     if let tls {
       worker.counters.handshakeDidComplete(tls)
       noteCertificate(of: tls)
-      tellWatches(of: tls)
+      tellWatches()
       if isClosed { return }
     }
     if let tls {

@@ -2,7 +2,8 @@ import Observability
 public import TLS
 
 /// What a feature does when it is known what becomes of a client: it counts, records or tells. It judges nobody, but may cut
-/// a session that it can't record. One object serves all clients of a server block in one worker (`LocationParts.watches` of the block's own level).
+/// a session that it can't record. One object serves all clients of a server block in one worker (`LocationParts.watches` of
+/// the block's own level).
 ///
 /// A block without any tests an empty array once for each connection, and nothing for a request.
 open class ClientWatch {
@@ -11,16 +12,10 @@ open class ClientWatch {
   /// A handshake is over, and the session's admission is settled: the client got in, or reads in a response why it didn't.
   /// `session.facts` has its chain, and the one that a resumed session was made with.
   open func handshakeDidEnd(_ session: ClientSession) {}
-  /// The same, for who asks the transport.
-  open func handshakeDidEnd(_ session: ClientSession, _ tls: TLSStream) { handshakeDidEnd(session) }
 
   /// A handshake has failed. `session.tls?.refusedChain` has the certificates of a client that was refused; it is empty if the
   /// handshake failed for another reason.
   open func handshakeDidFail(_ session: ClientSession, _ cause: HandshakeCause, _ reason: String) {}
-  /// The same, for who asks the transport.
-  open func handshakeDidFail(_ session: ClientSession, _ tls: TLSStream, _ cause: HandshakeCause, _ reason: String) {
-    handshakeDidFail(session, cause, reason)
-  }
 
   /// A request or a session of `stream` was refused for its client. `isCut`: it had begun, and its client is let in no more.
   open func clientWasRefused(_ transaction: Transaction, _ refusal: ClientRefusal, _ reason: String, isCut: Bool) {}
@@ -31,7 +26,7 @@ open class ClientWatch {
 
 extension ClientSession {
   /// Tells of the end of a handshake.
-  func tellWatches(of tls: TLSStream) { for watch in firstServer.root.watches { watch.handshakeDidEnd(self, tls) } }
+  func tellWatches() { for watch in firstServer.root.watches { watch.handshakeDidEnd(self) } }
 
   /// Tells and logs that an idle connection is closed for its client.
   func idleClientIsRefused(_ reason: String, words: String) {

@@ -232,7 +232,7 @@ package final class TCPConnection: ClientConnection {
     if let tls = session.tls {
       worker.counters.handshakeDidComplete(tls)
       session.noteCertificate(of: tls)
-      session.tellWatches(of: tls)
+      session.tellWatches()
       guard stage == .handshake, mayGoOn(tls) else { return }
     }
     guard stage == .handshake, let running = stream.session, !running.isRefused() else { return }
