@@ -25,7 +25,7 @@ package struct HealthFact: Sendable, Hashable {
         case .register, .upkeep: .register
         case .state: .state
         case .staple: .staple
-        case .log: .log
+        case .log, .record: .log
         case .helper, nil: .process
         }
     }
