@@ -55,13 +55,13 @@ struct SignedIdentitySettings: SigningPart, Hashable {
   var fileUses: [FileUse] { FileUse.material([key], reloads: reloads) }
 
   func compile(_ parts: inout PassParts, _ makers: LiveMakers) {
-    guard let signer = makers.generation[IdentityMaterial.self].signers[self] else { return parts.isBroken = true }
+    guard let signer = makers.generation[ProofMaterial.self].signers[self] else { return parts.isBroken = true }
     for name in SignatureSigning.signatureFields { parts.replace(name) }
     parts.requestHooks.append(SignatureHook(signer))
   }
 
   func policy(_ loaded: GenerationParts) -> [PassPolicyLine] {
-    let signer = loaded[IdentityMaterial.self].signers[self]
+    let signer = loaded[ProofMaterial.self].signers[self]
     return [
       PassPolicyLine(
         "client proof",
@@ -79,7 +79,7 @@ struct SignedIdentity: ContentFeature, PassFeature {
       "Responds with the public keys of `client_identity signed` as a JSON Web Key Set (RFC 7517). A key that signs no more stays for an hour.",
       example: "client_identity_keys;")
   ]
-  static let sharedParts: [any SharedPart.Type] = [IdentityKeys.self]
+  static let sharedParts: [any SharedPart.Type] = [ProofKeys.self]
 
   static func read(_ level: Level, _ builder: inout SettingsBuilder) -> SignedIdentity? {
     guard let line = line(in: level.scope) else { return nil }
@@ -130,16 +130,16 @@ struct SignedIdentity: ContentFeature, PassFeature {
   ) {
     http.visitLocations { location in
       guard let settings = location[UpstreamPass.self]?[SignedIdentitySettings.self],
-        parts[IdentityMaterial.self].signers[settings] == nil,
-        let key = loader.identityKey(settings, shared)
+        parts[ProofMaterial.self].signers[settings] == nil,
+        let key = loader.proofKey(settings, shared)
       else { return }
       let policy = MessageSigner.Policy(
         label: SignedIdentitySettings.label, keyID: Array(key.id.utf8), components: settings.components,
         lifetime: SignedIdentitySettings.lifetime, hasNonce: true, tag: SignedIdentitySettings.tag,
         keepsOthers: false, skipsAbsentFields: true)
-      parts[IdentityMaterial.self].signers[settings] = MessageSigner(policy, key.signing)
-      if !parts[IdentityMaterial.self].keys.contains(where: { $0.id == key.id }) {
-        parts[IdentityMaterial.self].keys.append(key)
+      parts[ProofMaterial.self].signers[settings] = MessageSigner(policy, key.signing)
+      if !parts[ProofMaterial.self].keys.contains(where: { $0.id == key.id }) {
+        parts[ProofMaterial.self].keys.append(key)
       }
     }
   }
@@ -149,12 +149,12 @@ struct SignedIdentity: ContentFeature, PassFeature {
   func words(_ http: HTTPSettings) -> String { "responds with the keys that prove who clients are" }
 
   func compile(_ parts: inout LocationParts, _ makers: LiveMakers) {
-    parts.content = IdentityKeysContent(makers.shared[IdentityKeys.self])
+    parts.content = ProofKeysContent(makers.shared[ProofKeys.self])
   }
 }
 
-private struct IdentityUnit: MaterialUnit {
-  typealias Content = IdentityKey
+private struct ProofUnit: MaterialUnit {
+  typealias Content = ProofKey
   let key: MaterialReference
   /// What a block with `ssl_reload off` keeps is not what others load anew.
   let reloads: Bool
@@ -162,17 +162,17 @@ private struct IdentityUnit: MaterialUnit {
 
 extension MaterialLoader {
   /// Returns nil after adding the reason to the diagnostics.
-  fileprivate mutating func identityKey(_ settings: SignedIdentitySettings, _ shared: SharedState) -> IdentityKey? {
+  fileprivate mutating func proofKey(_ settings: SignedIdentitySettings, _ shared: SharedState) -> ProofKey? {
     if let file = settings.key {
       return unit(
-        IdentityUnit(key: file, reloads: settings.reloads), UnitFiles(.signingKey, file), reloads: settings.reloads
+        ProofUnit(key: file, reloads: settings.reloads), UnitFiles(.signingKey, file), reloads: settings.reloads
       ) { loader in
         loader.attempt { () throws(MaterialError) in
-          try PrivateKey.load(signing: file) { (key) throws(CryptoError) in try IdentityKey(key) }
+          try PrivateKey.load(signing: file) { (key) throws(CryptoError) in try ProofKey(key) }
         }
       }
     }
-    do { return try shared[IdentityKeys.self].own() } catch {
+    do { return try shared[ProofKeys.self].own() } catch {
       report(
         Diagnostic(
           .error, at: settings.location, "no key for \"client_identity signed\" could be made: \(error)",
@@ -182,18 +182,18 @@ extension MaterialLoader {
   }
 }
 
-private final class IdentityKeysContent: LiveContent {
-  private let keys: IdentityKeys
+private final class ProofKeysContent: LiveContent {
+  private let keys: ProofKeys
 
-  init(_ keys: IdentityKeys) { self.keys = keys }
+  init(_ keys: ProofKeys) { self.keys = keys }
 
-  override func handler(for worker: Worker) -> ContentHandler? { IdentityKeysHandler(keys) }
+  override func handler(for worker: Worker) -> ContentHandler? { ProofKeysHandler(keys) }
 }
 
-private final class IdentityKeysHandler: ContentHandler {
-  private let keys: IdentityKeys
+private final class ProofKeysHandler: ContentHandler {
+  private let keys: ProofKeys
 
-  init(_ keys: IdentityKeys) { self.keys = keys }
+  init(_ keys: ProofKeys) { self.keys = keys }
 
   override func start(_ exchange: Exchange) {
     guard exchange.head.method == .get || exchange.head.method == .head else {

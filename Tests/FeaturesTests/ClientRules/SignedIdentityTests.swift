@@ -135,18 +135,18 @@ private func location(_ lines: String, pass: String = "proxy_pass http://127.0.0
   }
 
   @Test func `a key that signs no more stays published for a while`() throws {
-    let keys = try (0..<3).map { _ in try IdentityKey(PrivateKey.generate(.ed25519)) }
-    var state = IdentityKeys.State()
+    let keys = try (0..<3).map { _ in try ProofKey(PrivateKey.generate(.ed25519)) }
+    var state = ProofKeys.State()
     func published(at now: UInt64) -> [String] { state.published(state.current, at: now).map(\.id) }
     state.take([keys[0]], at: 100)
     #expect(published(at: 100) == [keys[0].id])
     state.take([keys[1]], at: 200)
-    #expect(published(at: 200 + IdentityKeys.retirement - 1) == [keys[1].id, keys[0].id])
-    #expect(published(at: 200 + IdentityKeys.retirement) == [keys[1].id])
+    #expect(published(at: 200 + ProofKeys.retirement - 1) == [keys[1].id, keys[0].id])
+    #expect(published(at: 200 + ProofKeys.retirement) == [keys[1].id])
     // One that signs again is no retired one, and their number has a limit.
     state.take([keys[0]], at: 300)
     #expect(published(at: 301) == [keys[0].id, keys[1].id])
-    for _ in 0..<40 { state.take([try IdentityKey(PrivateKey.generate(.ed25519))], at: 400) }
-    #expect(published(at: 401).count == 1 + IdentityKeys.mostRetired)
+    for _ in 0..<40 { state.take([try ProofKey(PrivateKey.generate(.ed25519))], at: 400) }
+    #expect(published(at: 401).count == 1 + ProofKeys.mostRetired)
   }
 }

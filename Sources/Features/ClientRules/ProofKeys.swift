@@ -6,7 +6,7 @@ import Synchronization
 package import Traffic
 
 /// A key that signs who clients are, and its public half as verifiers get it.
-final class IdentityKey: Sendable {
+final class ProofKey: Sendable {
   let signing: SignatureKey
   /// The thumbprint of the public key (RFC 7638), in base64url.
   let id: String
@@ -31,7 +31,7 @@ final class IdentityKey: Sendable {
 
 /// The keys of the process over generations. A key that signs no more stays published for a while: an upstream may still
 /// verify a request that it signed, and an old generation may still serve.
-package final class IdentityKeys: SharedPart {
+package final class ProofKeys: SharedPart {
   /// Seconds for which a key is published after it has signed for the last generation.
   static let retirement: UInt64 = 3600
   /// Keys that sign no more. The last ones count.
@@ -39,21 +39,21 @@ package final class IdentityKeys: SharedPart {
 
   struct State {
     /// Made when a line without `key=` asks first.
-    var own: IdentityKey?
-    var current: [IdentityKey] = []
-    var retired: [(key: IdentityKey, until: UInt64)] = []
+    var own: ProofKey?
+    var current: [ProofKey] = []
+    var retired: [(key: ProofKey, until: UInt64)] = []
 
     /// These keys sign from now on.
-    mutating func take(_ keys: [IdentityKey], at now: UInt64) {
+    mutating func take(_ keys: [ProofKey], at now: UInt64) {
       let ids = Set(keys.map(\.id))
-      retired += current.filter { !ids.contains($0.id) }.map { ($0, now + IdentityKeys.retirement) }
+      retired += current.filter { !ids.contains($0.id) }.map { ($0, now + ProofKeys.retirement) }
       retired.removeAll { ids.contains($0.key.id) || $0.until <= now }
-      retired.removeFirst(max(0, retired.count - IdentityKeys.mostRetired))
+      retired.removeFirst(max(0, retired.count - ProofKeys.mostRetired))
       current = keys
     }
 
     /// The keys by which signatures may be verified. `keys`: those of the generation that is asked.
-    func published(_ keys: [IdentityKey], at now: UInt64) -> [IdentityKey] {
+    func published(_ keys: [ProofKey], at now: UInt64) -> [ProofKey] {
       var seen: Set<String> = []
       return (keys + current + retired.filter { $0.until > now }.map(\.key)).filter { seen.insert($0.id).inserted }
     }
@@ -64,14 +64,14 @@ package final class IdentityKeys: SharedPart {
   package required init(_ shared: SharedState) {}
 
   package func serve(_ generation: Generation) {
-    state.withLock { $0.take(generation[IdentityMaterial.self].keys, at: Self.now) }
+    state.withLock { $0.take(generation[ProofMaterial.self].keys, at: Self.now) }
   }
 
   /// The key that the process has made for itself.
-  func own() throws -> IdentityKey {
+  func own() throws -> ProofKey {
     try state.withLock { state in
       if let own = state.own { return own }
-      let own = try IdentityKey(PrivateKey.generate(.ed25519))
+      let own = try ProofKey(PrivateKey.generate(.ed25519))
       state.own = own
       return own
     }
@@ -79,7 +79,7 @@ package final class IdentityKeys: SharedPart {
 
   /// The JSON Web Key Set (RFC 7517 §5) of a generation.
   func text(_ generation: Generation) -> String {
-    let keys = state.withLock { $0.published(generation[IdentityMaterial.self].keys, at: Self.now) }
+    let keys = state.withLock { $0.published(generation[ProofMaterial.self].keys, at: Self.now) }
     return "{\"keys\":[" + keys.map(\.published).joined(separator: ",") + "]}\n"
   }
 
@@ -87,8 +87,8 @@ package final class IdentityKeys: SharedPart {
 }
 
 /// What signs for the lines of a configuration.
-struct IdentityMaterial: GenerationPart {
+struct ProofMaterial: GenerationPart {
   var signers: [SignedIdentitySettings: MessageSigner] = [:]
   /// Each key once.
-  var keys: [IdentityKey] = []
+  var keys: [ProofKey] = []
 }
