@@ -41,6 +41,15 @@ struct IdentityCondition: Sendable {
     }
   }
 
+  /// A value that matches; nil: none is found.
+  func witness() -> String? {
+    switch test {
+    case .pattern(let pattern): pattern.witness.map { String(decoding: $0, as: UTF8.self) }
+    case .expression(let expression): expression.witness().map { String(decoding: $0, as: UTF8.self) }
+    case .octets: nil
+    }
+  }
+
   /// Whether any value of the identity matches. Returns `limit` if no value matched and a regular expression reached
   /// its limit.
   func match(_ identity: PeerIdentity, scratch: RegularExpression.Scratch) -> MatchOutcome {

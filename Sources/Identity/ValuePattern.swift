@@ -33,6 +33,17 @@ struct ValuePattern: Sendable, Hashable {
     self.tokens = tokens
   }
 
+  /// A value that the pattern matches; nil: none is found.
+  var witness: [UInt8]? {
+    let value = tokens.flatMap { token in
+      switch token {
+      case .literal(let text): text
+      case .wildcard: Array("x".utf8)
+      }
+    }
+    return matches(value) ? value : nil
+  }
+
   /// Whether the pattern matches the whole value.
   func matches(_ value: [UInt8]) -> Bool {
     // Most patterns have no wildcard, and a configuration may have a thousand of them.

@@ -16,7 +16,8 @@ struct CheckCommand: ParsableCommand {
 
       The exit status is 0 if the configuration is valid. With --diff it is 0 if nothing changes in whom the \
       configuration trusts, 1 if something does, and 2 if a configuration is not valid. With --running it is 0 if nothing \
-      differs, 1 if something does, and 2 if the API can't be asked.
+      differs, 1 if something does, and 2 if the API can't be asked. With --policy it is 0 if all assertions hold, and 2 if \
+      one fails, a rule is uncovered, or a file can't be read.
       """)
 
   @Argument(help: "The configuration file, as with --config.")
@@ -81,11 +82,23 @@ struct CheckCommand: ParsableCommand {
   @Option(help: "With --running: the location of the API.")
   var location = "/api"
 
+  @Option(
+    help:
+      "Judge the assertions of this file about who gets where, by clients that exist in memory only. Can be repeated.")
+  var policy: [String] = []
+
+  @Flag(help: "With --policy: name the rules of the configuration that no assertion would miss.")
+  var coverage = false
+
+  @Option(help: "With --policy: write the results to this file too, as JUnit does (XML).")
+  var junit: String?
+
   func validate() throws {
     try file.refuse(besides: path)
+    if policy.isEmpty, coverage || junit != nil { throw ValidationError("--coverage and --junit belong to --policy") }
     if quiet, verbose { throw ValidationError("--quiet and --verbose can't be combined") }
-    let modes = [dump, explain != nil, diff != nil, running].filter { $0 }.count
-    if modes > 1 { throw ValidationError("--dump, --explain, --diff and --running can't be combined") }
+    let modes = [dump, explain != nil, diff != nil, running, !policy.isEmpty].filter { $0 }.count
+    if modes > 1 { throw ValidationError("--dump, --explain, --diff, --running and --policy can't be combined") }
     if json, dump || running { throw ValidationError("--json can't be combined with --dump or --running") }
     if explain == nil, cert != nil || from != nil || !header.isEmpty {
       throw ValidationError("--cert, --from and --header belong to --explain")
@@ -97,6 +110,7 @@ struct CheckCommand: ParsableCommand {
     let path = try self.path ?? file.path()
     if let explain { return try tell(of: explain, path) }
     if let diff { return try compare(from: diff, to: path) }
+    if !policy.isEmpty { return try judge(path) }
     var check = Check(path, offline ? .files : .thisMachine(trial: DryStart.trial))
     if !offline { check.becomeServingUser() }
     let report = check.report(isStrict: strict, detail: quiet ? .errors : verbose ? .everything : .summary)
@@ -131,6 +145,20 @@ struct CheckCommand: ParsableCommand {
       complain("error: \(error.text)")
       throw ExitCode.failure
     }
+  }
+
+  private func judge(_ path: String) throws {
+    do throws(AccessReport.Refusal) {
+      let report = try AccessReport(of: policy, configuration: path, withCoverage: coverage)
+      if json { print(report.json) }
+      for line in json ? [] : report.lines { print(line) }
+      if let junit { try report.writeJUnit(to: junit) }
+      if report.isFine { return }
+    } catch {
+      for diagnostic in error.diagnostics.folded { complain("\(diagnostic)") }
+      complain("error: \(error.text)")
+    }
+    throw ExitCode(2)
   }
 
   private func tellOfRunning() throws {

@@ -1,5 +1,6 @@
 import Configuration
 import Features
+import Language
 import Loading
 package import Observability
 import Patterns
@@ -61,7 +62,7 @@ package struct TrustDifference {
     self.changes = changes.all
   }
 
-  private static func changes(_ old: ComparedConfiguration, _ new: ComparedConfiguration) -> TrustChanges {
+  static func changes(_ old: ComparedConfiguration, _ new: ComparedConfiguration) -> TrustChanges {
     let (before, after) = (old.servers, new.servers)
     var changes = TrustChanges()
     for server in after {
@@ -129,7 +130,15 @@ struct ComparedConfiguration {
   let material: KeyMaterial
 
   init(_ path: String) throws(TrustDifference.Refusal) {
-    let (settings, _, diagnostics) = Configuration.read(path: path)
+    try self.init(.file(path)) { $0 }
+  }
+
+  /// `edit`: changes the statements before they are read.
+  init(
+    _ source: ConfigurationSource, _ files: SourceFiles = .disk, editing edit: ([Directive]) -> [Directive]
+  ) throws(TrustDifference.Refusal) {
+    let path = source.name
+    let (settings, _, diagnostics) = Configuration.read(source, files: files, editing: edit)
     guard let settings else { throw .invalid(path: path, diagnostics) }
     http = settings.http
     material = KeyMaterial(loading: settings.http, sharing: SharedState(features: Features.all))

@@ -1,0 +1,179 @@
+import Configuration
+import Features
+import Language
+package import Observability
+import Traffic
+import Transport
+
+/// Which rules of a configuration no assertion would miss: each is taken out of the configuration, and the assertions are
+/// judged again.
+///
+/// A rule is a statement without which somebody gets in who doesn't with it (`check --diff` says that). What the
+/// configuration isn't valid without is no rule of its own.
+package struct AccessCoverage: Sendable {
+  package struct Rule: Sendable {
+    /// The statement, without its block.
+    package let text: String
+    package let place: SourceLocation
+    /// What its absence opens, in the words of `check --diff`.
+    package let effect: String
+    /// An assertion that would miss it; nil: no attempt shows a difference.
+    package let assertion: String?
+
+    var words: String { "no assertion fails without it: \(effect)" }
+    var advice: String {
+      assertion.map { "add: \($0)" }
+        ?? "no attempt shows a difference; say why: untested \(ConfigurationWord.written(text.prefix { $0 != " " }.description)) REASON;"
+    }
+  }
+
+  package private(set) var covered = 0
+  package private(set) var uncovered: [Rule] = []
+  /// The places of rules that a file says can't be tested, with its reason.
+  package private(set) var untested: [(text: String, reason: String)] = []
+
+  init(of policies: [AccessPolicy], _ source: ConfigurationSource, _ files: SourceFiles, _ world: TrialWorld) {
+    guard let whole = Self.compared(source, files, without: nil) else { return }
+    let table = Features.all.directives.table
+    let excused = policies.flatMap(\.untested)
+    var survey: Survey?
+    for line in Self.candidates(world.statements, table) {
+      guard let less = Self.compared(source, files, without: line.location) else { continue }
+      let opened = TrustDifference.changes(whole, less).all.filter { $0.direction == .opens }
+      guard let effect = opened.first?.sentence else { continue }
+      let text = ([line.name] + line.arguments.map { ConfigurationWord.written($0.text) }).joined(separator: " ")
+      if let excuse = excused.first(where: { $0.directive == line.name }) {
+        untested.append((text, excuse.reason))
+        continue
+      }
+      guard
+        let mutant = try? TrialWorld(source, files: files, editing: { Self.without(line.location, $0) })
+      else {
+        covered += 1
+        continue
+      }
+      if policies.contains(where: { AccessTrial($0, mutant).hasFailure }) {
+        covered += 1
+        continue
+      }
+      let before = survey ?? Survey(world, addresses: policies.flatMap { $0.clients.values.compactMap(\.address) })
+      survey = before
+      uncovered.append(
+        Rule(
+          text: text, place: line.location, effect: effect,
+          assertion: Self.assertion(telling: before, from: mutant, policies)))
+    }
+  }
+
+  private static func compared(
+    _ source: ConfigurationSource, _ files: SourceFiles, without place: SourceLocation?
+  ) -> ComparedConfiguration? {
+    try? ComparedConfiguration(source, files) { lines in place.map { without($0, lines) } ?? lines }
+  }
+
+  /// The statements that may decide who gets in, by their rows.
+  private static func candidates(_ lines: [Directive], _ table: DirectiveTable) -> [Directive] {
+    var found: [Directive] = []
+    for line in lines {
+      let rows = table.entries(named: line.name)
+      let isContainer = line.block?.contains { $0.block != nil } ?? false
+      if !isContainer, rows.contains(where: { $0.trust != .none && $0.status == .supported }) { found.append(line) }
+      if rows.contains(where: { $0.form.opensBlock && !$0.form.isTable }) {
+        found += candidates(line.block ?? [], table)
+      }
+    }
+    return found
+  }
+
+  private static func without(_ place: SourceLocation, _ lines: [Directive]) -> [Directive] {
+    lines.compactMap { line in
+      if line.location == place { return nil }
+      guard let block = line.block else { return line }
+      var other = line
+      other.block = without(place, block)
+      return other
+    }
+  }
+
+  /// An assertion that holds in one world and fails in the other.
+  private static func assertion(telling survey: Survey, from mutant: TrialWorld, _ policies: [AccessPolicy]) -> String?
+  {
+    for policy in policies {
+      for name in policy.clients.keys.sorted() {
+        guard let client = policy.clients[name], case .success(let persona) = client.resolved(in: survey.world),
+          case .success(let other) = client.resolved(in: mutant)
+        else { continue }
+        for finding in survey.findings(of: persona, from: client.address) where !finding.outcome.isUnknown {
+          var attempt = finding.attempt
+          attempt.persona = other
+          guard mutant.http.listeners.indices.contains(attempt.listener) else { continue }
+          let outcome = mutant.run(attempt)
+          if !finding.outcome.isAdmitted, outcome.isAdmitted, outcome.asks.isEmpty || finding.outcome.asks.isEmpty {
+            return words("refuse", name, attempt, survey.world)
+          }
+          if finding.outcome.isAdmitted, outcome.isAdmitted, !finding.outcome.asks.isEmpty, outcome.asks.isEmpty {
+            return words("allow", name, attempt, survey.world, " asked")
+          }
+        }
+      }
+    }
+    return nil
+  }
+
+  private static func words(
+    _ verb: String, _ client: String, _ attempt: Attempt, _ world: TrialWorld, _ end: String = ""
+  ) -> String? {
+    guard let place = world.words(for: attempt) else { return nil }
+    let isUsual = attempt.client == Attempt.usualAddress
+    return "\(verb) \(client) \(place)\(end)\(isUsual ? "" : " from=\(attempt.client.host)");"
+  }
+
+  // MARK: Words
+
+  package var lines: [String] {
+    var lines: [String] = []
+    for rule in uncovered {
+      lines += ["\(rule.place): error: \(rule.text): \(rule.words)", "    \(rule.advice)"]
+    }
+    for rule in untested { lines.append("notice: \(rule.text) is not tested: \(rule.reason)") }
+    let all = covered + uncovered.count
+    lines.append("coverage: \(covered) of \(all) rule\(all == 1 ? "" : "s") that decide on access")
+    return lines
+  }
+
+  func append(to json: inout JSONText) {
+    json.object("coverage") { json in
+      json.member("covered", covered)
+      json.array("uncovered", uncovered) { rule, json in
+        json.object { json in
+          json.member("rule", rule.text)
+          json.member("place", "\(rule.place)")
+          json.member("effect", rule.effect)
+          json.member("assertion", rule.assertion)
+        }
+      }
+      json.array("untested", untested) { rule, json in
+        json.object { json in
+          json.member("rule", rule.text)
+          json.member("reason", rule.reason)
+        }
+      }
+    }
+  }
+}
+
+extension TrialWorld {
+  /// The request of an attempt, as an assertion writes it; nil: no URL leads to its listener.
+  func words(for attempt: Attempt) -> String? {
+    let listener = http.listeners[attempt.listener]
+    guard case .socket(let address) = listener.address, let port = address.port else { return nil }
+    if listener.kind == .stream { return "TCP \(attempt.host):\(port)" }
+    let scheme = listener.isTLS ? "https" : "http"
+    let isStandard = port == (listener.isTLS ? 443 : 80)
+    let url = "\(scheme)://\(attempt.host)\(isStandard ? "" : ":\(port)")\(attempt.target)"
+    let name =
+      listener.isTLS && attempt.serverName != attempt.host
+      ? " sni=\(ConfigurationWord.written(attempt.serverName))" : ""
+    return "\(attempt.method) \(ConfigurationWord.written(url))\(name)"
+  }
+}

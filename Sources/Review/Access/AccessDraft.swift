@@ -1,0 +1,130 @@
+import Crypto
+import Features
+import Forward
+import Identity
+import Language
+import Traffic
+import Upstream
+
+/// A policy file that says what holds today, for somebody to read, correct and keep (`sallyport ways --write-policy`).
+package struct AccessDraft {
+  package let text: String
+
+  package init(_ world: TrialWorld, configuration path: String) {
+    var lines = [
+      "# What holds of \(path) today. Keep the lines that are meant, and correct the others.",
+      "# sallyport check --config \(path) --policy THIS_FILE", "", "who nobody;", "who stranger { ca none; }",
+    ]
+    var clients: [(name: String, persona: Persona)] = []
+    var names: Set<String> = []
+    for index in world.authorities.indices {
+      let authority = world.authorities[index]
+      guard authority.certificate.mayIssue, world.authorities(named: authority.file).first == index else { continue }
+      let name = Self.word(authority.file, besides: &names)
+      lines.append("who \(name) { cn \(name); issuer \(ConfigurationWord.written(authority.file)); }")
+      clients.append((name, Persona(name, subject: [NamePart("CN", name)], issuer: .authority(index))))
+    }
+    for rule in Self.rules(world) {
+      guard let persona = Self.persona(rule), let subject = persona.subject.first else { continue }
+      let name = Self.word(subject.value, besides: &names)
+      lines.append("who \(name) { \(Self.words(persona)) }  # \(rule.effect.rawValue) \(rule.spelling)")
+      clients.append((name, persona))
+    }
+    let survey = Survey(world)
+    var asserted: Set<String> = []
+    lines.append("")
+    for (name, persona) in [("nobody", Persona.nobody), ("stranger", .stranger)] + clients {
+      for finding in survey.findings(of: persona) where Self.isUsual(finding, world) {
+        guard let place = world.words(for: finding.attempt), asserted.insert("\(name) \(place)").inserted,
+          let line = Self.line(name, place, finding.outcome)
+        else { continue }
+        lines.append(line)
+      }
+    }
+    lines.append("")
+    let unverified = survey.findings(of: .nobody) + survey.findings(of: .stranger)
+    for group in Set(world.http.groups.map(\.name)).sorted() {
+      let isOpen = unverified.contains { $0.outcome.upstreams.contains { $0.name == group } }
+      let isReached =
+        isOpen
+        || clients.contains { client in
+          survey.findings(of: client.persona).contains { $0.outcome.upstreams.contains { $0.name == group } }
+        }
+      if !isOpen, isReached {
+        lines.append("never to upstream \(ConfigurationWord.written(group)) without certificate;")
+      }
+    }
+    text = lines.map { $0 + "\n" }.joined()
+  }
+
+  /// Whether it is what a client would ask for: the name of its handshake is that of its Host, and the path is as the
+  /// configuration writes it.
+  private static func isUsual(_ finding: Survey.Finding, _ world: TrialWorld) -> Bool {
+    let attempt = finding.attempt
+    return attempt.method == "GET" && attempt.client == Attempt.usualAddress && attempt.isPlain
+      && (attempt.serverName == attempt.host || !world.http.listeners[attempt.listener].isTLS)
+  }
+
+  private static func line(_ name: String, _ place: String, _ outcome: Outcome) -> String? {
+    if outcome.isUnknown { return nil }
+    if outcome.isAdmitted {
+      let status = if case .status(let status) = outcome.end, status >= 300 { " \(status)" } else { "" }
+      return "allow \(name) \(place)\(outcome.asks.isEmpty ? status : " asked");"
+    }
+    if case .handshake = outcome.end { return "refuse \(name) \(place);" }
+    return "refuse \(name) \(place)\(outcome.status.map { " \($0)" } ?? "");"
+  }
+
+  /// The name of a client, by what it is of.
+  private static func word(_ text: String, besides names: inout Set<String>) -> String {
+    let last = text.split(separator: "/").last.map(String.init) ?? text
+    let stem = String(last.prefix { $0 != "." && $0 != "@" }.map { $0.isLetter || $0.isNumber ? $0 : "-" })
+    var name = stem.isEmpty ? "client" : stem
+    while !names.insert(name).inserted { name += "-2" }
+    return name
+  }
+
+  // MARK: Clients by rules
+
+  private static func rules(_ world: TrialWorld) -> [ClientRule] {
+    var seen: Set<String> = []
+    return world.http.servers.flatMap { $0.root.withNested }.compactMap(\.clientRules).flatMap { $0.allow + $0.deny }
+      .filter { seen.insert($0.spelling).inserted }
+  }
+
+  /// A client that a rule matches; nil: none can be made.
+  static func persona(_ rule: ClientRule) -> Persona? {
+    guard let values = rule.witness() else { return nil }
+    var persona = Persona(rule.spelling)
+    for (key, value) in values {
+      switch key {
+      case .cn: persona.subject.insert(NamePart("CN", value), at: 0)
+      case .o: persona.subject.append(NamePart("O", value))
+      case .ou: persona.subject.append(NamePart("OU", value))
+      case .dns: persona.alternativeNames.append(.dns(value))
+      case .email: persona.alternativeNames.append(.email(value))
+      case .uri: persona.alternativeNames.append(.uri(value))
+      case .ip: persona.alternativeNames.append(.ip(value))
+      case .serial: persona.serial = value
+      case .issuer, .fingerprint, .spki: return nil
+      }
+    }
+    if persona.subject.isEmpty { persona.subject = [NamePart("CN", "client")] }
+    return persona
+  }
+
+  private static func words(_ persona: Persona) -> String {
+    var words = ["subject \(ConfigurationWord.written(persona.dn));"]
+    for name in persona.alternativeNames {
+      switch name {
+      case .dns(let text): words.append("dns \(ConfigurationWord.written(text));")
+      case .uri(let text): words.append("uri \(ConfigurationWord.written(text));")
+      case .email(let text): words.append("email \(ConfigurationWord.written(text));")
+      case .ip(let text): words.append("ip \(ConfigurationWord.written(text));")
+      case .raw: break
+      }
+    }
+    if let serial = persona.serial { words.append("serial \(serial);") }
+    return words.joined(separator: " ")
+  }
+}

@@ -1,0 +1,161 @@
+package import Observability
+package import TLS
+package import Traffic
+package import Transport
+
+/// What a client of a trial does: it connects to a listener, shakes hands, and sends a request; of `stream`, it only
+/// connects.
+package struct Attempt: Sendable {
+  package var persona: Persona
+  /// By its place among the listeners of the configuration.
+  package var listener: Int
+  /// The name of its handshake; empty: it sends none.
+  package var serverName: String
+  /// Of its Host field, without a port.
+  package var host: String
+  package var method = "GET"
+  /// In origin form.
+  package var target = "/"
+  /// Fields of the request beside those of the persona, `Name: value`. A Host among them replaces the other one.
+  package var fields: [String] = []
+  /// Where it connects from.
+  package var client = Self.usualAddress
+  /// Whether the path is one that the configuration writes, and no other reading of it.
+  package var isPlain = true
+  /// The only version of TLS that it speaks; nil: all of them.
+  package var version: TLSVersions?
+
+  /// Of 192.0.2.0/24, which are addresses for documents: nobody comes from there (RFC 5737).
+  package static let usualAddress = SocketAddress.ipv4(address: 0xC000_0201, port: 40_000)
+
+  package init(_ persona: Persona, listener: Int, serverName: String, host: String) {
+    self.persona = persona
+    self.listener = listener
+    self.serverName = serverName
+    self.host = host
+  }
+}
+
+/// What became of an attempt.
+package struct Outcome: Sendable {
+  /// The last thing that happened.
+  package enum End: Sendable, Hashable {
+    /// The handshake fails.
+    case handshake(HandshakeCause)
+    /// The request or the session gets to this upstream: a group, or what its variables lead to.
+    case upstream(String)
+    /// The location serves it by itself: a file, a page of the process. With the words for it.
+    case content(String)
+    /// A response without content of anybody: that of `return`, or a refusal.
+    case status(UInt16)
+    /// How a session of `stream` ends that no upstream gets.
+    case session(SessionResult)
+    /// Nobody can say: with the reason.
+    case unknown(String)
+  }
+
+  package struct Upstream: Sendable {
+    package let name: String
+    package let content: any ContentDirectives
+    /// The fields or parameters that it gets, in their order.
+    package fileprivate(set) var told: [(name: String, value: String)] = []
+  }
+
+  package struct Rule: Sendable, Hashable {
+    package let place: SourceLocation
+    package let admits: Bool
+  }
+
+  package fileprivate(set) var end = End.unknown("the attempt has no end")
+  package fileprivate(set) var server: ServerSettings?
+  /// Those that the request has come to, in their order.
+  package fileprivate(set) var locations: [LocationSettings] = []
+  package fileprivate(set) var upstreams: [Upstream] = []
+  /// nil: there is no response.
+  package fileprivate(set) var status: UInt16?
+  /// Who would be asked, and is taken to admit the client: in words.
+  package fileprivate(set) var asks: [String] = []
+  /// The rules on clients and addresses that have decided.
+  package fileprivate(set) var rules: [Rule] = []
+  /// The directives that refuse the client or respond to it.
+  package fileprivate(set) var refusals: [String] = []
+  private var trace: [ExplainTrace.Line] = []
+  /// The report of `check --explain`; none if it is forgotten.
+  package var lines: [String] { trace.map { "\($0.label)  \($0.text)" } }
+  /// The same without its report, which takes most of the memory.
+  package var withoutTrace: Outcome {
+    var outcome = self
+    outcome.trace = []
+    return outcome
+  }
+
+  /// Whether the client gets what the configuration has for it: an upstream, a content, or a response that is none of an
+  /// error. What is asked of others is taken as admitted.
+  package var isAdmitted: Bool {
+    switch end {
+    case .upstream, .content: (status ?? 200) < 400
+    case .status(let status): status < 400
+    case .session(let result): result == .ok || result == .passed
+    case .handshake, .unknown: false
+    }
+  }
+
+  package var isUnknown: Bool { if case .unknown = end { true } else { false } }
+
+  /// The line that decides: the last rule, or the location, or the server block.
+  package var place: SourceLocation? {
+    rules.last { $0.admits == isAdmitted }?.place ?? locations.last?.location ?? server?.location
+  }
+
+  /// What happened, in words.
+  package var words: String {
+    switch end {
+    case .handshake(let cause): "the handshake is refused (\(cause.rawValue))"
+    case .upstream(let name): "it reaches \(name)" + (status.map { $0 == 200 ? "" : ", with status \($0)" } ?? "")
+    case .content(let words): "it gets \(words)" + (status.map { " with status \($0)" } ?? "")
+    case .status(let status): "the response is \(status)"
+    case .session(let result): "the connection is \(result.rawValue)"
+    case .unknown(let reason): "nobody can say: \(reason)"
+    }
+  }
+
+  static func unknown(_ reason: String) -> Outcome {
+    var outcome = Outcome()
+    outcome.end = .unknown(reason)
+    return outcome
+  }
+
+  fileprivate init() {}
+
+  init(_ lines: [ExplainTrace.Line]) {
+    self.init()
+    for line in lines { take(line) }
+    trace = lines
+  }
+
+  private mutating func take(_ line: ExplainTrace.Line) {
+    switch line.fact {
+    case .server(let settings)?: server = settings
+    case .location(let settings)?: locations.append(settings)
+    case .handshake(let cause)?: end = .handshake(cause)
+    case .rule(let place, let admits)?: rules.append(Rule(place: place, admits: admits))
+    case .refusal(let step)?: refusals.append(step)
+    case .asks?: asks.append(line.text)
+    case .waits?: end = .unknown(line.text)
+    case .upstream(let name, let content)?:
+      upstreams.append(Upstream(name: name, content: content))
+      end = .upstream(name)
+    case .told(let name, let value)?:
+      if !upstreams.isEmpty { upstreams[upstreams.count - 1].told.append((name, value)) }
+    case .content?: end = .content(line.text)
+    case .status(let status)?:
+      self.status = status
+      // A refusal inside a content, such as a file that isn't there, is that content's.
+      if case .unknown = end { end = .status(status) }
+    case .result(let result)?:
+      if case .upstream = end, result == .ok { break }
+      end = .session(result)
+    case .listener?, nil: break
+    }
+  }
+}

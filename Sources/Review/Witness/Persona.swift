@@ -1,0 +1,110 @@
+package import Crypto
+
+/// A client of a trial: what its certificate says, who has issued it, and what is wrong with it.
+package struct Persona: Sendable, Hashable {
+  package enum Issuer: Sendable, Hashable {
+    /// The client has no certificate.
+    case nobody
+    /// A CA that no configuration knows.
+    case stranger
+    /// The first CA that the server block trusts, whichever it is.
+    case trusted
+    /// A CA of the configuration, by its place in `TrialWorld.authorities`.
+    case authority(Int)
+    /// What the configuration pins: by its place in `TrialWorld.pins`.
+    case pin(Int)
+    /// The certificates of a file, leaf first. They are shown to a world without stand-ins.
+    case file([Certificate])
+  }
+
+  /// What makes a certificate unfit that is sound otherwise.
+  package enum Fault: String, Sendable, Hashable, CaseIterable {
+    case expired
+    case notYetValid = "not_yet_valid"
+    /// Each revocation list of its issuer has it.
+    case revoked
+    /// Its extended key usage is that of servers alone.
+    case wrongPurpose = "wrong_purpose"
+    /// Its key is one of RSA with 1024 bits.
+    case weakKey = "weak_key"
+  }
+
+  /// What messages call the client.
+  package var name: String
+  /// In the order of RFC 2253: the most specific part first.
+  package var subject: [NamePart] = []
+  package var alternativeNames: [CertificateBuilder.AlternativeName] = []
+  package var issuer: Issuer
+  package var fault: Fault?
+  /// Hexadecimal; nil: a random one.
+  package var serial: String?
+  /// Fields that the client sends with each request, `Name: value`.
+  package var fields: [String] = []
+
+  package init(_ name: String, subject: [NamePart] = [], issuer: Issuer = .trusted, fault: Fault? = nil) {
+    self.name = name
+    self.subject = subject
+    self.issuer = issuer
+    self.fault = fault
+  }
+
+  /// The client without a certificate.
+  package static let nobody = Persona("nobody", issuer: .nobody)
+  /// A client whose CA nobody knows.
+  package static let stranger = Persona("stranger", subject: [NamePart("CN", "stranger")], issuer: .stranger)
+
+  /// The same client with one thing changed, under a name that says it.
+  package func but(_ what: String, _ change: (inout Persona) -> Void) -> Persona {
+    var other = self
+    other.name = "\(name), \(what)"
+    change(&other)
+    return other
+  }
+
+  /// The subject as a configuration writes it.
+  package var dn: String { subject.map { "\($0.type)=\($0.value)" }.joined(separator: ",") }
+}
+
+/// One attribute of a distinguished name.
+package struct NamePart: Sendable, Hashable {
+  /// OpenSSL's name of the attribute, as `CN`, or numbers with dots.
+  package var type: String
+  package var value: String
+
+  package init(_ type: String, _ value: String) {
+    self.type = type
+    self.value = value
+  }
+
+  /// Reads a name as RFC 2253 writes it: `CN=boss,O=Example`. Returns nil for what isn't one, and for parts with several
+  /// attributes (`+`).
+  package static func parse(_ text: String) -> [NamePart]? {
+    var parts: [NamePart] = []
+    var piece: [Character] = []
+    var type: String?
+    var isEscaped = false
+    func close() -> Bool {
+      guard let name = type, !name.isEmpty, !piece.isEmpty else { return false }
+      parts.append(NamePart(name, String(piece)))
+      piece = []
+      type = nil
+      return true
+    }
+    for character in text {
+      switch character {
+      case _ where isEscaped:
+        piece.append(character)
+        isEscaped = false
+      case "\\": isEscaped = true
+      case "=" where type == nil:
+        type = String(piece)
+        piece = []
+      case ",": guard close() else { return nil }
+      case "+": return nil
+      case " " where type == nil && piece.isEmpty: break
+      default: piece.append(character)
+      }
+    }
+    return !isEscaped && close() ? parts : nil
+  }
+}

@@ -1,0 +1,202 @@
+import Crypto
+import Language
+import Patterns
+import TLS
+import Traffic
+package import Transport
+
+/// What clients get by every way into a configuration: each listener, each name of a handshake with each Host, each
+/// location with other readings of its path, methods, and addresses.
+///
+/// Names that lead to one server block lead to one place, so each block has one, and those that no block has lead to the
+/// default. A regular expression for which no text is found is told in `unknown`.
+package final class Survey {
+  package struct Finding: Sendable {
+    package let attempt: Attempt
+    package let outcome: Outcome
+  }
+
+  private struct Door {
+    let listener: Int
+    let serverName: String
+    let host: String
+    /// The server block of the Host, by its place.
+    let server: Int
+  }
+
+  package let world: TrialWorld
+  /// What is not tried, because nobody knows how: in words.
+  package private(set) var unknown: [String] = []
+  private var doors: [Door] = []
+  /// By server block.
+  private var paths: [[String]] = []
+  private let methods: [String]
+  private let addresses: [SocketAddress]
+  private var known: [Persona: [Finding]] = [:]
+
+  /// A name that no server block has.
+  private static let strangeName = "unknown.invalid"
+  /// From so many server blocks on, not each name of a handshake is tried with each Host.
+  private static let mostPairs = 12
+
+  /// `address`: of the clients that have one, besides those that the configuration names.
+  package init(_ world: TrialWorld, addresses named: [SocketAddress] = []) {
+    self.world = world
+    let levels = world.http.servers.flatMap { $0.root.withNested }
+    let judgesMethods = levels.contains { !$0.conditional.isEmpty }
+    methods = judgesMethods ? ["GET", "POST", "PUT", "DELETE", "OPTIONS"] : ["GET", "POST"]
+    var addresses = [Attempt.usualAddress, .ipv4(address: 0x7F00_0001, port: 40_000)]
+    for address in named + Self.addresses(in: world.statements) where !addresses.contains(address) {
+      addresses.append(address)
+    }
+    self.addresses = Array(addresses.prefix(12))
+    paths = world.http.servers.map { server in server.stream == nil ? self.paths(of: server.root) : ["/"] }
+    let names = world.http.servers.map { server in
+      server.names.lazy.compactMap { self.sample($0) }.first { !$0.isEmpty }
+    }
+    for (index, listener) in world.http.listeners.enumerated() { addDoors(index, listener, names) }
+  }
+
+  // MARK: What is tried
+
+  private func addDoors(_ index: Int, _ listener: ListenerSettings, _ names: [String?]) {
+    var hosts = listener.servers.compactMap { server in names[server].map { (name: $0, server: server) } }
+    hosts.append((Self.strangeName, listener.defaultServer))
+    guard listener.isTLS || listener.kind == .stream else {
+      for host in hosts { doors.append(Door(listener: index, serverName: "", host: host.name, server: host.server)) }
+      return
+    }
+    let serverNames = hosts.map(\.name) + [""]
+    for host in hosts {
+      for name in listener.kind == .stream ? [host.name] : serverNames {
+        let isUsual = name == host.name || name.isEmpty || name == Self.strangeName
+        guard isUsual || hosts.count <= Self.mostPairs else { continue }
+        doors.append(Door(listener: index, serverName: name, host: host.name, server: host.server))
+      }
+    }
+    if listener.kind == .stream {
+      doors.append(Door(listener: index, serverName: "", host: Self.strangeName, server: listener.defaultServer))
+    }
+  }
+
+  private func sample(_ name: ServerName) -> String? {
+    switch name {
+    case .exact(let name): return name
+    case .leadingWildcard(let suffix, _): return "any\(suffix)"
+    case .trailingWildcard(let prefix): return "\(prefix)invalid"
+    case .regex(let expression, _):
+      let found = expression.witness { bytes in
+        bytes.allSatisfy { (0x61...0x7A).contains($0) || (0x30...0x39).contains($0) || $0 == 0x2D || $0 == 0x2E }
+      }
+      if let found { return String(decoding: found, as: UTF8.self) }
+      unknown.append("no name is found that server_name \(name.asWritten) matches")
+      return nil
+    }
+  }
+
+  /// The paths that lead to the locations of a server block, if nothing leads them elsewhere.
+  private func paths(of root: LocationSettings) -> [String] {
+    var paths = ["/", "/x"], prefixes: [String] = [], ends: [String] = []
+    for location in root.withNested {
+      switch location.match {
+      case .exact(let path): paths.append(String(decoding: path, as: UTF8.self))
+      case .prefix(let path), .prefixNoRegex(let path):
+        let text = String(decoding: path, as: UTF8.self)
+        prefixes.append(text)
+        paths += [text, text + "x"]
+      case .regex(let expression, _):
+        if let found = expression.witness({ $0.first == 0x2F && !$0.contains { $0 <= 0x20 || $0 >= 0x7F } }) {
+          ends.append(String(decoding: found, as: UTF8.self))
+        } else {
+          unknown.append("no path is found that location \(location.match.asWritten) matches (\(location.location))")
+        }
+      case .named: break
+      }
+    }
+    paths += ends
+    for prefix in prefixes where prefix.hasSuffix("/") && prefix != "/" {
+      for end in ends { paths.append(prefix + end.dropFirst()) }
+    }
+    var seen: Set<String> = []
+    return paths.filter { $0.hasPrefix("/") && seen.insert($0).inserted }
+  }
+
+  /// Other paths that a server could read as this one.
+  private static func readings(_ path: String) -> [String] {
+    var readings = ["/" + path, "/zz/.." + path, path + "/", path + ";x"]
+    let flipped = String(path.map { $0.isLowercase ? Character($0.uppercased()) : Character($0.lowercased()) })
+    readings.append(flipped)
+    if let letter = path.utf8.first(where: { (0x61...0x7A).contains($0) }),
+      let place = path.utf8.firstIndex(of: letter)
+    {
+      readings.append("\(path[..<place])%\(String(letter, radix: 16))\(path[path.index(after: place)...])")
+    }
+    if path.hasSuffix("/"), path != "/" { readings.append(String(path.dropLast())) }
+    let known: Set<String> = [path]
+    return readings.filter { !known.contains($0) }
+  }
+
+  /// The addresses that statements name: of a network, its second one.
+  private static func addresses(in statements: [Directive]) -> [SocketAddress] {
+    var found: [SocketAddress] = []
+    func look(_ lines: [Directive]) {
+      for line in lines {
+        for word in [line.name] + line.arguments.map(\.text) {
+          let text = word.prefix { $0 != "/" }
+          guard text.contains(where: { $0 == "." || $0 == ":" }),
+            let address = SocketAddress(literal: String(text), port: 40_000)
+          else { continue }
+          if case .ipv4(let number, let port) = address, word.contains("/") {
+            found.append(.ipv4(address: number | 1, port: port))
+          } else {
+            found.append(address)
+          }
+        }
+        look(line.block ?? [])
+      }
+    }
+    look(statements)
+    return found
+  }
+
+  // MARK: Trials
+
+  /// What a client gets by every way. Each client's are kept.
+  package func findings(of persona: Persona, from address: SocketAddress? = nil) -> [Finding] {
+    if address == nil, let known = known[persona] { return known }
+    var found: [Finding] = []
+    for door in doors { take(door, persona, address.map { [$0] } ?? addresses, &found) }
+    if address == nil { known[persona] = found }
+    return found
+  }
+
+  private func take(_ door: Door, _ persona: Persona, _ addresses: [SocketAddress], _ found: inout [Finding]) {
+    var attempt = Attempt(persona, listener: door.listener, serverName: door.serverName, host: door.host)
+    func run() -> Outcome {
+      let outcome = world.run(attempt)
+      found.append(Finding(attempt: attempt, outcome: outcome.withoutTrace))
+      return outcome
+    }
+    let isStream = world.http.listeners[door.listener].kind == .stream
+    for (place, address) in addresses.enumerated() {
+      attempt.client = address
+      for (number, path) in (isStream ? ["/"] : paths[door.server]).enumerated() {
+        attempt.target = path
+        for method in isStream ? ["GET"] : methods {
+          attempt.method = method
+          let outcome = run()
+          // Whoever the handshake refuses gets no path, whatever the address is.
+          if number == 0, place == 0, method == "GET", case .handshake = outcome.end { return }
+        }
+        guard place == 0, !isStream else { continue }
+        attempt.method = "GET"
+        for reading in Self.readings(path) {
+          attempt.target = reading
+          attempt.isPlain = false
+          _ = run()
+        }
+        attempt.isPlain = true
+      }
+    }
+  }
+}

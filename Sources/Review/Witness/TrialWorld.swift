@@ -1,0 +1,315 @@
+import Configuration
+package import Crypto
+import Features
+package import Language
+import Loading
+package import Observability
+import TLS
+package import Traffic
+import Transport
+
+/// The objects that serve a configuration, with clients that exist in memory only: what a persona gets is what the daemon
+/// would do with it.
+///
+/// The handshake is stood in for (`TLSStream.rehearse`), and so are the CAs, lists and pins by which clients are judged
+/// (`StandIns`), because nobody but their owners can issue by them. All else is the code that serves. No listener is bound,
+/// no name is looked up, no log is opened, no upstream is contacted.
+///
+/// Not for several threads at once.
+package final class TrialWorld {
+  /// Why there is no world.
+  package struct Refusal: Error, Sendable {
+    package let text: String
+    package let diagnostics: [Diagnostic]
+  }
+
+  /// By what clients are judged.
+  package enum Trust: Sendable {
+    /// By stand-ins, by which any client can be minted.
+    case standIns
+    /// By the files themselves, for clients whose certificates are at hand. Nothing proves that they have the keys.
+    case configured
+  }
+
+  /// A CA by which clients can be minted.
+  package struct Authority: Sendable {
+    /// The file as the configuration names it.
+    package let file: String
+    /// The stand-in, whose names are those of the CA.
+    package let certificate: Certificate
+    /// The server blocks that trust it, by their places in `http.servers`.
+    package fileprivate(set) var servers: Set<Int>
+    fileprivate let spki: [UInt8]
+
+    package var subject: String { certificate.subject.rfc2253 }
+  }
+
+  package let http: HTTPSettings
+  /// Those that the configuration was read from.
+  let statements: [Directive]
+  package private(set) var authorities: [Authority] = []
+  /// What the configuration pins of clients, as it would be written.
+  package var pins: [String] { standIns.pins.map(\.spelling) }
+  private let trust: Trust
+  private let standIns: StandIns
+  private let material: KeyMaterial
+  private let generation: Generation
+  private let trace = ExplainTrace(takingLimitsAsKept: true)
+  private let stage: RequestExplanation.Stage
+  private var minted: [MintKey: [Certificate]?] = [:]
+  private let leafKey: PrivateKey
+  private lazy var weakKey = try? PrivateKey.generate(.rsa(bits: 1024))
+
+  private struct MintKey: Hashable {
+    let persona: Persona
+    let server: Int?
+  }
+
+  /// `edit`: changes the statements before they are read, for a configuration that differs by one line.
+  package init(
+    _ source: ConfigurationSource, files: SourceFiles = .disk, trusting trust: Trust = .standIns,
+    editing edit: ([Directive]) -> [Directive] = { $0 }
+  ) throws(Refusal) {
+    var statements: [Directive] = []
+    let (loaded, _, found) = Configuration.read(source, files: files, looksUpNames: false) { lines in
+      statements = edit(lines)
+      return statements
+    }
+    self.statements = statements
+    guard let settings = loaded else {
+      throw Refusal(text: "configuration \(source.phrase) is not valid", diagnostics: found)
+    }
+    http = settings.http
+    self.trust = trust
+    let shared = SharedState(features: Features.all)
+    let standIns: StandIns
+    do throws(OpenSSLError) {
+      standIns = try StandIns()
+      leafKey = try PrivateKey.generate()
+    } catch {
+      throw Refusal(text: "no key can be made: \(error)", diagnostics: [])
+    }
+    self.standIns = standIns
+    let isTrial = if case .standIns = trust { true } else { false }
+    material = KeyMaterial(
+      loading: settings.http, sharing: shared,
+      replacing: isTrial
+        ? { (material) throws(TLSSettingsError) in try standIns.replace(material) } : nil)
+    let errors = material.diagnostics.filter { $0.severity == .error }
+    guard errors.isEmpty else {
+      throw Refusal(text: "the files of configuration \(source.phrase) can't be loaded", diagnostics: errors)
+    }
+    // Names stand for an address on which no machine listens (RFC 1112 §4).
+    let nobody = Resolver(pool: shared.pool) { _, port in [.ipv4(address: 0xF000_0001, port: port)] }
+    generation = Generation(
+      number: 1, http: settings.http, serverContexts: material.servers.map { $0?.context },
+      upstreamContexts: material.upstreams.mapValues(\.context),
+      groups: Resolution.resolve(settings.http.groups, by: nobody).groups, errorLog: ErrorLog([]), errorLogs: [:],
+      accessLogs: [:], hosts: HostResolution(settings.http, former: nil, by: nobody).found, parts: material.parts)
+    do throws(RequestExplanation.Refusal) {
+      stage = try RequestExplanation.Stage(generation, sharing: shared, trace)
+    } catch {
+      throw Refusal(text: error.text, diagnostics: [])
+    }
+    for index in http.servers.indices { noteAuthorities(of: index) }
+  }
+
+  private func noteAuthorities(of index: Int) {
+    guard let policy = http.servers[index].clientPolicy, material.servers.indices.contains(index),
+      let loaded = material.servers[index]?.material
+    else { return }
+    for (reference, certificates) in [
+      (policy.clientCertificate, loaded.clientCAs), (policy.trustedCertificate, loaded.trustedCAs),
+    ] {
+      guard let reference else { continue }
+      for certificate in certificates {
+        let file = "\(reference)", spki = certificate.spkiSHA256
+        let known = authorities.firstIndex {
+          $0.file == file && $0.spki == spki && $0.certificate.subjectOctets == certificate.subjectOctets
+        }
+        if let known {
+          authorities[known].servers.insert(index)
+        } else {
+          authorities.append(Authority(file: file, certificate: certificate, servers: [index], spki: spki))
+        }
+      }
+    }
+  }
+
+  // MARK: Names
+
+  /// The CAs that a name means: that of their file, with or without its folder, or of their subject. One that issues by
+  /// another one of the file comes before that.
+  package func authorities(named name: String) -> [Int] {
+    let found = authorities.indices.filter { index in
+      let authority = authorities[index]
+      return authority.file == name || authority.file.split(separator: "/").last.map(String.init) == name
+        || authority.subject == name
+    }
+    return found.sorted { rank(authorities[$0].certificate) < rank(authorities[$1].certificate) }
+  }
+
+  /// 0: a CA that has issued no other CA, 1: another CA, 2: no CA.
+  private func rank(_ certificate: Certificate) -> Int {
+    guard certificate.mayIssue else { return 2 }
+    return authorities.contains { $0.certificate != certificate && certificate.signed($0.certificate) } ? 1 : 0
+  }
+
+  /// Whether a server block has a revocation list, by which a certificate can be revoked.
+  package func revokes(_ server: Int?) -> Bool {
+    guard let server, material.servers.indices.contains(server) else { return false }
+    return !(material.servers[server]?.material.revocations.isEmpty ?? true)
+  }
+
+  /// Whether clients of a server block can be minted: not where the SPIFFE agent says whom it trusts.
+  private func usesWorkload(_ index: Int?) -> Bool {
+    index.flatMap { http.servers[$0].clientPolicy?.workloadTrust } != nil
+  }
+
+  // MARK: Minting
+
+  /// The certificates that a persona shows to a server block, leaf first; none for a client without one. Returns nil if they
+  /// can't be made. `server`: by its place in `http.servers`; nil: none is chosen.
+  package func certificates(of persona: Persona, for server: Int?) -> [Certificate]? {
+    switch persona.issuer {
+    case .nobody: return []
+    case .file(let certificates): return certificates
+    case .trusted, .authority, .pin, .stranger: break
+    }
+    let key = MintKey(persona: persona, server: persona.issuer == .trusted ? server : nil)
+    if let known = minted[key] { return known }
+    let made = try? mint(persona, for: server)
+    minted[key] = .some(made)
+    return made
+  }
+
+  private func mint(_ persona: Persona, for server: Int?) throws(OpenSSLError) -> [Certificate] {
+    switch persona.issuer {
+    case .nobody, .file: return []
+    case .stranger: return try mint(persona, by: standIns.strangeAuthority, key(of: persona))
+    case .authority(let index):
+      guard authorities.indices.contains(index) else { throw OpenSSLError(description: "there is no such CA") }
+      return try mint(persona, byAuthority: authorities[index].certificate, key(of: persona))
+    case .trusted:
+      let trusted = server.map { index in authorities.filter { $0.servers.contains(index) } } ?? []
+      guard
+        let first = trusted.filter({ $0.certificate.mayIssue }).min(by: { rank($0.certificate) < rank($1.certificate) })
+      else { return try mint(persona, by: standIns.strangeAuthority, key(of: persona)) }
+      return try mint(persona, byAuthority: first.certificate, key(of: persona))
+    case .pin(let index):
+      guard standIns.pins.indices.contains(index) else { throw OpenSSLError(description: "there is no such pin") }
+      let pin = standIns.pins[index]
+      if pin.isWhole { return [pin.pair.certificate] + chain(above: pin.pair.certificate) }
+      let trusted = server.map { index in authorities.filter { $0.servers.contains(index) } } ?? []
+      guard let issuer = trusted.first(where: { $0.certificate.mayIssue }) else {
+        return [try builder(persona).selfSigned(key: pin.pair.key).certificate]
+      }
+      return try mint(persona, byAuthority: issuer.certificate, pin.pair.key)
+    }
+  }
+
+  private func key(of persona: Persona) throws(OpenSSLError) -> PrivateKey {
+    guard persona.fault == .weakKey else { return leafKey }
+    guard let weakKey else { throw OpenSSLError(description: "OpenSSL makes no weak key") }
+    return weakKey
+  }
+
+  private func mint(
+    _ persona: Persona, byAuthority certificate: Certificate, _ key: PrivateKey
+  ) throws(OpenSSLError) -> [Certificate] {
+    // Of clients, a certificate that may issue nothing lets only itself in.
+    guard certificate.mayIssue else { return [certificate] }
+    guard let authority = standIns.pair(of: certificate) else {
+      throw OpenSSLError(description: "the key of \(certificate.subject) is not at hand")
+    }
+    return try mint(persona, by: authority, key)
+  }
+
+  private func mint(
+    _ persona: Persona, by authority: CertifiedKey, _ key: PrivateKey
+  ) throws(OpenSSLError) -> [Certificate] {
+    let leaf = try builder(persona).fit(for: authority).signed(by: authority, key: key).certificate
+    return [leaf] + (authority.certificate.endsChain ? [] : [authority.certificate])
+      + chain(above: authority.certificate)
+  }
+
+  /// The intermediate CAs above a certificate, which a client would send.
+  private func chain(above certificate: Certificate) -> [Certificate] {
+    var chain: [Certificate] = []
+    var last = certificate
+    while !last.endsChain, chain.count < 16,
+      let next = authorities.first(where: { $0.certificate != last && $0.certificate.signed(last) })?.certificate,
+      !next.endsChain
+    {
+      chain.append(next)
+      last = next
+    }
+    return chain
+  }
+
+  private func builder(_ persona: Persona) -> CertificateBuilder {
+    var builder = CertificateBuilder(
+      commonName: "", .leaf([persona.fault == .wrongPurpose ? .serverAuth : .clientAuth]),
+      names: persona.alternativeNames)
+    // A certificate has the most general part first.
+    builder.subject = persona.subject.reversed().map { (.named($0.type), $0.value) }
+    builder.serial = persona.fault == .revoked ? StandIns.revokedSerial : persona.serial
+    let day: Int64 = 86_400
+    switch persona.fault {
+    case .expired: (builder.notBefore, builder.notAfter) = (builder.notBefore - 30 * day, builder.notBefore - day)
+    case .notYetValid: (builder.notBefore, builder.notAfter) = (builder.notAfter, builder.notAfter + day)
+    case .revoked, .wrongPurpose, .weakKey, nil: break
+    }
+    return builder
+  }
+
+  // MARK: Trials
+
+  /// What becomes of an attempt. Any number of attempts may follow each other: none changes what becomes of another.
+  package func run(_ attempt: Attempt) -> Outcome {
+    guard http.listeners.indices.contains(attempt.listener) else { return .unknown("there is no such listener") }
+    let listener = http.listeners[attempt.listener]
+    let port: UInt16 = if case .socket(let address) = listener.address { address.port ?? 0 } else { 0 }
+    var request =
+      listener.kind == .stream
+      ? ExplainedRequest(connectionTo: attempt.host, port: port, client: attempt.client)
+      : ExplainedRequest(
+        method: attempt.method, usesTLS: listener.isTLS, host: attempt.host, port: port, target: attempt.target,
+        client: attempt.client)
+    request.listener = attempt.listener
+    request.serverName = attempt.serverName
+    request.version = attempt.version
+    request.fields = attempt.persona.fields + attempt.fields
+    if listener.isTLS {
+      let server = server(of: attempt)
+      if usesWorkload(server), attempt.persona.issuer != .nobody {
+        return .unknown("the SPIFFE agent says whom this server block trusts")
+      }
+      guard let certificates = certificates(of: attempt.persona, for: server) else {
+        return .unknown("no certificate can be made of \(attempt.persona.name)")
+      }
+      request.certificates = certificates
+    }
+    _ = trace.take()
+    do throws(RequestExplanation.Refusal) { try RequestExplanation(request, on: stage).run() } catch {
+      return .unknown(error.text)
+    }
+    return Outcome(trace.take())
+  }
+
+  /// The server block that the handshake of an attempt chooses, by its place in `http.servers`.
+  package func server(of attempt: Attempt) -> Int? {
+    guard stage.live.listeners.indices.contains(attempt.listener) else { return nil }
+    let name = Array(attempt.serverName.lowercased().utf8)
+    guard let context = stage.live.listeners[attempt.listener].choose(name) else { return nil }
+    return material.servers.firstIndex { $0?.context === context }
+  }
+}
+
+extension RequestExplanation.Refusal {
+  var text: String {
+    switch self {
+    case .noListener(let text), .malformed(let text), .system(let text): text
+    }
+  }
+}
