@@ -74,6 +74,9 @@ import Testing
     front.daemon.signal(SIGKILL)
     _ = try await front.daemon.process.ended()
     let next = try await MutualProxy(scene, server: server, locations: "location / { return 200 in; }")
+    try await until("its first line") {
+      scene.text("audit.log").split(separator: "\n").filter { $0.contains("\"event\":\"start\"") }.count == 2
+    }
     next.daemon.signal(SIGQUIT)
     _ = try await next.daemon.process.ended()
     let (status, text) = try await Self.verify(scene, [scene.path("audit.log")])
