@@ -262,6 +262,7 @@ if Context.environment["SALLYPORT_FUZZ"] != nil {
     ("FuzzProxyProtocol", ["Transport"]), ("FuzzDNSMessage", ["DNS", "Transport"]),
     ("FuzzFileRequest", ["HTTP", "Files"]), ("FuzzGunzip", ["Compression", "Bytes"]),
     ("FuzzSignature", ["Signature", "HTTP", "Crypto", "Bytes"]),
+    ("FuzzToken", ["Signature", "JSON", "Crypto", "Bytes"]),
     ("FuzzNegotiation", ["Negotiation"]), ("FuzzTunnel", ["Negotiation"]),
     ("FuzzCertificateField", ["Identity", "Crypto", "Bytes"]),
     ("FuzzACME", ["ACME", "Crypto", "JSON"]), ("FuzzWorkload", ["SPIFFE"]),
