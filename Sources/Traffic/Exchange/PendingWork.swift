@@ -80,7 +80,7 @@ extension BlockingWork {
     case .pages: "pages"
     case .clientStatus, .staples: "questions to responders"
     case .revocationLists: "revocation lists"
-    case .reload, .authorities, .orders, .spans, .memory: "jobs"
+    case .reload, .authorities, .orders, .keySets, .spans, .memory: "jobs"
     }
   }
 }
