@@ -11,8 +11,7 @@ enum NginxHarmless {
   ]
   private static let names: Set<String> = [
     "ssi", "brotli", "slice", "add_before_body", "add_after_body",
-    "proxy_force_ranges", "working_directory", "worker_priority", "load_module", "google_perftools_profiles",
-    "debug_connection", "keepalive_min_timeout", "post_action", "zone_sync", "queue", "check", "fair",
+    "proxy_force_ranges", "post_action", "zone_sync", "queue", "check", "fair",
     "ssl_ech_file", "ssl_encrypted_hello_key", "ssl_key_log", "proxy_ssl_key_log", "grpc_ssl_key_log", "mail",
     "fancyindex", "add_header", "add_trailer", "more_set_headers", "more_clear_headers",
   ]
