@@ -1,6 +1,7 @@
 import Configuration
 import ConfigurationSupport
 import Language
+import TestSupport
 import Testing
 
 @testable import Conversion
@@ -50,19 +51,8 @@ import Testing
     }
   }
 
-  /// The same sequence every time.
-  private struct Sequence: RandomNumberGenerator {
-    var state: UInt64
-    mutating func next() -> UInt64 {
-      state &+= 0x9E37_79B9_7F4A_7C15
-      var word = (state ^ state >> 30) &* 0xBF58_476D_1CE4_E5B9
-      word = (word ^ word >> 27) &* 0x94D0_49BB_1331_11EB
-      return word ^ word >> 31
-    }
-  }
-
   @Test(arguments: Sample.all) func `is taken by our own reader after mutations`(sample: Sample) {
-    var random = Sequence(state: 46)
+    var random = SeededNumbers(seed: 46)
     for _ in 0..<8 {
       var bytes = Array(sample.text.utf8)
       for _ in 0..<Int.random(in: 1...4, using: &random) { Self.mutate(&bytes, &random) }
@@ -73,7 +63,7 @@ import Testing
     }
   }
 
-  private static func mutate(_ bytes: inout [UInt8], _ random: inout Sequence) {
+  private static func mutate(_ bytes: inout [UInt8], _ random: inout SeededNumbers) {
     guard !bytes.isEmpty else { return }
     let place = Int.random(in: bytes.indices, using: &random)
     var lines: [[UInt8]] { bytes.split(separator: 10, omittingEmptySubsequences: false).map(Array.init) }

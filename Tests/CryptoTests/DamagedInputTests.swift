@@ -1,6 +1,7 @@
 import Bytes
 import Crypto
 import Foundation
+import TestSupport
 import Testing
 
 /// Whatever is in a file, reading it ends in an object or an error: never a crash, never an entry left in OpenSSL's
@@ -8,18 +9,6 @@ import Testing
 struct DamagedInputTests {
   enum Form: CaseIterable {
     case certificatePEM, certificateDER, keyPEM, keyDER, sealedKey, pkcs12, oldPKCS12, publicKey
-  }
-
-  /// Numbers that are the same in every run (SplitMix64).
-  struct Numbers: RandomNumberGenerator {
-    var state: UInt64
-    mutating func next() -> UInt64 {
-      state &+= 0x9E37_79B9_7F4A_7C15
-      var z = state
-      z = (z ^ (z >> 30)) &* 0xBF58_476D_1CE4_E5B9
-      z = (z ^ (z >> 27)) &* 0x94D0_49BB_1331_11EB
-      return z ^ (z >> 31)
-    }
   }
 
   let scratch: Scratch
@@ -99,7 +88,7 @@ struct DamagedInputTests {
   @Test(arguments: Form.allCases)
   func `a damaged file never crashes`(form: Form) throws {
     let whole = try whole(form)
-    var numbers = Numbers(state: 42)
+    var numbers = SeededNumbers(seed: 42)
     for _ in 0..<150 {
       var damaged = whole
       for _ in 0..<Int.random(in: 1...4, using: &numbers) {
@@ -116,7 +105,7 @@ struct DamagedInputTests {
   }
 
   @Test func `noise is an error`() throws {
-    var numbers = Numbers(state: 7)
+    var numbers = SeededNumbers(seed: 7)
     for count in [1, 2, 3, 10, 100, 5000] {
       var noise = (0..<count).map { _ in UInt8.random(in: .min ... .max, using: &numbers) }
       #expect(try !read(noise))

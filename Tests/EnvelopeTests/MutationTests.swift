@@ -1,6 +1,7 @@
 import Bytes
 import Crypto
 import Glibc
+import TestSupport
 import Testing
 
 @testable import Envelope
@@ -9,23 +10,12 @@ import Testing
   /// SALLYPORT_MUTATIONS: how many in all.
   private static let count = getenv("SALLYPORT_MUTATIONS").flatMap { Int(String(cString: $0)) } ?? 20_000
 
-  /// The same sequence every time.
-  private struct Sequence: RandomNumberGenerator {
-    var state: UInt64
-    mutating func next() -> UInt64 {
-      state &+= 0x9E37_79B9_7F4A_7C15
-      var word = (state ^ state >> 30) &* 0xBF58_476D_1CE4_E5B9
-      word = (word ^ word >> 27) &* 0x94D0_49BB_1331_11EB
-      return word ^ word >> 31
-    }
-  }
-
   @Test(arguments: Parts.suites)
   func `are refused, or say what was sealed`(suite: EnvelopeSuite) throws {
     let keys = try #require(Parts.keys(suite, shift: 3, previous: 4))
     let opener = Opener(keys), plain = Array(Parts.plain.utf8)
     let sealed = try Sealer(requests: keys).sealed(plain)
-    var random = Sequence(state: 42)
+    var random = SeededNumbers(seed: 42)
     var opened = 0
     for _ in 0..<Self.count / Parts.suites.count {
       var body = sealed
@@ -46,7 +36,7 @@ import Testing
     text.withUnsafeBytes { FieldsText($0, names: names).joined.octets }
   }
 
-  private static func mutate(_ body: inout [UInt8], _ random: inout Sequence) {
+  private static func mutate(_ body: inout [UInt8], _ random: inout SeededNumbers) {
     guard !body.isEmpty else { return }
     let at = Int.random(in: 0..<body.count, using: &random)
     switch Int.random(in: 0..<6, using: &random) {

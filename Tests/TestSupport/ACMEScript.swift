@@ -1,6 +1,36 @@
 import Crypto
 import Foundation
 
+/// A script of Python with a class `Handler`, which answers an ACME client.
+private enum ACMEProcess {
+  /// Writes acme-ca.pem, and starts the script. Returns the port on which it listens.
+  static func start(_ scene: Scene, _ source: String, _ arguments: [String] = []) async throws -> UInt16 {
+    let authority = try TestAuthority("ACME")
+    try scene.write("acme-ca.pem", text: authority.root.certificate.pem)
+    _ = try scene.identity("acme", authority.server())
+    let script = try scene.write("acme.py", text: source + "\n" + serving)
+    let process = try ChildProcess(
+      "python3", [script] + arguments, in: scene.folder, output: scene.path("acme.out"),
+      errors: scene.path("acme.err"))
+    scene.atEnd { process.stop() }
+    scene.onFailure(show: "the ACME server") { scene.text("acme.out") + scene.text("acme.err") }
+    return try await waiting(for: "the ACME server to listen") {
+      scene.text("acme.out").split(separator: "\n").first.flatMap { UInt16($0) }
+    }
+  }
+
+  /// The end of each script.
+  private static let serving = """
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain("acme.pem", "acme.key")
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    port = server.server_address[1]
+    print(port, flush=True)
+    server.serve_forever()
+    """
+}
+
 /// An ACME server in Python that breaks one rule, and tells what it was asked.
 package final class HostileACME: Sendable {
   package let port: UInt16
@@ -10,17 +40,7 @@ package final class HostileACME: Sendable {
   /// slashes).
   package init(_ scene: Scene, how: String) async throws {
     self.scene = scene
-    let authority = try TestAuthority("ACME")
-    try scene.write("acme-ca.pem", text: authority.root.certificate.pem)
-    _ = try scene.identity("acme", authority.server())
-    let script = try scene.write("acme.py", text: Self.source)
-    let process = try ChildProcess(
-      "python3", [script, how], in: scene.folder, output: scene.path("acme.out"), errors: scene.path("acme.err"))
-    scene.atEnd { process.stop() }
-    scene.onFailure(show: "the ACME server") { scene.text("acme.out") + scene.text("acme.err") }
-    port = try await waiting(for: "the ACME server to listen") {
-      scene.text("acme.out").split(separator: "\n").first.flatMap { UInt16($0) }
-    }
+    port = try await ACMEProcess.start(scene, Self.source, [how])
   }
 
   /// The paths that it was asked for, each after its method.
@@ -94,14 +114,6 @@ package final class HostileACME: Sendable {
             return self.answer({})
 
         do_GET = do_HEAD = do_POST = all
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain("acme.pem", "acme.key")
-    server.socket = context.wrap_socket(server.socket, server_side=True)
-    port = server.server_address[1]
-    print(port, flush=True)
-    server.serve_forever()
     """#
 }
 
@@ -113,17 +125,7 @@ package final class RenewingACME: Sendable {
 
   package init(_ scene: Scene) async throws {
     self.scene = scene
-    let authority = try TestAuthority("ACME")
-    try scene.write("acme-ca.pem", text: authority.root.certificate.pem)
-    _ = try scene.identity("acme", authority.server())
-    let script = try scene.write("acme.py", text: Self.source)
-    let process = try ChildProcess(
-      "python3", [script], in: scene.folder, output: scene.path("acme.out"), errors: scene.path("acme.err"))
-    scene.atEnd { process.stop() }
-    scene.onFailure(show: "the ACME server") { scene.text("acme.out") + scene.text("acme.err") }
-    port = try await waiting(for: "the ACME server to listen") {
-      scene.text("acme.out").split(separator: "\n").first.flatMap { UInt16($0) }
-    }
+    port = try await ACMEProcess.start(scene, Self.source)
   }
 
   /// What it was asked: the kind of the request and its payload.
@@ -227,13 +229,5 @@ package final class RenewingACME: Sendable {
                     "finalize": base + "/finalize/" + number, "certificate": base + "/certificate/" + number}
 
         do_GET = do_HEAD = do_POST = all
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain("acme.pem", "acme.key")
-    server.socket = context.wrap_socket(server.socket, server_side=True)
-    port = server.server_address[1]
-    print(port, flush=True)
-    server.serve_forever()
     """#
 }

@@ -61,6 +61,13 @@ package final class Sallyport: Sendable {
     return daemon
   }
 
+  /// Starts a daemon with these lines in `http`, and waits until it is ready (`configuration`).
+  package static func serve(
+    _ scene: Scene, _ http: String, main: String = "", level: String = "info"
+  ) async throws -> Sallyport {
+    try await start(scene, configuration(http, main: main, level: level))
+  }
+
   package func untilReady() async throws {
     try await until("\(name).pid") {
       if let ending = process.ending {

@@ -33,20 +33,17 @@ package final class Wire: Sendable {
   deinit { close() }
 
   package static func dial(port: UInt16) throws -> Wire {
-    let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
-    guard descriptor >= 0 else { throw WireError.system("socket", errno) }
-    guard LoopbackAddress.withIPv4(port: port, { connect(descriptor, $0, $1) }) == 0 else {
-      let code = errno
-      Glibc.close(descriptor)
-      throw WireError.system("connect", code)
-    }
-    return Wire(owning: descriptor)
+    try dial(AF_INET) { descriptor in LoopbackAddress.withIPv4(port: port) { connect(descriptor, $0, $1) } }
   }
 
   package static func dial(unixPath: String) throws -> Wire {
-    let descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
+    try dial(AF_UNIX) { descriptor in LoopbackAddress.withUnix(path: unixPath) { connect(descriptor, $0, $1) } }
+  }
+
+  private static func dial(_ family: Int32, _ connect: (Int32) -> Int32) throws -> Wire {
+    let descriptor = socket(family, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
     guard descriptor >= 0 else { throw WireError.system("socket", errno) }
-    guard LoopbackAddress.withUnix(path: unixPath, { connect(descriptor, $0, $1) }) == 0 else {
+    guard connect(descriptor) == 0 else {
       let code = errno
       Glibc.close(descriptor)
       throw WireError.system("connect", code)

@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 
 @testable import Transport
@@ -95,7 +96,7 @@ import Testing
   }
 
   @Test(arguments: [1, 2, 3, 4]) func `any sequence of moves gives what a plain list gives`(seed: Int) {
-    var random = SeededGenerator(seed: UInt64(seed))
+    var random = SeededNumbers(seed: UInt64(seed))
     var deadlines = Deadlines<Target>()
     var model: [Int: (slot: Int, time: UInt64)] = [:]
     var now: UInt64 = 0
@@ -124,17 +125,5 @@ import Testing
         #expect(deadlines.next > now)
       }
     }
-  }
-}
-
-/// A generator whose numbers a failed test can have again.
-struct SeededGenerator: RandomNumberGenerator {
-  private var state: UInt64
-  init(seed: UInt64) { state = seed &* 0x9E37_79B9_7F4A_7C15 | 1 }
-  mutating func next() -> UInt64 {
-    state ^= state << 13
-    state ^= state >> 7
-    state ^= state << 17
-    return state
   }
 }

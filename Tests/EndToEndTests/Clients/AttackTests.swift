@@ -105,14 +105,13 @@ import Testing
   @Test func `without SNI the default server's certificate rules count, whoever serves the empty name`() async throws {
     let scene = try Scene.ofTest(), cast = try Cast(scene)
     let port = try scene.port()
-    _ = try await Sallyport.start(
+    _ = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        server { listen 127.0.0.1:\(port) ssl default_server; server_name a.test;
-          ssl_certificate server.pem; ssl_certificate_key server.key; return 204; }
-        server { listen 127.0.0.1:\(port) ssl; server_name ""; \(Cast.tls) return 200 strict; }
-        """))
+      """
+      server { listen 127.0.0.1:\(port) ssl default_server; server_name a.test;
+        ssl_certificate server.pem; ssl_certificate_key server.key; return 204; }
+      server { listen 127.0.0.1:\(port) ssl; server_name ""; \(Cast.tls) return 200 strict; }
+      """)
     // curl sends no SNI for an address.
     let answer = try await scene.curl(
       ["--cacert", scene.path("ca.pem"), "-H", "Host: a.test", "https://127.0.0.1:\(port)/"])

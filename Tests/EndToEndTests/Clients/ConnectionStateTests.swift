@@ -35,18 +35,17 @@ import Testing
       }
     }
     let tls = try scene.port(), plain = try scene.port(), behind = try scene.port()
-    _ = try await Sallyport.start(
+    _ = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        server { listen 127.0.0.1:\(tls) ssl; server_name localhost; \(Cast.tls) location / { return 200 ok; } }
-        server { listen 127.0.0.1:\(behind) proxy_protocol; location / { return 200 ok; } }
-        server { listen 127.0.0.1:\(plain);
-          location = /metrics { metrics; }
-          location = /ok { return 200 ok; }
-          location / { proxy_pass http://127.0.0.1:\(upstream.port); proxy_http_version 1.1;
-            proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection $http_connection; } }
-        """))
+      """
+      server { listen 127.0.0.1:\(tls) ssl; server_name localhost; \(Cast.tls) location / { return 200 ok; } }
+      server { listen 127.0.0.1:\(behind) proxy_protocol; location / { return 200 ok; } }
+      server { listen 127.0.0.1:\(plain);
+        location = /metrics { metrics; }
+        location = /ok { return 200 ok; }
+        location / { proxy_pass http://127.0.0.1:\(upstream.port); proxy_http_version 1.1;
+          proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection $http_connection; } }
+      """)
     try await Self.has(["handshake": 0, "idle": 0, "active": 1, "tunnel": 0, "draining": 0], scene, plain)
     let wires = try await offPool {
       func request(_ path: String, _ fields: String = "") -> String {

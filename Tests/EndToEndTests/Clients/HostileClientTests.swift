@@ -187,15 +187,14 @@ import Testing
       try wire.write("HTTP/1.1 200 OK\r\n\(many)Content-Length: 0\r\n\r\n")
     }
     let port = try scene.port()
-    let daemon = try await Sallyport.start(
+    let daemon = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        large_client_header_buffers 4 1m; proxy_buffer_size 1m;
-        server { listen 127.0.0.1:\(port);
-          location / { return 200 ok; }
-          location /up { proxy_pass http://127.0.0.1:\(upstream.port); } }
-        """))
+      """
+      large_client_header_buffers 4 1m; proxy_buffer_size 1m;
+      server { listen 127.0.0.1:\(port);
+        location / { return 200 ok; }
+        location /up { proxy_pass http://127.0.0.1:\(upstream.port); } }
+      """)
     let answer = try await scene.talk(port) { wire in
       try wire.write("GET / HTTP/1.1\r\nHost: h\r\n\(many)\r\n")
       return (try wire.response(), try wire.isClosedByPeer())

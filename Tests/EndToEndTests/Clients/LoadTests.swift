@@ -32,20 +32,19 @@ import Testing
     _ = try await NginxUpstream.start(
       scene, ports: [files],
       "server { listen 127.0.0.1:\(files); root \(scene.folder); access_log off; keepalive_requests 500; }")
-    let daemon = try await Sallyport.start(
+    let daemon = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        client_max_body_size 0; keepalive_requests 300;
-        proxy_http_version 1.1; proxy_set_header Connection "";
-        upstream files { server 127.0.0.1:\(files); keepalive 32; }
-        upstream echo { server 127.0.0.1:\(echo); keepalive 32; }
-        server {
-          listen 127.0.0.1:\(port) ssl; server_name localhost; \(Cast.tls)
-          location /files/ { proxy_pass http://files; }
-          location /echo/ { proxy_pass http://echo; proxy_set_header X-Client $ssl_client_s_dn_cn; }
-        }
-        """))
+      """
+      client_max_body_size 0; keepalive_requests 300;
+      proxy_http_version 1.1; proxy_set_header Connection "";
+      upstream files { server 127.0.0.1:\(files); keepalive 32; }
+      upstream echo { server 127.0.0.1:\(echo); keepalive 32; }
+      server {
+        listen 127.0.0.1:\(port) ssl; server_name localhost; \(Cast.tls)
+        location /files/ { proxy_pass http://files; }
+        location /echo/ { proxy_pass http://echo; proxy_set_header X-Client $ssl_client_s_dn_cn; }
+      }
+      """)
     let result = try await scene.python(
       .load, "\(port)", scene.folder, "\(clients)", "\(requests)", "\(UInt16.random(in: 0...9999))",
       within: .seconds(300))
@@ -74,18 +73,17 @@ import Testing
     let (files, port) = try (scene.port(), scene.port())
     _ = try await NginxUpstream.start(
       scene, ports: [files], "server { listen 127.0.0.1:\(files); root \(scene.folder); sendfile on; }")
-    let daemon = try await Sallyport.start(
+    let daemon = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        client_max_body_size 0;
-        server {
-          listen 127.0.0.1:\(port) ssl; server_name localhost; \(Cast.tls)
-          location / { proxy_pass http://127.0.0.1:\(files); }
-          location /up { proxy_pass http://127.0.0.1:\(sink); proxy_request_buffering off; }
-          location /kept { proxy_pass http://127.0.0.1:\(sink); proxy_request_buffering on; }
-        }
-        """))
+      """
+      client_max_body_size 0;
+      server {
+        listen 127.0.0.1:\(port) ssl; server_name localhost; \(Cast.tls)
+        location / { proxy_pass http://127.0.0.1:\(files); }
+        location /up { proxy_pass http://127.0.0.1:\(sink); proxy_request_buffering off; }
+        location /kept { proxy_pass http://127.0.0.1:\(sink); proxy_request_buffering on; }
+      }
+      """)
     func curl(_ arguments: String...) async throws -> String {
       try await scene.run(
         "curl",
@@ -111,13 +109,12 @@ import Testing
     let nginx = try await NginxUpstream.start(
       scene, ports: [files],
       "server { listen 127.0.0.1:\(files); root \(scene.folder); send_timeout 1s; }")
-    let daemon = try await Sallyport.start(
+    let daemon = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        server { listen 127.0.0.1:\(port) ssl; server_name localhost; \(Cast.tls)
-          location / { proxy_pass http://127.0.0.1:\(files); } }
-        """))
+      """
+      server { listen 127.0.0.1:\(port) ssl; server_name localhost; \(Cast.tls)
+        location / { proxy_pass http://127.0.0.1:\(files); } }
+      """)
     let clients = try (0..<8).map { _ in try OpenSSLClient(scene, port: port, identity: cast.alice) }
     for client in clients { try client.wire.write("GET /down HTTP/1.1\r\nHost: localhost\r\n\r\n") }
     // nginx gives up on who takes nothing for a second: so each was stopped.

@@ -26,27 +26,26 @@ import Testing
     }
     let secure = try scene.port(), plain = try scene.port(), router = try scene.port(), inside = try scene.port()
     let closed = try scene.port(), passing = try scene.port()
-    _ = try await Sallyport.start(
+    _ = try await Sallyport.serve(
       scene,
-      configuration(
-        "server { listen 127.0.0.1:\(inside); server_name in; location = /metrics { metrics; } }",
-        main: """
-          stream {
-            upstream app { server 127.0.0.1:\(upstream.port); server 127.0.0.1:1 backup; }
-            map $ssl_preread_server_name $backend { a.test app; default 127.0.0.1:\(upstream.port); }
-            map $remote_addr $odd { default nothing; }
-            server { listen 127.0.0.1:\(secure) ssl; server_name localhost; \(Cast.tls) ssl_client_allow cn=alice;
-              proxy_pass app; }
-            server { listen 127.0.0.1:\(secure) ssl; server_name b.test; \(Cast.tls(verify: "optional")) deny all;
-              proxy_pass app; }
-            server { listen 127.0.0.1:\(secure) ssl; server_name c.test; \(Cast.tls(verify: "off")) return c.test; }
-            server { listen 127.0.0.1:\(plain); allow 127.0.0.1; deny all; proxy_pass $odd; }
-            server { listen 127.0.0.1:\(router); ssl_preread on; proxy_pass $backend; }
-            server { listen 127.0.0.1:\(router); server_name closed.test; deny all; proxy_pass app; }
-            server { listen 127.0.0.1:\(closed); deny 127.0.0.1; proxy_pass app; }
-            server { listen 127.0.0.1:\(passing); pass 127.0.0.1:\(closed); }
-          }
-          """))
+      "server { listen 127.0.0.1:\(inside); server_name in; location = /metrics { metrics; } }",
+      main: """
+        stream {
+          upstream app { server 127.0.0.1:\(upstream.port); server 127.0.0.1:1 backup; }
+          map $ssl_preread_server_name $backend { a.test app; default 127.0.0.1:\(upstream.port); }
+          map $remote_addr $odd { default nothing; }
+          server { listen 127.0.0.1:\(secure) ssl; server_name localhost; \(Cast.tls) ssl_client_allow cn=alice;
+            proxy_pass app; }
+          server { listen 127.0.0.1:\(secure) ssl; server_name b.test; \(Cast.tls(verify: "optional")) deny all;
+            proxy_pass app; }
+          server { listen 127.0.0.1:\(secure) ssl; server_name c.test; \(Cast.tls(verify: "off")) return c.test; }
+          server { listen 127.0.0.1:\(plain); allow 127.0.0.1; deny all; proxy_pass $odd; }
+          server { listen 127.0.0.1:\(router); ssl_preread on; proxy_pass $backend; }
+          server { listen 127.0.0.1:\(router); server_name closed.test; deny all; proxy_pass app; }
+          server { listen 127.0.0.1:\(closed); deny 127.0.0.1; proxy_pass app; }
+          server { listen 127.0.0.1:\(passing); pass 127.0.0.1:\(closed); }
+        }
+        """)
     let cases = [
       Case(port: secure, shows: "alice", result: "ok", line: "rule ssl_client_allow cn=alice"),
       Case(port: secure, shows: "bob", result: "refused-rule", line: "handshake fails: access forbidden by rule"),

@@ -76,13 +76,12 @@ import Testing
     let scene = try Scene.ofTest()
     _ = try Cast(scene)
     let (one, two) = try (scene.port(), scene.port())
-    let daemon = try await Sallyport.start(
+    let daemon = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        server { listen 127.0.0.1:\(one) ssl proxy_protocol; \(Cast.tls) return 204; }
-        server { listen 127.0.0.1:\(two) ssl; ssl_reject_handshake on; }
-        """))
+      """
+      server { listen 127.0.0.1:\(one) ssl proxy_protocol; \(Cast.tls) return 204; }
+      server { listen 127.0.0.1:\(two) ssl; ssl_reject_handshake on; }
+      """)
     let report = try await scene.sallyport("health", "--config", scene.path("sallyport.conf"))
     #expect(report.status == 0, "\(report.everything)")
     #expect(report.text.contains("127.0.0.1:\(one) presents CN=localhost"))

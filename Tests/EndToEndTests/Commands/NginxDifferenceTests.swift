@@ -51,17 +51,16 @@ import Testing
       }
     }
     let port = try scene.port()
-    _ = try await Sallyport.start(
+    _ = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        log_format refused '$status $uri'; access_log refused.log refused;
-        server { listen 127.0.0.1:\(port);
-          location /v { return 200 "[$http_x_one][$content_type]"; }
-          location /up { proxy_pass http://127.0.0.1:\(upstream.port);
-            add_header A 1; add_header A 2; add_header V "[$upstream_http_x_one][$sent_http_x_one][$sent_http_a]"; }
-        }
-        """))
+      """
+      log_format refused '$status $uri'; access_log refused.log refused;
+      server { listen 127.0.0.1:\(port);
+        location /v { return 200 "[$http_x_one][$content_type]"; }
+        location /up { proxy_pass http://127.0.0.1:\(upstream.port);
+          add_header A 1; add_header A 2; add_header V "[$upstream_http_x_one][$sent_http_x_one][$sent_http_a]"; }
+      }
+      """)
     func ask(_ path: String) async throws -> HTTPMessage {
       try await scene.talk(port) { wire in
         try wire.write(NginxTwin.get(path, "X-One: 1", "X-One: 2", "Content-Type: a", "Content-Type: b"))

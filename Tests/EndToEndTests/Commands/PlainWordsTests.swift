@@ -18,12 +18,11 @@ import Testing
     let scene = try Scene.ofTest()
     _ = try Cast(scene)
     let port = try scene.port()
-    _ = try await Sallyport.start(
+    _ = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        server { listen 127.0.0.1:\(port) ssl; server_name localhost; \(Cast.tls) ssl_verify_reject handshake; return 204; }
-        """))
+      """
+      server { listen 127.0.0.1:\(port) ssl; server_name localhost; \(Cast.tls) ssl_verify_reject handshake; return 204; }
+      """)
     let told = try await scene.sallyport("probe", "https://localhost:\(port)/", "--cafile", scene.path("ca.pem"))
     #expect(told.status == 2)
     #expect(
@@ -47,13 +46,12 @@ import Testing
     let scene = try Scene.ofTest()
     _ = try Cast(scene)
     let port = try scene.port()
-    _ = try await Sallyport.start(
+    _ = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        server { listen 127.0.0.1:\(port) ssl; \(Cast.tls(verify: "off")) ssl_ecdh_curve P-384;
-          return 200 "<$ssl_curve|$ssl_curves>"; }
-        """))
+      """
+      server { listen 127.0.0.1:\(port) ssl; \(Cast.tls(verify: "off")) ssl_ecdh_curve P-384;
+        return 200 "<$ssl_curve|$ssl_curves>"; }
+      """)
     let result = try await scene.curl(["-k", "--curves", "P-384:X25519:P-256", "https://127.0.0.1:\(port)/"])
     #expect(result.text == "<secp384r1|secp384r1:X25519:prime256v1>", "\(result.text) \(result.errors)")
   }
@@ -93,16 +91,15 @@ import Testing
     let scene = try Scene.ofTest()
     _ = try Cast(scene)
     let (port, inner) = (try scene.port(), try scene.port())
-    _ = try await Sallyport.start(
+    _ = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        server { listen 127.0.0.1:\(inner) ssl; \(Cast.tls(verify: "off")) return 200 "$ssl_curve $ssl_post_quantum"; }
-        server {
-          listen 127.0.0.1:\(port) ssl; \(Cast.tls(verify: "off")) add_header X-Group "$ssl_curve $ssl_post_quantum";
-          location / { proxy_pass https://127.0.0.1:\(inner); proxy_ssl_verify off; }
-        }
-        """))
+      """
+      server { listen 127.0.0.1:\(inner) ssl; \(Cast.tls(verify: "off")) return 200 "$ssl_curve $ssl_post_quantum"; }
+      server {
+        listen 127.0.0.1:\(port) ssl; \(Cast.tls(verify: "off")) add_header X-Group "$ssl_curve $ssl_post_quantum";
+        location / { proxy_pass https://127.0.0.1:\(inner); proxy_ssl_verify off; }
+      }
+      """)
     let isNew = try await scene.run("openssl", ["list", "-kem-algorithms"]).text.contains("X25519MLKEM768")
     let expected = isNew ? "X25519MLKEM768 yes" : "X25519 no"
     let result = try await scene.curl(["-k", "https://127.0.0.1:\(port)/"])

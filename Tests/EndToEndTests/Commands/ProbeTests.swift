@@ -35,10 +35,9 @@ import Testing
 
   private func server(_ scene: Scene, _ more: String = "", tls: String = Cast.tls) async throws -> UInt16 {
     let port = try scene.port()
-    _ = try await Sallyport.start(
+    _ = try await Sallyport.serve(
       scene,
-      configuration(
-        "server { listen 127.0.0.1:\(port) ssl; server_name localhost; \(tls) \(more) \(Self.answer) }"))
+      "server { listen 127.0.0.1:\(port) ssl; server_name localhost; \(tls) \(more) \(Self.answer) }")
     return port
   }
 

@@ -44,14 +44,13 @@ import Testing
     }
     let (one, two) = (try await server(["up.test"], "one"), try await server(["other.test", "up.test"], "two"))
     let port = try scene.port()
-    _ = try await Sallyport.start(
+    _ = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        server { listen 127.0.0.1:\(port); proxy_ssl_verify on; proxy_ssl_trusted_certificate ca.pem;
-          proxy_ssl_name up.test;
-          location /one { proxy_pass https://127.0.0.1:\(one)/; } location /two { proxy_pass https://127.0.0.1:\(two)/; } }
-        """))
+      """
+      server { listen 127.0.0.1:\(port); proxy_ssl_verify on; proxy_ssl_trusted_certificate ca.pem;
+        proxy_ssl_name up.test;
+        location /one { proxy_pass https://127.0.0.1:\(one)/; } location /two { proxy_pass https://127.0.0.1:\(two)/; } }
+      """)
     #expect(try await scene.curl(["http://127.0.0.1:\(port)/one"]).status == 200)
     #expect(try await scene.curl(["http://127.0.0.1:\(port)/two"]).status == 502)
   }

@@ -30,17 +30,16 @@ import Testing
       server { listen 127.0.0.1:\(upstream) ssl; ssl_certificate \(scene.path("server.pem"));
         ssl_certificate_key \(scene.path("server.key")); root \(files); keepalive_requests 5; }
       """)
-    _ = try await Sallyport.start(
+    _ = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        upstream files { server 127.0.0.1:\(upstream); keepalive 4; }
-        server {
-          listen 127.0.0.1:\(port) ssl; server_name localhost; \(Cast.tls)
-          location / { proxy_pass https://files; proxy_ssl_trusted_certificate ca.pem; proxy_ssl_name localhost;
-            \(PlainProxy.kept) }
-        }
-        """))
+      """
+      upstream files { server 127.0.0.1:\(upstream); keepalive 4; }
+      server {
+        listen 127.0.0.1:\(port) ssl; server_name localhost; \(Cast.tls)
+        location / { proxy_pass https://files; proxy_ssl_trusted_certificate ca.pem; proxy_ssl_name localhost;
+          \(PlainProxy.kept) }
+      }
+      """)
     for size in Self.sizes {
       let result = try await scene.curl(cast.to(port) + cast.alice.curl + ["https://localhost/\(size)"])
       #expect(result.status == 200 && Pattern.equal(result.body, Pattern.bytes(size)), "\(size)")

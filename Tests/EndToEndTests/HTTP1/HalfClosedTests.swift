@@ -28,15 +28,14 @@ import Testing
       _ = try wire.request()
       try wire.answer(large, closing: true)
     }
-    let daemon = try await Sallyport.start(
+    let daemon = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        limit_req_zone $binary_remote_addr zone=z:1m rate=500r/s;
-        server { listen 127.0.0.1:\(port); root \(folder); error_page 404 /small;
-          location /up { proxy_pass http://127.0.0.1:\(upstream.port); proxy_ignore_client_abort on; }
-          location /both { limit_req zone=z burst=1000; alias \(folder)/large; } }
-        """))
+      """
+      limit_req_zone $binary_remote_addr zone=z:1m rate=500r/s;
+      server { listen 127.0.0.1:\(port); root \(folder); error_page 404 /small;
+        location /up { proxy_pass http://127.0.0.1:\(upstream.port); proxy_ignore_client_abort on; }
+        location /both { limit_req zone=z burst=1000; alias \(folder)/large; } }
+      """)
     let expected = path == "/small" || path == "/none" ? small : large
     for isAtOnce in [true, false] {
       for turn in 0..<Self.tries {

@@ -63,13 +63,12 @@ import Testing
       }
     }
     let port = try scene.port()
-    _ = try await Sallyport.start(
+    _ = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        upstream u { zone u 64k; server 127.0.0.1:\(upstream.port) max_conns=1; }
-        server { listen 127.0.0.1:\(port); location / { proxy_pass http://u; } }
-        """))
+      """
+      upstream u { zone u 64k; server 127.0.0.1:\(upstream.port) max_conns=1; }
+      server { listen 127.0.0.1:\(port); location / { proxy_pass http://u; } }
+      """)
     for reset in [false, true] {
       let wire = try Wire.dial(port: port)
       try wire.write("GET /slow HTTP/1.1\r\nHost: h\r\n\r\n")

@@ -25,19 +25,18 @@ struct HTTP2Front: Sendable {
       }
     }
     port = try scene.port()
-    daemon = try await Sallyport.start(
+    daemon = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        server {
-          listen 127.0.0.1:\(port); http2 on; server_name localhost;
-          \(server)
-          location / { proxy_pass http://127.0.0.1:\(upstream.port); \(location) }
-          location = /ok { return 200 ok; }
-          location = /refused { return 403; }
-          location = /metrics { metrics; }
-        }
-        """))
+      """
+      server {
+        listen 127.0.0.1:\(port); http2 on; server_name localhost;
+        \(server)
+        location / { proxy_pass http://127.0.0.1:\(upstream.port); \(location) }
+        location = /ok { return 200 ok; }
+        location = /refused { return 403; }
+        location = /metrics { metrics; }
+      }
+      """)
   }
 
   func frames<R: Sendable>(

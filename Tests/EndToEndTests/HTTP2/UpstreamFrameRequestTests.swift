@@ -83,14 +83,13 @@ import Testing
   @Test func `tells of the client as over HTTP 1, whatever the client says itself`() async throws {
     let scene = try Scene.ofTest(), cast = try Cast(scene), upstream = try Self.echo(scene)
     let port = try scene.port()
-    _ = try await Sallyport.start(
+    _ = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        server { listen 127.0.0.1:\(port) ssl; server_name localhost; \(Cast.tls)
-          location / { proxy_pass http://127.0.0.1:\(upstream.port); proxy_http_version 2;
-            proxy_set_header X-Client-DN $ssl_client_s_dn; } }
-        """))
+      """
+      server { listen 127.0.0.1:\(port) ssl; server_name localhost; \(Cast.tls)
+        location / { proxy_pass http://127.0.0.1:\(upstream.port); proxy_http_version 2;
+          proxy_set_header X-Client-DN $ssl_client_s_dn; } }
+      """)
     let forged = ["-H", "X-Client-DN: CN=root", "-H", "X_Client_DN: CN=root"]
     for _ in 0..<2 {
       let result = try await scene.curl(cast.to(port) + cast.alice.curl + forged + ["https://localhost/"])

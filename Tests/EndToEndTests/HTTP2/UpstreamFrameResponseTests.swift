@@ -92,13 +92,12 @@ import Testing
       try connection.answer(
         request, request.path == "/none" ? "" : "body", trailers: [("x-sum", "7"), ("x-other", "8")])
     }
-    _ = try await Sallyport.start(
+    _ = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        server { listen 127.0.0.1:\(port) ssl; server_name localhost; \(Cast.tls)
-          location / { proxy_pass http://127.0.0.1:\(upstream.port); proxy_http_version 2; } }
-        """))
+      """
+      server { listen 127.0.0.1:\(port) ssl; server_name localhost; \(Cast.tls)
+        location / { proxy_pass http://127.0.0.1:\(upstream.port); proxy_http_version 2; } }
+      """)
     // Without a body, a response of HTTP/1.1 has no place for trailers.
     for path in scene.speech == .http1 ? ["/"] : ["/", "/none"] {
       let result = try await scene.curl(

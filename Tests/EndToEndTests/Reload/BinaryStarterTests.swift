@@ -54,13 +54,12 @@ import Testing
   func `its end is told, leaves no zombie, and USR2 then says what to do`() async throws {
     let scene = try Scene.ofTest()
     let port = try scene.port()
-    let daemon = try await Sallyport.start(
+    let daemon = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        server { listen 127.0.0.1:\(port); location / { return 200 one; } location = /metrics { metrics; }
-          location = /status { status; } }
-        """))
+      """
+      server { listen 127.0.0.1:\(port); location / { return 200 one; } location = /metrics { metrics; }
+        location = /status { status; } }
+      """)
     let main = daemon.process.identifier, path = scene.path("sallyport.conf")
     let starter = try #require(processes(of: path).subtracting([main]).first)
     kill(starter, SIGKILL)

@@ -77,10 +77,9 @@ import Testing
   @Test func `worker_shutdown_timeout ends the wait for kept connections`() async throws {
     let scene = try Scene.ofTest()
     let port = try scene.port()
-    let daemon = try await Sallyport.start(
+    let daemon = try await Sallyport.serve(
       scene,
-      configuration(
-        "server { listen 127.0.0.1:\(port); return 200 hello; }", main: "worker_shutdown_timeout 10ms;"))
+      "server { listen 127.0.0.1:\(port); return 200 hello; }", main: "worker_shutdown_timeout 10ms;")
     let client = try Wire.dial(port: port)
     _ = try await offPool {
       try client.write(Self.request)
@@ -261,10 +260,9 @@ import Testing
     let scene = try Scene.ofTest(), cast = try Cast(scene)
     let (port, plain) = try (scene.port(), scene.port())
     let (begun, go) = (Flag(), Flag())
-    let daemon = try await Sallyport.start(
+    let daemon = try await Sallyport.serve(
       scene,
-      configuration(
-        "server { listen 127.0.0.1:\(port) ssl; listen 127.0.0.1:\(plain); http2 on; \(Cast.tls) return 200 hello; }"))
+      "server { listen 127.0.0.1:\(port) ssl; listen 127.0.0.1:\(plain); http2 on; \(Cast.tls) return 200 hello; }")
     let relay = try ScriptedUpstream.holdingRelay(scene, to: port, begun: begun, go: go)
     async let ends = offPool {
       let wire = try OpenSSLClient(

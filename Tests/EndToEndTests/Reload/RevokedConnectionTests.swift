@@ -486,11 +486,10 @@ import Testing
     let scene = try Scene.ofTest()
     let upstream = try ScriptedUpstream.webSocketEcho(scene)
     let port = try scene.port()
-    let daemon = try await Sallyport.start(
+    let daemon = try await Sallyport.serve(
       scene,
-      configuration(
-        "server { listen 127.0.0.1:\(port); location / { proxy_pass http://127.0.0.1:\(upstream.port); \(Upgrades.upgrading) } }",
-        main: "worker_shutdown_timeout 200ms;"))
+      "server { listen 127.0.0.1:\(port); location / { proxy_pass http://127.0.0.1:\(upstream.port); \(Upgrades.upgrading) } }",
+      main: "worker_shutdown_timeout 200ms;")
     let isEnded = try await scene.talk(port) { wire in
       guard try wire.openWebSocket("/").status == 101 else { return false }
       daemon.signal(SIGHUP)

@@ -44,11 +44,10 @@ import Testing
     let scene = try Scene.ofTest()
     let upstream = try ScriptedUpstream(scene) { wire, _ in while try !wire.readSome().isEmpty {} }
     let port = try scene.port()
-    let daemon = try await Sallyport.start(
+    let daemon = try await Sallyport.serve(
       scene,
-      configuration(
-        "server { listen 127.0.0.1:\(port); location / { proxy_pass http://127.0.0.1:\(upstream.port); } }",
-        main: "worker_shutdown_timeout 200ms;"))
+      "server { listen 127.0.0.1:\(port); location / { proxy_pass http://127.0.0.1:\(upstream.port); } }",
+      main: "worker_shutdown_timeout 200ms;")
     let client = try Wire.dial(port: port)
     try client.write("GET / HTTP/1.1\r\nHost: h\r\n\r\n")
     try await until("the request at the upstream") { upstream.requests("GET") == 1 }

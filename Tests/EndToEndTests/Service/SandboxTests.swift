@@ -33,11 +33,10 @@ struct `A daemon in its sandbox` {
   func `every thread has the filter of calls, and none can gain a right`(line: String, filter: String) async throws {
     let scene = try Scene.ofTest(), port = try scene.port()
     let upstream = try ScriptedUpstream.echo(scene)
-    let daemon = try await Sallyport.start(
+    let daemon = try await Sallyport.serve(
       scene,
-      configuration(
-        "server { listen 127.0.0.1:\(port); location / { proxy_pass http://localhost:\(upstream.port); } }",
-        main: line))
+      "server { listen 127.0.0.1:\(port); location / { proxy_pass http://localhost:\(upstream.port); } }",
+      main: line)
     #expect(try await scene.curl(["http://127.0.0.1:\(port)/"]).status == 200)
     let threads = try threads(daemon)
     #expect(threads.count > 2)

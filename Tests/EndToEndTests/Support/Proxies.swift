@@ -17,23 +17,22 @@ struct PlainProxy: Sendable {
     port = try scene.port()
     let group = kept ? "upstream kept { server 127.0.0.1:\(upstream); keepalive 8; }" : ""
     let target = kept ? "kept" : "127.0.0.1:\(upstream)"
-    daemon = try await Sallyport.start(
+    daemon = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        \(http)
-        \(group)
-        server {
-          listen 127.0.0.1:\(port);
-          server_name localhost;
-          \(server)
-          location / {
-            proxy_pass http://\(target);
-            \(kept ? Self.kept : "")
-            \(location)
-          }
+      """
+      \(http)
+      \(group)
+      server {
+        listen 127.0.0.1:\(port);
+        server_name localhost;
+        \(server)
+        location / {
+          proxy_pass http://\(target);
+          \(kept ? Self.kept : "")
+          \(location)
         }
-        """))
+      }
+      """)
   }
 
   func curl(_ path: String, _ arguments: [String] = [], input: [UInt8]? = nil) async throws -> CurlResult {
@@ -58,15 +57,14 @@ struct MutualProxy: Sendable {
   ) async throws {
     upstream = try ScriptedUpstream.echo(scene)
     port = try scene.port()
-    daemon = try await Sallyport.start(
+    daemon = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        server {
-          listen 127.0.0.1:\(port) ssl; server_name localhost; \(Cast.tls(verify: verify))
-        \(server)
-          \(locations.replacing("UPSTREAM", with: "http://127.0.0.1:\(upstream.port)").replacing("LINES", with: location))
-        }
-        """))
+      """
+      server {
+        listen 127.0.0.1:\(port) ssl; server_name localhost; \(Cast.tls(verify: verify))
+      \(server)
+        \(locations.replacing("UPSTREAM", with: "http://127.0.0.1:\(upstream.port)").replacing("LINES", with: location))
+      }
+      """)
   }
 }

@@ -7,14 +7,13 @@ import Testing
     let scene = try Scene.ofTest()
     _ = try Cast(scene)
     let port = try scene.port()
-    _ = try await Sallyport.start(
+    _ = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        log_format alpn 'alpn=<$ssl_alpn_protocol>'; access_log alpn.log alpn;
-        server { listen 127.0.0.1:\(port) ssl; server_name localhost; ssl_certificate server.pem;
-          ssl_certificate_key server.key; return 204; }
-        """))
+      """
+      log_format alpn 'alpn=<$ssl_alpn_protocol>'; access_log alpn.log alpn;
+      server { listen 127.0.0.1:\(port) ssl; server_name localhost; ssl_certificate server.pem;
+        ssl_certificate_key server.key; return 204; }
+      """)
     let result = try await scene.run(
       "openssl",
       ["s_client", "-connect", "127.0.0.1:\(port)", "-servername", "localhost", "-ign_eof"]

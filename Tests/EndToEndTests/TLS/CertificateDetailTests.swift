@@ -10,13 +10,12 @@ import Testing
     let pem = cast.authority.root.certificate.pem
     try scene.write("twice.pem", text: pem + other.root.certificate.pem + pem)
     let port = try scene.port()
-    _ = try await Sallyport.start(
+    _ = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        server { listen 127.0.0.1:\(port) ssl; ssl_certificate server.pem; ssl_certificate_key server.key;
-          ssl_client_certificate twice.pem; ssl_verify_client on; location / { return 200; } }
-        """))
+      """
+      server { listen 127.0.0.1:\(port) ssl; ssl_certificate server.pem; ssl_certificate_key server.key;
+        ssl_client_certificate twice.pem; ssl_verify_client on; location / { return 200; } }
+      """)
     let result = try await scene.run(
       "openssl", ["s_client", "-connect", "127.0.0.1:\(port)", "-tls1_2"], input: [])
     let names = result.text.withPlainNames.split(separator: "\n").filter {
@@ -34,13 +33,12 @@ import Testing
       revoking: [cast.authority.intermediate.certificate])
     try scene.write("crl.pem", text: list.pem(signedBy: cast.authority.root))
     let port = try scene.port()
-    let daemon = try await Sallyport.start(
+    let daemon = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        server { listen 127.0.0.1:\(port) ssl; server_name localhost; \(Cast.tls) ssl_verify_depth 3; ssl_crl crl.pem;
-          location / { return 200 in; } }
-        """))
+      """
+      server { listen 127.0.0.1:\(port) ssl; server_name localhost; \(Cast.tls) ssl_verify_depth 3; ssl_crl crl.pem;
+        location / { return 200 in; } }
+      """)
     let refused = try await scene.curl(cast.to(port) + client.curl + ["https://localhost/"])
     #expect(refused.status == 400)
     try await daemon.logged("certificate revoked")
@@ -59,16 +57,15 @@ import Testing
         ssl_verify_client optional; location / { return 200 "$ssl_client_verify"; } }
       """)
     _ = cast
-    _ = try await Sallyport.start(
+    _ = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        server { listen 127.0.0.1:\(port); proxy_ssl_trusted_certificate ca.pem; proxy_ssl_name localhost;
-          proxy_ssl_certificate alice.pem; proxy_ssl_certificate_key alice.key;
-          location /shown { proxy_pass https://127.0.0.1:\(up); }
-          location /empty { proxy_ssl_certificate ""; proxy_pass https://127.0.0.1:\(up); }
-        }
-        """))
+      """
+      server { listen 127.0.0.1:\(port); proxy_ssl_trusted_certificate ca.pem; proxy_ssl_name localhost;
+        proxy_ssl_certificate alice.pem; proxy_ssl_certificate_key alice.key;
+        location /shown { proxy_pass https://127.0.0.1:\(up); }
+        location /empty { proxy_ssl_certificate ""; proxy_pass https://127.0.0.1:\(up); }
+      }
+      """)
     #expect(try await scene.curl(["http://127.0.0.1:\(port)/shown"]).text == "SUCCESS")
     #expect(try await scene.curl(["http://127.0.0.1:\(port)/empty"]).text == "NONE")
   }
@@ -76,13 +73,12 @@ import Testing
   @Test func `add_header with the client's certificate adds one line, and no field of its author's`() async throws {
     let scene = try Scene.ofTest(), cast = try Cast(scene)
     let port = try scene.port()
-    _ = try await Sallyport.start(
+    _ = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        server { listen 127.0.0.1:\(port) ssl; http2 on; server_name localhost; \(Cast.tls)
-          add_header X-Cert $ssl_client_cert always; location / { return 200 in; } }
-        """))
+      """
+      server { listen 127.0.0.1:\(port) ssl; http2 on; server_name localhost; \(Cast.tls)
+        add_header X-Cert $ssl_client_cert always; location / { return 200 in; } }
+      """)
     for version in ["--http1.1", "--http2"] {
       let result = try await scene.curl(cast.to(port) + cast.alice.curl + [version, "https://localhost/"])
       let value = try #require(result["X-Cert"])

@@ -26,13 +26,12 @@ import Testing
   ) async throws {
     let scene = try Scene.ofTest(), cast = try Cast(scene)
     let port = try scene.port(), inside = try scene.port()
-    _ = try await Sallyport.start(
+    _ = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        server { listen 127.0.0.1:\(port) ssl; server_name localhost; \(Cast.tls) location / { return 200 ok; } }
-        server { listen 127.0.0.1:\(inside); location = /metrics { metrics; } }
-        """))
+      """
+      server { listen 127.0.0.1:\(port) ssl; server_name localhost; \(Cast.tls) location / { return 200 ok; } }
+      server { listen 127.0.0.1:\(inside); location = /metrics { metrics; } }
+      """)
     let client = try scene.identity(
       "client",
       CertificateBuilder(commonName: "client", .leaf([.clientAuth])).signed(

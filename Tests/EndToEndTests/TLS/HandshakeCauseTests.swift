@@ -18,19 +18,18 @@ import Testing
       strict = try scene.port()
       closed = try scene.port()
       inside = try scene.port()
-      daemon = try await Sallyport.start(
+      daemon = try await Sallyport.serve(
         scene,
-        configuration(
-          """
-          ssl_certificate server.pem; ssl_certificate_key server.key;
-          server { listen 127.0.0.1:\(open) ssl; server_name localhost; client_header_timeout 300ms;
-            ssl_protocols TLSv1.2; ssl_ciphers ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-SHA256;
-            location / { return 200 ok; } }
-          server { listen 127.0.0.1:\(strict) ssl; server_name localhost; \(Cast.tls)
-            ssl_verify_reject handshake; ssl_client_allow cn=alice; location / { return 200 ok; } }
-          server { listen 127.0.0.1:\(closed) ssl; server_name localhost; ssl_reject_handshake on; }
-          server { listen 127.0.0.1:\(inside); location = /metrics { metrics; } }
-          """))
+        """
+        ssl_certificate server.pem; ssl_certificate_key server.key;
+        server { listen 127.0.0.1:\(open) ssl; server_name localhost; client_header_timeout 300ms;
+          ssl_protocols TLSv1.2; ssl_ciphers ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-SHA256;
+          location / { return 200 ok; } }
+        server { listen 127.0.0.1:\(strict) ssl; server_name localhost; \(Cast.tls)
+          ssl_verify_reject handshake; ssl_client_allow cn=alice; location / { return 200 ok; } }
+        server { listen 127.0.0.1:\(closed) ssl; server_name localhost; ssl_reject_handshake on; }
+        server { listen 127.0.0.1:\(inside); location = /metrics { metrics; } }
+        """)
     }
 
     func page() async throws -> PrometheusPage {

@@ -62,17 +62,16 @@ import Testing
     let scene = try Scene.ofTest()
     _ = try Cast(scene)
     let (upstream, port) = (try scene.port(), try scene.port())
-    _ = try await Sallyport.start(
+    _ = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        server { listen 127.0.0.1:\(upstream) ssl; ssl_certificate server.pem; ssl_certificate_key server.key;
-          ssl_ecdh_curve ffdhe2048:X448:P-521; location / { return 200 ok; } }
-        server { listen 127.0.0.1:\(port);
-          location /default { proxy_pass https://127.0.0.1:\(upstream)/; proxy_ssl_verify off; }
-          location /named { proxy_pass https://127.0.0.1:\(upstream)/; proxy_ssl_verify off;
-            proxy_ssl_ecdh_curve ffdhe2048; } }
-        """))
+      """
+      server { listen 127.0.0.1:\(upstream) ssl; ssl_certificate server.pem; ssl_certificate_key server.key;
+        ssl_ecdh_curve ffdhe2048:X448:P-521; location / { return 200 ok; } }
+      server { listen 127.0.0.1:\(port);
+        location /default { proxy_pass https://127.0.0.1:\(upstream)/; proxy_ssl_verify off; }
+        location /named { proxy_pass https://127.0.0.1:\(upstream)/; proxy_ssl_verify off;
+          proxy_ssl_ecdh_curve ffdhe2048; } }
+      """)
     #expect(try await scene.curl(["http://127.0.0.1:\(port)/default"]).status == 502)
     #expect(try await scene.curl(["http://127.0.0.1:\(port)/named"]).status == 200)
   }

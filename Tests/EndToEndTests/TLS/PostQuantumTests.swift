@@ -36,23 +36,22 @@ struct `ML-DSA and SLH-DSA` {
     let pair = "ssl_certificate localhost.crt; ssl_certificate_key localhost.key;"
     let trust =
       "proxy_ssl_verify on; proxy_ssl_name localhost; proxy_ssl_trusted_certificate ca/ca.crt; proxy_ssl_session_reuse off;"
-    _ = try await Sallyport.start(
+    _ = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        server {
-          listen 127.0.0.1:\(inner) ssl; \(pair) ssl_client_certificate ca/ca.crt; ssl_crl ca/crl.pem; ssl_verify_client on;
-          return 200 "$ssl_sigalg $ssl_client_sigalg $ssl_client_s_dn";
+      """
+      server {
+        listen 127.0.0.1:\(inner) ssl; \(pair) ssl_client_certificate ca/ca.crt; ssl_crl ca/crl.pem; ssl_verify_client on;
+        return 200 "$ssl_sigalg $ssl_client_sigalg $ssl_client_s_dn";
+      }
+      server {
+        listen 127.0.0.1:\(port) ssl; \(pair) ssl_client_certificate ca/ca.crt; ssl_crl ca/crl.pem; ssl_verify_client on;
+        location / {
+          proxy_pass https://127.0.0.1:\(inner); \(trust) \(pin)
+          proxy_ssl_certificate alice.crt; proxy_ssl_certificate_key alice.key;
         }
-        server {
-          listen 127.0.0.1:\(port) ssl; \(pair) ssl_client_certificate ca/ca.crt; ssl_crl ca/crl.pem; ssl_verify_client on;
-          location / {
-            proxy_pass https://127.0.0.1:\(inner); \(trust) \(pin)
-            proxy_ssl_certificate alice.crt; proxy_ssl_certificate_key alice.key;
-          }
-          location /wrong { proxy_pass https://127.0.0.1:\(inner); \(trust) proxy_ssl_pin alice.crt; }
-        }
-        """))
+        location /wrong { proxy_pass https://127.0.0.1:\(inner); \(trust) proxy_ssl_pin alice.crt; }
+      }
+      """)
     func ask(_ client: String, _ path: String) async throws -> (status: Int, text: String) {
       let answer = try await scene.curl([
         "--cacert", scene.path("ca/ca.crt"), "--cert", scene.path("\(client).crt"), "--key",
@@ -80,17 +79,16 @@ struct `ML-DSA and SLH-DSA` {
     }
     try scene.write("both.pem", text: scene.text("ca.pem") + scene.text("ca/ca.crt"))
     let port = try scene.port()
-    _ = try await Sallyport.start(
+    _ = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        server {
-          listen 127.0.0.1:\(port) ssl; server_name localhost; ssl_verify_client on; ssl_client_certificate both.pem;
-          ssl_certificate server.pem; ssl_certificate_key server.key;
-          ssl_certificate localhost.crt; ssl_certificate_key localhost.key;
-          return 200 "$ssl_sigalg $ssl_client_sigalg";
-        }
-        """))
+      """
+      server {
+        listen 127.0.0.1:\(port) ssl; server_name localhost; ssl_verify_client on; ssl_client_certificate both.pem;
+        ssl_certificate server.pem; ssl_certificate_key server.key;
+        ssl_certificate localhost.crt; ssl_certificate_key localhost.key;
+        return 200 "$ssl_sigalg $ssl_client_sigalg";
+      }
+      """)
     let bob = ["--cert", scene.path("bob.crt"), "--key", scene.path("bob.key")]
     let to = ["--cacert", scene.path("both.pem"), "--connect-to", "::127.0.0.1:\(port)", "https://localhost/"]
     #expect(try await scene.curl(bob + to).text == "mldsa65 mldsa65")
@@ -125,13 +123,12 @@ struct `ML-DSA and SLH-DSA` {
       configuration("server { listen 127.0.0.1:\(port) ssl; ssl_certificate slh.crt; ssl_certificate_key slh.key; }"))
     #expect(!check.isValid && check.contains("TLS has no signatures of SLH-DSA"), "\(check)")
 
-    _ = try await Sallyport.start(
+    _ = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        server { listen 127.0.0.1:\(port) ssl; ssl_certificate localhost.crt; ssl_certificate_key localhost.key;
-          return 200 served; }
-        """))
+      """
+      server { listen 127.0.0.1:\(port) ssl; ssl_certificate localhost.crt; ssl_certificate_key localhost.key;
+        return 200 served; }
+      """)
     let answer = try await scene.curl([
       "--cacert", scene.path("ca/root.crt"), "--connect-to", "::127.0.0.1:\(port)", "https://localhost/",
     ])
@@ -174,17 +171,16 @@ struct `ML-DSA and SLH-DSA` {
     for (name, pair) in [("good", good), ("bad", bad)] { _ = try scene.identity(name, pair) }
     let responder = try await OCSPResponder(scene, authority, [(good.certificate, .good), (bad.certificate, .revoked)])
     let port = try scene.port()
-    let daemon = try await Sallyport.start(
+    let daemon = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        server {
-          listen 127.0.0.1:\(port) ssl; ssl_certificate good.pem; ssl_certificate_key good.key;
-          ssl_stapling on; ssl_stapling_responder \(responder.url); ssl_trusted_certificate ca.pem;
-          ssl_client_certificate ca.pem; ssl_verify_client on; ssl_ocsp leaf; ssl_ocsp_responder \(responder.url);
-          return 200 $ssl_client_s_dn;
-        }
-        """))
+      """
+      server {
+        listen 127.0.0.1:\(port) ssl; ssl_certificate good.pem; ssl_certificate_key good.key;
+        ssl_stapling on; ssl_stapling_responder \(responder.url); ssl_trusted_certificate ca.pem;
+        ssl_client_certificate ca.pem; ssl_verify_client on; ssl_ocsp leaf; ssl_ocsp_responder \(responder.url);
+        return 200 $ssl_client_s_dn;
+      }
+      """)
     try await daemon.logged("OCSP for", "stapled")
     for (name, status) in [("good", 200), ("bad", 400)] {
       let answer = try await scene.curl([

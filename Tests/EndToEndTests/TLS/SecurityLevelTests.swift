@@ -22,11 +22,10 @@ import Testing
   private func clients(_ lines: String) async throws -> [Int] {
     let scene = try Scene.ofTest(), cast = try Cast(scene), weak = try Weak(scene, cast, .clientAuth)
     let port = try scene.port()
-    _ = try await Sallyport.start(
+    _ = try await Sallyport.serve(
       scene,
-      configuration(
-        "server { listen 127.0.0.1:\(port) ssl; server_name localhost; \(Cast.tls) \(lines) location / { return 200; } }"
-      ))
+      "server { listen 127.0.0.1:\(port) ssl; server_name localhost; \(Cast.tls) \(lines) location / { return 200; } }"
+    )
     var statuses: [Int] = []
     for who in [weak.short, weak.sha1, weak.sound] {
       // curl loads a certificate before it lowers its own level.

@@ -12,12 +12,11 @@ import Testing
     builder.notAfter = Int64(Date().timeIntervalSince1970) + 90 * 86_400
     _ = try scene.identity("server", builder.signed(by: cast.authority.root, key: .generate()))
     let port = try scene.port()
-    _ = try await Sallyport.start(
+    _ = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        server { listen 127.0.0.1:\(port) ssl; server_name localhost; \(Cast.tls) return 200 "in"; }
-        """))
+      """
+      server { listen 127.0.0.1:\(port) ssl; server_name localhost; \(Cast.tls) return 200 "in"; }
+      """)
     return port
   }
 

@@ -19,15 +19,14 @@ import Testing
   func `does not end the process that logs how long it lasts`(verify: String, end: String) async throws {
     let scene = try Scene.ofTest(), cast = try Cast(scene)
     let port = try scene.port()
-    let daemon = try await Sallyport.start(
+    let daemon = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        log_format times "$ssl_client_verify|$ssl_client_v_start|$ssl_client_v_end|$ssl_client_v_remain|";
-        access_log times.log times;
-        server { listen 127.0.0.1:\(port) ssl; server_name localhost; \(Cast.tls(verify: verify))
-          location / { return 200 "left=$ssl_client_v_remain;"; } }
-        """))
+      """
+      log_format times "$ssl_client_verify|$ssl_client_v_start|$ssl_client_v_end|$ssl_client_v_remain|";
+      access_log times.log times;
+      server { listen 127.0.0.1:\(port) ssl; server_name localhost; \(Cast.tls(verify: verify))
+        location / { return 200 "left=$ssl_client_v_remain;"; } }
+      """)
     let broken = try scene.identity("broken", certificate(end, .leaf([.clientAuth])))
     if try await canBeShown(broken.certificate, scene) {
       let result = try await scene.curl(cast.to(port) + broken.curl + ["https://localhost/"])
@@ -62,13 +61,12 @@ import Testing
     let scene = try Scene.ofTest()
     _ = try scene.identity("own", certificate("notatimeXXXXZ", .leaf([.serverAuth])))
     let port = try scene.port()
-    let daemon = try await Sallyport.start(
+    let daemon = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        server { listen 127.0.0.1:\(port) ssl; ssl_certificate own.pem; ssl_certificate_key own.key;
-          location / { metrics; } }
-        """))
+      """
+      server { listen 127.0.0.1:\(port) ssl; ssl_certificate own.pem; ssl_certificate_key own.key;
+        location / { metrics; } }
+      """)
     try await daemon.logged("[warn]", "expired on a time that can't be read")
     let page = try await scene.curl(["-k", "https://127.0.0.1:\(port)/"])
     #expect(page.status == 200 && page.text.contains("sallyport_generation"))

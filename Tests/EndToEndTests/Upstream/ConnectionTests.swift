@@ -28,13 +28,12 @@ import Testing
     let scene = try Scene.ofTest(), cast = try Cast(scene)
     let upstream = try ScriptedUpstream.echo(scene)
     let port = try scene.port()
-    _ = try await Sallyport.start(
+    _ = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        server { listen 127.0.0.1:\(port) ssl; server_name localhost; \(Cast.tls)
-          location / { proxy_pass http://127.0.0.1:\(upstream.port); } }
-        """))
+      """
+      server { listen 127.0.0.1:\(port) ssl; server_name localhost; \(Cast.tls)
+        location / { proxy_pass http://127.0.0.1:\(upstream.port); } }
+      """)
     let answers = try await scene.talk(tls: port, identity: cast.alice) { wire in
       try wire.write((0..<20).map { "GET /bytes/\($0 * 7000) HTTP/1.1\r\nHost: localhost\r\n\r\n" }.joined())
       return try (0..<20).map { _ in try wire.response() }

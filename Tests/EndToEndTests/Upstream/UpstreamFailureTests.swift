@@ -162,16 +162,15 @@ import Testing
     let scene = try Scene.ofTest()
     let upstream = try ScriptedUpstream.echo(scene)
     let (dead, port) = try (scene.port(), scene.port())
-    let daemon = try await Sallyport.start(
+    let daemon = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        log_format tries '$upstream_addr|$upstream_status|$status'; access_log tries.log tries;
-        upstream two { server 127.0.0.1:\(dead) max_fails=0; server 127.0.0.1:\(upstream.port); }
-        server { listen 127.0.0.1:\(port);
-          location / { proxy_pass http://two; }
-          location /off { proxy_pass http://two; proxy_next_upstream off; } }
-        """))
+      """
+      log_format tries '$upstream_addr|$upstream_status|$status'; access_log tries.log tries;
+      upstream two { server 127.0.0.1:\(dead) max_fails=0; server 127.0.0.1:\(upstream.port); }
+      server { listen 127.0.0.1:\(port);
+        location / { proxy_pass http://two; }
+        location /off { proxy_pass http://two; proxy_next_upstream off; } }
+      """)
     for index in 0..<6 {
       let result = try await scene.curl(["http://127.0.0.1:\(port)/echo"], input: Array("body \(index)".utf8))
       #expect(result.status == 200 && result.text == "body \(index)")
@@ -191,17 +190,16 @@ import Testing
     }
     let good = try ScriptedUpstream.echo(scene)
     let port = try scene.port()
-    _ = try await Sallyport.start(
+    _ = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        upstream two { server 127.0.0.1:\(busy.port); server 127.0.0.1:\(good.port) backup; }
-        upstream same { server 127.0.0.1:\(busy.port); server 127.0.0.1:\(busy.port); }
-        server { listen 127.0.0.1:\(port); proxy_next_upstream error http_503;
-          location / { proxy_pass http://two; }
-          location /plain { proxy_pass http://two; proxy_next_upstream error; }
-          location /same { proxy_pass http://same; } }
-        """))
+      """
+      upstream two { server 127.0.0.1:\(busy.port); server 127.0.0.1:\(good.port) backup; }
+      upstream same { server 127.0.0.1:\(busy.port); server 127.0.0.1:\(busy.port); }
+      server { listen 127.0.0.1:\(port); proxy_next_upstream error http_503;
+        location / { proxy_pass http://two; }
+        location /plain { proxy_pass http://two; proxy_next_upstream error; }
+        location /same { proxy_pass http://same; } }
+      """)
     #expect(try await scene.curl(["http://127.0.0.1:\(port)/plain"]).text == "busy")
     #expect(try await scene.curl(["http://127.0.0.1:\(port)/bytes/3"]).status == 200)
     // Nobody is left to ask: the answer is the upstream's own.
@@ -213,13 +211,12 @@ import Testing
     let failing = try ScriptedUpstream(scene) { wire, _ in _ = try wire.requestHead() }
     let good = try ScriptedUpstream.echo(scene)
     let port = try scene.port()
-    _ = try await Sallyport.start(
+    _ = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        upstream two { server 127.0.0.1:\(failing.port) max_fails=1 fail_timeout=60s; server 127.0.0.1:\(good.port); }
-        server { listen 127.0.0.1:\(port); location / { proxy_pass http://two; } }
-        """))
+      """
+      upstream two { server 127.0.0.1:\(failing.port) max_fails=1 fail_timeout=60s; server 127.0.0.1:\(good.port); }
+      server { listen 127.0.0.1:\(port); location / { proxy_pass http://two; } }
+      """)
     for _ in 0..<12 { #expect(try await scene.curl(["http://127.0.0.1:\(port)/bytes/3"]).status == 200) }
     // Once for each of the two workers.
     #expect(failing.connections <= 2)
@@ -254,16 +251,15 @@ import Testing
     let socket = scene.path("up.sock")
     _ = try await NginxUpstream.start(
       scene, ports: [], sockets: [socket], "server { listen unix:\(socket); return 200 \"$request_uri $host\"; }")
-    _ = try await Sallyport.start(
+    _ = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        upstream group { server unix:\(socket); }
-        server { listen 127.0.0.1:\(port);
-          location / { proxy_pass http://unix:\(socket); }
-          location /moved/ { proxy_pass http://unix:\(socket):/elsewhere/; }
-          location /group { proxy_pass http://group; } }
-        """))
+      """
+      upstream group { server unix:\(socket); }
+      server { listen 127.0.0.1:\(port);
+        location / { proxy_pass http://unix:\(socket); }
+        location /moved/ { proxy_pass http://unix:\(socket):/elsewhere/; }
+        location /group { proxy_pass http://group; } }
+      """)
     #expect(try await scene.curl(["http://127.0.0.1:\(port)/a?b=c"]).text == "/a?b=c localhost")
     #expect(try await scene.curl(["http://127.0.0.1:\(port)/moved/x"]).text == "/elsewhere/x localhost")
     #expect(try await scene.curl(["http://127.0.0.1:\(port)/group"]).text == "/group group")

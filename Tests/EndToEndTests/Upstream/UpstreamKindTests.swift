@@ -72,13 +72,12 @@ import Testing
       try wire.write("HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nstolen")
       _ = try wire.readToEnd()
     }
-    let daemon = try await Sallyport.start(
+    let daemon = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        server { listen 127.0.0.1:\(port); location / { proxy_pass https://127.0.0.1:\(upstream.port);
-          proxy_ssl_trusted_certificate ca.pem; } }
-        """))
+      """
+      server { listen 127.0.0.1:\(port); location / { proxy_pass https://127.0.0.1:\(upstream.port);
+        proxy_ssl_trusted_certificate ca.pem; } }
+      """)
     let answer = try await scene.curl(["http://127.0.0.1:\(port)/s3cr3t"])
     #expect(answer.status == 502 && !answer.text.contains("stolen"))
     try await daemon.logged("[error]", "SSL_do_handshake() failed")

@@ -16,17 +16,16 @@ import Testing
       }
     }
     try scene.write("flag", text: "")
-    _ = try await Sallyport.start(
+    _ = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        server { listen 127.0.0.1:\(port); http2 on; server_name h; error_page 400 = @protected;
-          location /file/ { if (-f \(scene.folder)/flag) { set $z 1; } proxy_pass http://127.0.0.1:\(upstream.port); }
-          location /try/ { root \(scene.folder); try_files /none /flag =404; }
-          location = /ask { internal; proxy_pass http://127.0.0.1:\(asked.port); }
-          location @protected { auth_request /ask; proxy_pass http://127.0.0.1:\(upstream.port); }
-        }
-        """))
+      """
+      server { listen 127.0.0.1:\(port); http2 on; server_name h; error_page 400 = @protected;
+        location /file/ { if (-f \(scene.folder)/flag) { set $z 1; } proxy_pass http://127.0.0.1:\(upstream.port); }
+        location /try/ { root \(scene.folder); try_files /none /flag =404; }
+        location = /ask { internal; proxy_pass http://127.0.0.1:\(asked.port); }
+        location @protected { auth_request /ask; proxy_pass http://127.0.0.1:\(upstream.port); }
+      }
+      """)
     let paths = ["/file/x", "/try/x"]
     async let statuses = scene.frames(port) { client in
       for (index, path) in paths.enumerated() {
@@ -51,16 +50,15 @@ import Testing
     let port = try scene.port(), upstream = try ScriptedUpstream.echo(scene)
     try scene.write("users", text: "joe:{PLAIN}joe\n")
     try scene.makeFolder("flags")
-    _ = try await Sallyport.start(
+    _ = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        map $arg_re $tenant { default ""; "~^((a+)+c|.*b)$" bad; }
-        server { listen 127.0.0.1:\(port);
-          location /flag { if (-f \(scene.folder)/flags/$tenant) { return 403; } return 200 in; }
-          location /users { auth_basic r; auth_basic_user_file \(scene.folder)/users$tenant; proxy_pass http://127.0.0.1:\(upstream.port); }
-        }
-        """))
+      """
+      map $arg_re $tenant { default ""; "~^((a+)+c|.*b)$" bad; }
+      server { listen 127.0.0.1:\(port);
+        location /flag { if (-f \(scene.folder)/flags/$tenant) { return 403; } return 200 in; }
+        location /users { auth_basic r; auth_basic_user_file \(scene.folder)/users$tenant; proxy_pass http://127.0.0.1:\(upstream.port); }
+      }
+      """)
     let hard = String(repeating: "a", count: 60) + "b"
     for path in ["/flag", "/users"] {
       let answer = try await scene.curl(["-u", "joe:joe", "http://127.0.0.1:\(port)\(path)?re=\(hard)"])
@@ -99,17 +97,16 @@ import Testing
         try wire.answer("u", status: status, fields: ["X-Accel-Redirect: \(request["X-To"] ?? "")"])
       }
     }
-    _ = try await Sallyport.start(
+    _ = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        server { listen 127.0.0.1:\(port); root \(scene.folder)/www;
-          location /secret/ { deny all; }
-          location /app { proxy_pass http://127.0.0.1:\(upstream.port); }
-          location = /auth { internal; proxy_pass http://127.0.0.1:\(upstream.port); }
-          location /asked { auth_request /auth; try_files /open =404; }
-        }
-        """))
+      """
+      server { listen 127.0.0.1:\(port); root \(scene.folder)/www;
+        location /secret/ { deny all; }
+        location /app { proxy_pass http://127.0.0.1:\(upstream.port); }
+        location = /auth { internal; proxy_pass http://127.0.0.1:\(upstream.port); }
+        location /asked { auth_request /auth; try_files /open =404; }
+      }
+      """)
     for target in ["/secret/s", "/./secret/s", "//secret/s", "/secret/./s", "/%2e/secret/s"] {
       let answer = try await scene.curl(["-H", "X-To: \(target)", "http://127.0.0.1:\(port)/app"])
       #expect(answer.status == 403, "\(target) \(answer.text)")
@@ -125,15 +122,14 @@ import Testing
     try scene.makeFolder("vh/good-secret")
     try scene.makeFolder("vh/good")
     try scene.write("vh/good-secret/f", text: "SECRET")
-    _ = try await Sallyport.start(
+    _ = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        server { listen 127.0.0.1:\(port); merge_slashes off; absolute_redirect off; root \(scene.folder)/www;
-          location /try { try_files $arg_f $arg_f/ =404; }
-          location /vh { root \(scene.folder)/vh/$arg_h; try_files $arg_f =404; }
-        }
-        """))
+      """
+      server { listen 127.0.0.1:\(port); merge_slashes off; absolute_redirect off; root \(scene.folder)/www;
+        location /try { try_files $arg_f $arg_f/ =404; }
+        location /vh { root \(scene.folder)/vh/$arg_h; try_files $arg_f =404; }
+      }
+      """)
     for path in ["//evil.example", "/try?f=//evil.example"] {
       let answer = try await scene.curl(["--path-as-is", "http://127.0.0.1:\(port)\(path)"])
       #expect(answer["Location"].map { !$0.hasPrefix("//") } ?? true, "\(path) \(answer.heads)")

@@ -77,11 +77,10 @@ import Testing
     // The VA takes a while, so that the challenge can be looked at.
     let pebble = try await Pebble(scene, environment: ["PEBBLE_VA_NOSLEEP": "0", "PEBBLE_VA_SLEEPTIME": "6"])
     let clients = "ssl_client_certificate ca.pem; ssl_verify_client on; ssl_verify_reject handshake;"
-    let daemon = try await Sallyport.start(
+    let daemon = try await Sallyport.serve(
       scene,
-      configuration(
-        pebble.issuer("pebble", "challenge tls-alpn-01;")
-          + servers(pebble, "acme_certificate pebble a.test key=rsa:2048;", more: clients), level: "info"))
+      pebble.issuer("pebble", "challenge tls-alpn-01;")
+        + servers(pebble, "acme_certificate pebble a.test key=rsa:2048;", more: clients), level: "info")
     let alpn = ["-alpn", "acme-tls/1"]
     let challenge = try await waiting(for: "the challenge", within: .seconds(20)) {
       let seen = try await scene.run(
@@ -106,17 +105,16 @@ import Testing
 
   @Test func `an IP address has a certificate by both challenges`() async throws {
     let scene = try Scene.ofTest(), pebble = try await Pebble(scene)
-    let daemon = try await Sallyport.start(
+    let daemon = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        \(pebble.issuer()) \(pebble.issuer("alpn", "challenge tls-alpn-01;"))
-        server { listen 127.0.0.1:\(pebble.httpPort); return 404; }
-        server { listen 127.0.0.1:\(pebble.tlsPort) ssl; acme_certificate alpn 127.0.0.1; ssl_certificate $acme_certificate;
-          return 200 "served\\n"; }
-        server { listen 127.0.0.1:\(pebble.tlsPort) ssl; server_name other.test; acme_certificate pebble 127.0.0.1 other.test;
-          ssl_certificate $acme_certificate; return 200 "served\\n"; }
-        """, level: "info"))
+      """
+      \(pebble.issuer()) \(pebble.issuer("alpn", "challenge tls-alpn-01;"))
+      server { listen 127.0.0.1:\(pebble.httpPort); return 404; }
+      server { listen 127.0.0.1:\(pebble.tlsPort) ssl; acme_certificate alpn 127.0.0.1; ssl_certificate $acme_certificate;
+        return 200 "served\\n"; }
+      server { listen 127.0.0.1:\(pebble.tlsPort) ssl; server_name other.test; acme_certificate pebble 127.0.0.1 other.test;
+        ssl_certificate $acme_certificate; return 200 "served\\n"; }
+      """, level: "info")
     try await daemon.logged("acme_issuer alpn: 127.0.0.1: a certificate was issued")
     try await daemon.logged("acme_issuer pebble: 127.0.0.1, other.test: a certificate was issued")
     try await until("the certificate") { try await serial(scene, pebble.tlsPort, name: "other.test") != nil }
@@ -128,14 +126,13 @@ import Testing
   @Test func `dns-01: a program sets the records of a wildcard and of its own name, and removes them`() async throws {
     let scene = try Scene.ofTest(), pebble = try await Pebble(scene)
     let hook = try pebble.hook("readlink /proc/$$/fd/* > '\(scene.path("open"))'; env > '\(scene.path("environment"))'")
-    let daemon = try await Sallyport.start(
+    let daemon = try await Sallyport.serve(
       scene,
-      configuration(
-        pebble.issuer("pebble", "challenge dns-01 \(hook);")
-          + """
-          server { listen 127.0.0.1:\(pebble.tlsPort) ssl; server_name *.a.test; acme_certificate pebble a.test *.a.test;
-            ssl_certificate $acme_certificate; return 200 "served\\n"; }
-          """, level: "info"))
+      pebble.issuer("pebble", "challenge dns-01 \(hook);")
+        + """
+        server { listen 127.0.0.1:\(pebble.tlsPort) ssl; server_name *.a.test; acme_certificate pebble a.test *.a.test;
+          ssl_certificate $acme_certificate; return 200 "served\\n"; }
+        """, level: "info")
     try await daemon.logged("acme_issuer pebble: a.test, *.a.test: a certificate was issued")
     try await until("the certificate") { try await serial(scene, pebble.tlsPort, name: "x.a.test") != nil }
     try await served(scene, pebble, name: "x.a.test")
@@ -159,12 +156,11 @@ import Testing
   @Test func `a program that fails is told with its words, and the record is removed`() async throws {
     let scene = try Scene.ofTest(), pebble = try await Pebble(scene)
     let hook = try pebble.hook("if [ $1 = present ]; then echo 'the DNS server said no' >&2; exit 3; fi")
-    let daemon = try await Sallyport.start(
+    let daemon = try await Sallyport.serve(
       scene,
-      configuration(
-        pebble.issuer("pebble", "challenge dns-01 \(hook);")
-          + "server { listen 127.0.0.1:\(pebble.httpPort); acme_certificate pebble a.test; return 404; }", level: "info"
-      ))
+      pebble.issuer("pebble", "challenge dns-01 \(hook);")
+        + "server { listen 127.0.0.1:\(pebble.httpPort); acme_certificate pebble a.test; return 404; }", level: "info"
+    )
     try await daemon.logged("no certificate was issued", "exit status 3: the DNS server said no")
     try await until("the removal") { scene.text("hook.log").contains("cleanup _acme-challenge.a.test. ") }
     let status = try await scene.sallyport("acme", "status", "--config", scene.path("sallyport.conf"))
@@ -175,12 +171,11 @@ import Testing
     let scene = try Scene.ofTest(), pebble = try await Pebble(scene)
     // It says that it has set the record, and has not.
     let hook = try pebble.hook("exit 0")
-    let daemon = try await Sallyport.start(
+    let daemon = try await Sallyport.serve(
       scene,
-      configuration(
-        pebble.issuer("pebble", "challenge dns-01 \(hook);")
-          + "server { listen 127.0.0.1:\(pebble.httpPort); acme_certificate pebble a.test; return 404; }", level: "info"
-      ))
+      pebble.issuer("pebble", "challenge dns-01 \(hook);")
+        + "server { listen 127.0.0.1:\(pebble.httpPort); acme_certificate pebble a.test; return 404; }", level: "info"
+    )
     try await daemon.logged("no certificate was issued", "the server could not see that a.test is ours", "TXT")
     #expect(scene.text("hook.log").split(separator: "\n").map { $0.prefix(7) } == ["present", "cleanup"])
   }
@@ -247,14 +242,13 @@ import Testing
         {"kid-1": "zWNDZM6eQGHWpSRTPal5eIUYFTu7EajVIoguysqZ9wG44nMEtx3MUAsUDkMTQ12W"}
         """)
     try scene.write("eab.key", text: "zWNDZM6eQGHWpSRTPal5eIUYFTu7EajVIoguysqZ9wG44nMEtx3MUAsUDkMTQ12W\n")
-    let daemon = try await Sallyport.start(
+    let daemon = try await Sallyport.serve(
       scene,
-      configuration(
-        pebble.issuer("none") + pebble.issuer("bound", "external_account_key kid-1 eab.key; account_key rsa:2048;")
-          + """
-          server { listen 127.0.0.1:\(pebble.httpPort); acme_certificate bound a.test; return 404; }
-          server { listen 127.0.0.1:\(pebble.httpPort); server_name b.test; acme_certificate none b.test; return 404; }
-          """, level: "info"))
+      pebble.issuer("none") + pebble.issuer("bound", "external_account_key kid-1 eab.key; account_key rsa:2048;")
+        + """
+        server { listen 127.0.0.1:\(pebble.httpPort); acme_certificate bound a.test; return 404; }
+        server { listen 127.0.0.1:\(pebble.httpPort); server_name b.test; acme_certificate none b.test; return 404; }
+        """, level: "info")
     try await daemon.logged("acme_issuer bound: a.test: a certificate was issued")
     try await daemon.logged("acme_issuer none: b.test: no certificate was issued", "external_account_key")
     let status = try await scene.sallyport("acme", "status", "none", "--config", scene.path("sallyport.conf"))
@@ -323,12 +317,11 @@ import Testing
 
 @Suite(.staged) struct `ACME servers that say when to renew` {
   private func start(_ scene: Scene, _ server: RenewingACME, _ lines: String = "") async throws -> Sallyport {
-    try await Sallyport.start(
+    try await Sallyport.serve(
       scene,
-      configuration(
-        server.issuer(lines)
-          + "server { listen 127.0.0.1:\(try scene.port()); acme_certificate own a.test b.test; return 404; }",
-        level: "info"))
+      server.issuer(lines)
+        + "server { listen 127.0.0.1:\(try scene.port()); acme_certificate own a.test b.test; return 404; }",
+      level: "info")
   }
 
   private func issued(_ scene: Scene) -> Int {
@@ -567,11 +560,10 @@ private let canMount: Bool = {
 
 @Suite(.staged) struct `ACME servers that lie` {
   private func start(_ scene: Scene, _ server: HostileACME, plain: UInt16) async throws -> Sallyport {
-    try await Sallyport.start(
+    try await Sallyport.serve(
       scene,
-      configuration(
-        "\(server.issuer) server { listen 127.0.0.1:\(plain); server_name a.test; acme_certificate hostile a.test; return 200 own; }",
-        level: "info"))
+      "\(server.issuer) server { listen 127.0.0.1:\(plain); server_name a.test; acme_certificate hostile a.test; return 200 own; }",
+      level: "info")
   }
 
   @Test(arguments: [
@@ -594,13 +586,12 @@ private let canMount: Bool = {
     let scene = try Scene.ofTest(), server = try await HostileACME(scene, how: "pending")
     try scene.write("hook", text: "#!/bin/sh\necho \"$@\" >> '\(scene.path("hook.log"))'\n")
     chmod(scene.path("hook"), 0o755)
-    let daemon = try await Sallyport.start(
+    let daemon = try await Sallyport.serve(
       scene,
-      configuration(
-        server.issuer.replacing(
-          "acme_issuer hostile {", with: "acme_issuer hostile { challenge dns-01 \(scene.path("hook"));")
-          + "server { listen 127.0.0.1:\(try scene.port()); acme_certificate hostile a.test; return 404; }",
-        level: "info"))
+      server.issuer.replacing(
+        "acme_issuer hostile {", with: "acme_issuer hostile { challenge dns-01 \(scene.path("hook"));")
+        + "server { listen 127.0.0.1:\(try scene.port()); acme_certificate hostile a.test; return 404; }",
+      level: "info")
     try await daemon.logged("has set the record of a.test")
     #expect(!scene.text("hook.log").contains("cleanup"))
     daemon.signal(signal)

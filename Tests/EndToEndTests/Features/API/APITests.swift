@@ -263,13 +263,12 @@ private enum StreamlessUpstream {
   @Test func `a page's origin has a scheme, and a second line of it is none`() async throws {
     let scene = try Scene.ofTest(), cast = try Cast(scene), port = try scene.port(), plain = try scene.port()
     let server = "location /api/ { api write=on; allow 127.0.0.1; deny all; }"
-    _ = try await Sallyport.start(
+    _ = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        server { listen 127.0.0.1:\(port) ssl; server_name localhost; \(Cast.tls(verify: "off")) \(server) }
-        server { listen 127.0.0.1:\(plain); server_name localhost; \(server) }
-        """))
+      """
+      server { listen 127.0.0.1:\(port) ssl; server_name localhost; \(Cast.tls(verify: "off")) \(server) }
+      server { listen 127.0.0.1:\(plain); server_name localhost; \(server) }
+      """)
     func secure(_ fields: String...) async throws -> Int {
       try await scene.curl(
         cast.to(port) + fields.flatMap { ["-H", $0] } + ["-H", "Host: localhost", "https://localhost/api/9/nginx"]
@@ -419,15 +418,14 @@ private enum StreamlessUpstream {
 
   @Test func `pairs of a keyval zone are looked up by the next request of any worker`() async throws {
     let scene = try Scene.ofTest(), port = try scene.port(), socket = scene.path("api.sock")
-    let daemon = try await Sallyport.start(
+    let daemon = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        keyval_zone zone=tenants:32k; keyval_zone zone=short:32k timeout=1h; keyval $arg_k $tenant zone=tenants;
-        keyval $arg_k $other zone=short;
-        server { listen 127.0.0.1:\(port); return 200 "$tenant/$other\\n"; }
-        server { listen unix:\(socket); location /api/ { api write=on; } }
-        """))
+      """
+      keyval_zone zone=tenants:32k; keyval_zone zone=short:32k timeout=1h; keyval $arg_k $tenant zone=tenants;
+      keyval $arg_k $other zone=short;
+      server { listen 127.0.0.1:\(port); return 200 "$tenant/$other\\n"; }
+      server { listen unix:\(socket); location /api/ { api write=on; } }
+      """)
     func get(_ key: String) async throws -> String { try await scene.curl(["http://127.0.0.1:\(port)/?k=\(key)"]).text }
     func api(_ words: String..., path: String = "tenants") async throws -> CurlResult {
       try await scene.curl(["--unix-socket", socket, "http://localhost/api/9/http/keyvals/\(path)"] + words)
@@ -685,14 +683,13 @@ private enum StreamlessUpstream {
   {
     let scene = try Scene.ofTest(), port = try scene.port(), socket = scene.path("api.sock")
     let one = try StreamlessUpstream.named(scene, "one"), two = try StreamlessUpstream.named(scene, "two")
-    let daemon = try await Sallyport.start(
+    let daemon = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        upstream app { zone app 64k; server 127.0.0.1:\(one.port); }
-        server { listen 127.0.0.1:\(port); location / { proxy_pass http://app; } location = /m { metrics; } }
-        server { listen unix:\(socket); location /api/ { api write=on; } }
-        """))
+      """
+      upstream app { zone app 64k; server 127.0.0.1:\(one.port); }
+      server { listen 127.0.0.1:\(port); location / { proxy_pass http://app; } location = /m { metrics; } }
+      server { listen unix:\(socket); location /api/ { api write=on; } }
+      """)
     func api(_ path: String, _ words: String...) async throws -> CurlResult {
       try await scene.curl(
         ["--unix-socket", socket, "http://localhost/api/9/http/upstreams/app/servers\(path)"] + words)
@@ -725,20 +722,19 @@ private enum StreamlessUpstream {
   @Test func `what zones of limits have decided can be asked, and begins anew`() async throws {
     let scene = try Scene.ofTest(), port = try scene.port(), socket = scene.path("api.sock")
     let server = try StreamlessUpstream.named(scene, "one")
-    _ = try await Sallyport.start(
+    _ = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        limit_req_zone $arg_k zone=slow:32k rate=1r/m; limit_req_zone $arg_k zone=fast:32k rate=1000r/s;
-        limit_req_zone $arg_d zone=dry:32k rate=1r/m; limit_conn_zone $arg_k zone=few:32k;
-        server {
-          listen 127.0.0.1:\(port); limit_conn few 5;
-          location / { limit_req zone=fast burst=9; limit_req zone=slow burst=1 nodelay; proxy_pass http://127.0.0.1:\(server.port); }
-          location /dry { limit_req_dry_run on; limit_req zone=dry; limit_conn_dry_run on; limit_conn few 1;
-            proxy_pass http://127.0.0.1:\(server.port); }
-        }
-        server { listen unix:\(socket); location /api/ { api write=on; } }
-        """))
+      """
+      limit_req_zone $arg_k zone=slow:32k rate=1r/m; limit_req_zone $arg_k zone=fast:32k rate=1000r/s;
+      limit_req_zone $arg_d zone=dry:32k rate=1r/m; limit_conn_zone $arg_k zone=few:32k;
+      server {
+        listen 127.0.0.1:\(port); limit_conn few 5;
+        location / { limit_req zone=fast burst=9; limit_req zone=slow burst=1 nodelay; proxy_pass http://127.0.0.1:\(server.port); }
+        location /dry { limit_req_dry_run on; limit_req zone=dry; limit_conn_dry_run on; limit_conn few 1;
+          proxy_pass http://127.0.0.1:\(server.port); }
+      }
+      server { listen unix:\(socket); location /api/ { api write=on; } }
+      """)
     func api(_ path: String, _ words: String...) async throws -> CurlResult {
       try await scene.curl(["--unix-socket", socket, "http://localhost/api/9/http/\(path)"] + words)
     }

@@ -48,18 +48,17 @@ import Testing
   @Test func `a field that a map or an if fills from the certificate can't come from a client`() async throws {
     let scene = try Scene.ofTest(), cast = try Cast(scene)
     let upstream = try ScriptedUpstream.echo(scene), port = try scene.port()
-    _ = try await Sallyport.start(
+    _ = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        map $ssl_client_s_dn $team { ~CN=alice a; default none; }
-        server { listen 127.0.0.1:\(port) ssl; server_name localhost; \(Cast.tls(verify: "on"))
-          proxy_set_header X-Team $team;
-          location / { proxy_pass http://127.0.0.1:\(upstream.port); }
-          location /own/ { if ($ssl_client_s_dn ~ "CN=([a-z]+)") { set $user $1; } proxy_set_header X-User $user;
-            proxy_pass http://127.0.0.1:\(upstream.port)/; }
-        }
-        """))
+      """
+      map $ssl_client_s_dn $team { ~CN=alice a; default none; }
+      server { listen 127.0.0.1:\(port) ssl; server_name localhost; \(Cast.tls(verify: "on"))
+        proxy_set_header X-Team $team;
+        location / { proxy_pass http://127.0.0.1:\(upstream.port); }
+        location /own/ { if ($ssl_client_s_dn ~ "CN=([a-z]+)") { set $user $1; } proxy_set_header X-User $user;
+          proxy_pass http://127.0.0.1:\(upstream.port)/; }
+      }
+      """)
     func head(_ path: String) async throws -> String {
       try await scene.curl(
         cast.to(port) + cast.alice.curl + ["-H", "X-Team: root", "-H", "X-User: root", "https://localhost\(path)head"]

@@ -203,18 +203,17 @@ import Testing
   @Test func `client certificates count for a subrequest, and its own rules hold`() async throws {
     let scene = try Scene.ofTest(), cast = try Cast(scene)
     let port = try await scene.listening(.oauth), own = try scene.port()
-    _ = try await Sallyport.start(
+    _ = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        server { listen 127.0.0.1:\(own) ssl; server_name localhost; \(Cast.tls)
-          location / { auth_request /auth; auth_request_set $said $upstream_http_x_said; add_header X-Said $said;
-            proxy_pass http://127.0.0.1:\(port)/app; }
-          location = /auth { internal; proxy_set_header X-DN $ssl_client_s_dn; proxy_pass http://127.0.0.1:\(port)/said; }
-          location /bob { auth_request /bobs; proxy_pass http://127.0.0.1:\(port)/app; }
-          location = /bobs { ssl_client_allow cn=bob; proxy_pass http://127.0.0.1:\(port)/said; }
-        }
-        """))
+      """
+      server { listen 127.0.0.1:\(own) ssl; server_name localhost; \(Cast.tls)
+        location / { auth_request /auth; auth_request_set $said $upstream_http_x_said; add_header X-Said $said;
+          proxy_pass http://127.0.0.1:\(port)/app; }
+        location = /auth { internal; proxy_set_header X-DN $ssl_client_s_dn; proxy_pass http://127.0.0.1:\(port)/said; }
+        location /bob { auth_request /bobs; proxy_pass http://127.0.0.1:\(port)/app; }
+        location = /bobs { ssl_client_allow cn=bob; proxy_pass http://127.0.0.1:\(port)/said; }
+      }
+      """)
     let words = cast.to(own) + ["--cert", scene.path("alice.pem"), "--key", scene.path("alice.key")]
     let result = try await scene.curl(words + ["-H", "X-DN: mallory", "https://localhost/"])
     #expect(result.status == 200 && result["X-Said"]?.contains("X-DN=['CN=alice") == true)

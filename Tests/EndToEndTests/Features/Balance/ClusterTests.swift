@@ -188,13 +188,12 @@ import Testing
     let first = try mount("2026_1")
     for name in ["tls.crt", "tls.key"] { try #require(symlink("..data/\(name)", scene.path("tls/\(name)")) == 0) }
     let port = try scene.port()
-    let daemon = try await Sallyport.start(
+    let daemon = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        server { listen 127.0.0.1:\(port) ssl; server_name localhost;
-          ssl_certificate tls/tls.crt; ssl_certificate_key tls/tls.key; return 200 "ok\\n"; }
-        """))
+      """
+      server { listen 127.0.0.1:\(port) ssl; server_name localhost;
+        ssl_certificate tls/tls.crt; ssl_certificate_key tls/tls.key; return 200 "ok\\n"; }
+      """)
     func shown() async throws -> String {
       let seen = try await scene.run(
         "openssl", ["s_client", "-connect", "127.0.0.1:\(port)", "-servername", "localhost"])

@@ -63,17 +63,16 @@ import Testing
     let scene = try Scene.ofTest(), cast = try Cast(scene, serverNames: names)
     let port = try scene.port()
     let material = "ssl_certificate server.pem; ssl_certificate_key server.key;"
-    _ = try await Sallyport.start(
+    _ = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        server { listen 127.0.0.1:\(port) ssl; server_name open.test; \(material)
-          location / { return 200 "open $host\\n"; } }
-        server { listen 127.0.0.1:\(port) ssl; server_name *.strict.test; \(material)
-          ssl_client_certificate ca.pem; ssl_verify_client on; location / { return 200 "strict $host\\n"; } }
-        server { listen 127.0.0.1:\(port) ssl; server_name free.strict.test; \(material)
-          location / { return 200 "free $host\\n"; } }
-        """))
+      """
+      server { listen 127.0.0.1:\(port) ssl; server_name open.test; \(material)
+        location / { return 200 "open $host\\n"; } }
+      server { listen 127.0.0.1:\(port) ssl; server_name *.strict.test; \(material)
+        ssl_client_certificate ca.pem; ssl_verify_client on; location / { return 200 "strict $host\\n"; } }
+      server { listen 127.0.0.1:\(port) ssl; server_name free.strict.test; \(material)
+        location / { return 200 "free $host\\n"; } }
+      """)
     // Who has no certificate gets nothing of the strict server, whatever SNI and Host are.
     for (sni, host, status) in [
       ("a.strict.test", "a.strict.test", 400), ("A.STRICT.TEST", "a.strict.test", 400),
@@ -245,13 +244,12 @@ import Testing
   @Test func `ssl_reject_handshake refuses unknown names and lets known ones in`() async throws {
     let scene = try Scene.ofTest(), cast = try Cast(scene)
     let port = try scene.port()
-    _ = try await Sallyport.start(
+    _ = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        server { listen 127.0.0.1:\(port) ssl default_server; ssl_reject_handshake on; }
-        server { listen 127.0.0.1:\(port) ssl; server_name a.test; \(Cast.tls) location / { return 200 "in\\n"; } }
-        """))
+      """
+      server { listen 127.0.0.1:\(port) ssl default_server; ssl_reject_handshake on; }
+      server { listen 127.0.0.1:\(port) ssl; server_name a.test; \(Cast.tls) location / { return 200 "in\\n"; } }
+      """)
     let unknown = try await scene.run(
       "openssl", ["s_client", "-connect", "127.0.0.1:\(port)", "-servername", "b.test"], input: [])
     #expect(unknown.errors.contains("unrecognized name"))

@@ -129,11 +129,10 @@ import Testing
       }
       """
     }
-    _ = try await Sallyport.start(
+    _ = try await Sallyport.serve(
       scene,
-      configuration(
-        [("a.test", ""), ("b.test", "ssl_client_allow cn=**;"), ("c.test", "ssl_client_deny cn=bob;")]
-          .map { server($0.0, $0.1) }.joined(separator: "\n")))
+      [("a.test", ""), ("b.test", "ssl_client_allow cn=**;"), ("c.test", "ssl_client_deny cn=bob;")]
+        .map { server($0.0, $0.1) }.joined(separator: "\n"))
     let expired = try scene.identity("expired", cast.authority.client(.expired))
     for identity in [expired, nil] {
       let curl = cast.to(port) + (identity?.curl ?? [])

@@ -17,24 +17,23 @@ import Testing
     let upstream = try ScriptedUpstream.echo(scene)
     let (mutual, open, plain) = (try scene.port(), try scene.port(), try scene.port())
     let tls = "ssl_certificate server.pem; ssl_certificate_key server.key;"
-    _ = try await Sallyport.start(
+    _ = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        underscores_in_headers on; ignore_invalid_headers off;
-        upstream erp { server 127.0.0.1:\(upstream.port); }
-        server { listen 127.0.0.1:\(mutual) ssl; \(tls) ssl_client_certificate ca.pem; ssl_verify_client on;
-          proxy_set_header X-Client-DN $ssl_client_s_dn; proxy_set_header X-Client-Verify $ssl_client_verify;
-          client_identity rfc9440; location / { proxy_pass http://erp; } }
-        server { listen 127.0.0.1:\(open) ssl; \(tls) location / { proxy_pass http://127.0.0.1:\(upstream.port); } }
-        server { listen 127.0.0.1:\(plain);
-          location / { proxy_pass http://erp; mirror /copy; }
-          location = /copy { internal; proxy_pass http://localhost:\(upstream.port)/copy/head; }
-          location /asked/ { auth_request /ask; proxy_pass http://127.0.0.1:\(upstream.port); }
-          location = /ask { internal; proxy_pass http://erp/ask/head; }
-          location /named/ { proxy_pass http://$arg_to; }
-          location /says/ { proxy_pass http://erp; proxy_set_header X-Client-DN $http_x_client_dn; } }
-        """))
+      """
+      underscores_in_headers on; ignore_invalid_headers off;
+      upstream erp { server 127.0.0.1:\(upstream.port); }
+      server { listen 127.0.0.1:\(mutual) ssl; \(tls) ssl_client_certificate ca.pem; ssl_verify_client on;
+        proxy_set_header X-Client-DN $ssl_client_s_dn; proxy_set_header X-Client-Verify $ssl_client_verify;
+        client_identity rfc9440; location / { proxy_pass http://erp; } }
+      server { listen 127.0.0.1:\(open) ssl; \(tls) location / { proxy_pass http://127.0.0.1:\(upstream.port); } }
+      server { listen 127.0.0.1:\(plain);
+        location / { proxy_pass http://erp; mirror /copy; }
+        location = /copy { internal; proxy_pass http://localhost:\(upstream.port)/copy/head; }
+        location /asked/ { auth_request /ask; proxy_pass http://127.0.0.1:\(upstream.port); }
+        location = /ask { internal; proxy_pass http://erp/ask/head; }
+        location /named/ { proxy_pass http://$arg_to; }
+        location /says/ { proxy_pass http://erp; proxy_set_header X-Client-DN $http_x_client_dn; } }
+      """)
     let fields = Self.forged.flatMap { ["-H", $0] } + ["-H", "X-Stays: yes"]
     let told = try await scene.curl(cast.to(mutual) + cast.alice.curl + fields + ["https://localhost/head"])
     #expect(told.status == 200 && told.text.contains("CN=alice") && !told.text.contains("CN=root"))

@@ -82,17 +82,16 @@ import Testing
     let scene = try Scene.ofTest()
     let upstream = try ScriptedUpstream.echo(scene)
     let port = try scene.port()
-    _ = try await Sallyport.start(
+    _ = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        map $http_user_agent $ssl_client_s_dn_cn { default ""; }
-        server {
-          listen 127.0.0.1:\(port);
-          location / { proxy_pass http://127.0.0.1:\(upstream.port); proxy_set_header X-Name $ssl_client_s_dn_cn; }
-          location /own { proxy_pass http://127.0.0.1:\(upstream.port); proxy_set_header X-Other yes; }
-        }
-        """))
+      """
+      map $http_user_agent $ssl_client_s_dn_cn { default ""; }
+      server {
+        listen 127.0.0.1:\(port);
+        location / { proxy_pass http://127.0.0.1:\(upstream.port); proxy_set_header X-Name $ssl_client_s_dn_cn; }
+        location /own { proxy_pass http://127.0.0.1:\(upstream.port); proxy_set_header X-Other yes; }
+      }
+      """)
     for path in ["", "own"] {
       let result = try await scene.curl(["-H", "X-Name: root", "http://127.0.0.1:\(port)/\(path)"])
       #expect(result.status == 200)
@@ -104,16 +103,15 @@ import Testing
     let scene = try Scene.ofTest(), cast = try Cast(scene)
     let upstream = try ScriptedUpstream.echo(scene)
     let port = try scene.port()
-    _ = try await Sallyport.start(
+    _ = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        server {
-          listen 127.0.0.1:\(port) ssl; server_name localhost; ssl_certificate server.pem; ssl_certificate_key server.key;
-          ssl_client_certificate ca.pem; ssl_verify_client optional; underscores_in_headers on;
-          location / { proxy_pass http://127.0.0.1:\(upstream.port); proxy_set_header X-Client-DN $ssl_client_s_dn; }
-        }
-        """))
+      """
+      server {
+        listen 127.0.0.1:\(port) ssl; server_name localhost; ssl_certificate server.pem; ssl_certificate_key server.key;
+        ssl_client_certificate ca.pem; ssl_verify_client optional; underscores_in_headers on;
+        location / { proxy_pass http://127.0.0.1:\(upstream.port); proxy_set_header X-Client-DN $ssl_client_s_dn; }
+      }
+      """)
     let result = try await scene.curl(
       cast.to(port) + ["-H", "X-Client-DN: CN=root", "-H", "X_Client_DN: CN=root", "https://localhost/head"])
     #expect(result.status == 200)

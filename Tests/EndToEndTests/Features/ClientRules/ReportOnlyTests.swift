@@ -56,14 +56,13 @@ import Testing
 
   @Test(arguments: versions) func `nobody gets in this way where others are refused`(version: [String]) async throws {
     let scene = try Scene.ofTest(), cast = try Cast(scene), port = try scene.port()
-    _ = try await Sallyport.start(
+    _ = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        \(Cast.tls) ssl_session_cache shared:s:1m;
-        server { listen 127.0.0.1:\(port) ssl; server_name a.test; ssl_verify_report_only on; return 200 "open"; }
-        server { listen 127.0.0.1:\(port) ssl; server_name b.test; return 200 "secret"; }
-        """))
+      """
+      \(Cast.tls) ssl_session_cache shared:s:1m;
+      server { listen 127.0.0.1:\(port) ssl; server_name a.test; ssl_verify_report_only on; return 200 "open"; }
+      server { listen 127.0.0.1:\(port) ssl; server_name b.test; return 200 "secret"; }
+      """)
     func ask(_ name: String, _ more: [String], host: String? = nil) async throws -> Int {
       try await scene.curl(
         cast.to(port) + more + version + (host.map { ["-H", "Host: \($0)"] } ?? []) + ["https://\(name)/"]

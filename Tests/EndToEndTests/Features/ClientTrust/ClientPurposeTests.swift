@@ -27,12 +27,11 @@ import Testing
     let ending = try scene.identity("ending", old.signed(by: cast.authority.root, key: .generate()))
     let stranger = try scene.identity("stranger", TestAuthority("Evil").client(.serverAuthOnly, commonName: "web"))
     let port = try scene.port(), strict = try scene.port()
-    let daemon = try await Sallyport.start(
+    let daemon = try await Sallyport.serve(
       scene,
-      configuration(
-        server(
-          port, "ssl_client_purpose any; ssl_client_allow cn=web; ssl_client_allow cn=old; ssl_client_allow cn=alice;")
-          + server(strict, "")))
+      server(
+        port, "ssl_client_purpose any; ssl_client_allow cn=web; ssl_client_allow cn=old; ssl_client_allow cn=alice;")
+        + server(strict, ""))
     func ask(_ port: UInt16, _ who: IdentityFiles, _ path: String = "/") async throws -> CurlResult {
       try await scene.curl(cast.to(port) + who.curl + version + ["https://localhost\(path)"])
     }

@@ -40,19 +40,18 @@ private func pin(_ who: IdentityFiles) -> String {
     let scene = try Scene.ofTest(), cast = try Cast(scene)
     let device = try selfSigned(scene, "device"), other = try selfSigned(scene, "other")
     let upstream = try ScriptedUpstream.echo(scene), port = try scene.port()
-    let daemon = try await Sallyport.start(
+    let daemon = try await Sallyport.serve(
       scene,
-      configuration(
-        server(
-          port,
-          """
-          ssl_verify_client on; ssl_client_pin \(pin(device)); \(Self.answer)
-          location /up { proxy_pass http://127.0.0.1:\(upstream.port); client_identity rfc9440;
-            proxy_set_header X-Key $ssl_client_spki; proxy_set_header X-DN $ssl_client_s_dn; }
-          location /mine { ssl_client_allow spki=\(Hex.encode(device.certified.certificate.spkiSHA256)); return 200 mine; }
-          location /other { ssl_client_allow spki=\(Hex.encode(other.certified.certificate.spkiSHA256)); return 200 other; }
-          location = /metrics { metrics; }
-          """)))
+      server(
+        port,
+        """
+        ssl_verify_client on; ssl_client_pin \(pin(device)); \(Self.answer)
+        location /up { proxy_pass http://127.0.0.1:\(upstream.port); client_identity rfc9440;
+          proxy_set_header X-Key $ssl_client_spki; proxy_set_header X-DN $ssl_client_s_dn; }
+        location /mine { ssl_client_allow spki=\(Hex.encode(device.certified.certificate.spkiSHA256)); return 200 mine; }
+        location /other { ssl_client_allow spki=\(Hex.encode(other.certified.certificate.spkiSHA256)); return 200 other; }
+        location = /metrics { metrics; }
+        """))
     let key = Base64.encode(device.certified.certificate.spkiSHA256)
     let page = try await ask(scene, cast, port, device, version)
     #expect(page.status == 200)
@@ -84,16 +83,15 @@ private func pin(_ who: IdentityFiles) -> String {
     let bob = try scene.identity("bob", cast.authority.client(commonName: "bob"))
     let expired = try scene.identity("expired", cast.authority.client(.expired))
     let device = try selfSigned(scene, "device"), port = try scene.port()
-    _ = try await Sallyport.start(
+    _ = try await Sallyport.serve(
       scene,
-      configuration(
-        server(
-          port,
-          """
-          ssl_client_certificate ca.pem; ssl_verify_client optional;
-          ssl_client_pin alice.pem \(pin(device)) \(pin(expired));
-          location / { return 200 "$ssl_client_verify $ssl_client_s_dn_cn"; }
-          """)))
+      server(
+        port,
+        """
+        ssl_client_certificate ca.pem; ssl_verify_client optional;
+        ssl_client_pin alice.pem \(pin(device)) \(pin(expired));
+        location / { return 200 "$ssl_client_verify $ssl_client_s_dn_cn"; }
+        """))
     #expect(try await ask(scene, cast, port, cast.alice, version).text == "SUCCESS alice")
     #expect(try await ask(scene, cast, port, nil, version).text == "NONE ")
     for who in [bob, expired, device] {
@@ -104,15 +102,14 @@ private func pin(_ who: IdentityFiles) -> String {
   @Test func `the words of a refused client, and of one that is only reported`() async throws {
     let scene = try Scene.ofTest(), cast = try Cast(scene)
     let device = try selfSigned(scene, "device"), other = try selfSigned(scene, "other"), port = try scene.port()
-    let daemon = try await Sallyport.start(
+    let daemon = try await Sallyport.serve(
       scene,
-      configuration(
-        server(
-          port,
-          """
-          ssl_verify_client on; ssl_verify_report_only on; ssl_client_pin \(pin(device));
-          error_page 495 /why; \(Self.answer)
-          """)))
+      server(
+        port,
+        """
+        ssl_verify_client on; ssl_verify_report_only on; ssl_client_pin \(pin(device));
+        error_page 495 /why; \(Self.answer)
+        """))
     let page = try await ask(scene, cast, port, other)
     #expect(page.status == 200)
     #expect(
@@ -165,16 +162,15 @@ private func pin(_ who: IdentityFiles) -> String {
     let scene = try Scene.ofTest(), cast = try Cast(scene)
     let device = try selfSigned(scene, "device"), other = try selfSigned(scene, "other"), port = try scene.port()
     let on = "ssl_verify_client on; location / { return 200 $server_name; }"
-    _ = try await Sallyport.start(
+    _ = try await Sallyport.serve(
       scene,
-      configuration(
-        server(port, "\(on) ssl_client_pin \(pin(device)) \(pin(other));", name: "a.test")
-          // The same keys, by another spelling and in another order.
-          + server(port, "\(on) ssl_client_pin other.pem device.pem;", name: "b.test")
-          + server(port, "\(on) ssl_client_pin \(pin(device));", name: "c.test")
-          + server(port, "\(on) ssl_client_pinning certificate; ssl_client_pin other.pem device.pem;", name: "d.test")
-          + server(port, "\(on) ssl_client_certificate ca.pem;", name: "e.test")
-          + server(port, "\(on) ssl_client_certificate ca.pem; ssl_client_pin alice.pem;", name: "f.test")))
+      server(port, "\(on) ssl_client_pin \(pin(device)) \(pin(other));", name: "a.test")
+        // The same keys, by another spelling and in another order.
+        + server(port, "\(on) ssl_client_pin other.pem device.pem;", name: "b.test")
+        + server(port, "\(on) ssl_client_pin \(pin(device));", name: "c.test")
+        + server(port, "\(on) ssl_client_pinning certificate; ssl_client_pin other.pem device.pem;", name: "d.test")
+        + server(port, "\(on) ssl_client_certificate ca.pem;", name: "e.test")
+        + server(port, "\(on) ssl_client_certificate ca.pem; ssl_client_pin alice.pem;", name: "f.test"))
     for (sni, host, who, status) in [
       ("a.test", "a.test", device, 200), ("a.test", "b.test", device, 200), ("a.test", "c.test", device, 421),
       ("a.test", "d.test", device, 421), ("a.test", "e.test", device, 421), ("c.test", "a.test", device, 421),
@@ -263,15 +259,14 @@ private func pin(_ who: IdentityFiles) -> String {
       try wire.write("HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nbegun")
       _ = try? wire.readToEnd()
     }
-    let daemon = try await Sallyport.start(
+    let daemon = try await Sallyport.serve(
       scene,
-      configuration(
-        server(
-          port,
-          """
-          ssl_verify_client on; ssl_client_pin pins.pem;
-          location / { proxy_pass http://127.0.0.1:\(upstream.port); proxy_buffering off; }
-          """)))
+      server(
+        port,
+        """
+        ssl_verify_client on; ssl_client_pin pins.pem;
+        location / { proxy_pass http://127.0.0.1:\(upstream.port); proxy_buffering off; }
+        """))
     try await scene.talk(tls: port, identity: device) { wire in
       try wire.write("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
       _ = try wire.read(through: "begun")

@@ -17,20 +17,19 @@ private struct Station {
       try #require(made.status == 0, "\(made.everything)")
     }
     try scene.write("users", text: "alice:{PLAIN}wonderland\nbob:{PLAIN}builder\n")
-    daemon = try await Sallyport.start(
+    daemon = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        server {
-          listen 127.0.0.1:\(port) ssl; server_name localhost;
-          ssl_certificate localhost.crt; ssl_certificate_key localhost.key;
-          ssl_client_certificate ca/ca.crt; ssl_crl ca/crl.pem; ssl_verify_client optional;
-          location /.well-known/est/ {
-            enrolment est; enrolment_authority ca; auth_basic "devices"; auth_basic_user_file users; \(more)
-          }
-          location / { return 200 "verify=$ssl_client_verify dn=$ssl_client_s_dn\\n"; }
+      """
+      server {
+        listen 127.0.0.1:\(port) ssl; server_name localhost;
+        ssl_certificate localhost.crt; ssl_certificate_key localhost.key;
+        ssl_client_certificate ca/ca.crt; ssl_crl ca/crl.pem; ssl_verify_client optional;
+        location /.well-known/est/ {
+          enrolment est; enrolment_authority ca; auth_basic "devices"; auth_basic_user_file users; \(more)
         }
-        """))
+        location / { return 200 "verify=$ssl_client_verify dn=$ssl_client_s_dn\\n"; }
+      }
+      """)
   }
 
   func curl(_ path: String, _ more: [String] = []) async throws -> CurlResult {

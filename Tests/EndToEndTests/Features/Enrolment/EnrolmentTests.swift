@@ -28,21 +28,20 @@ private struct Door {
     try await first(scene)
     let apr1 = try await scene.succeed("openssl", "passwd", "-apr1", "wonderland")
     try scene.write("users", text: "alice:\(apr1)\nbob:{PLAIN}builder\n")
-    daemon = try await Sallyport.start(
+    daemon = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        server {
-          listen 127.0.0.1:\(port) ssl; server_name localhost;
-          ssl_certificate localhost.crt; ssl_certificate_key localhost.key;
-          ssl_client_certificate ca/ca.crt; ssl_crl ca/crl.pem; ssl_verify_client optional;
-          auth_basic_user_file users;
-          location = /enrol { enrolment on; enrolment_authority ca; auth_basic "devices"; \(more) }
-          location /page { auth_basic "pages"; proxy_pass http://127.0.0.1:\(port); proxy_set_header Host x; }
-          location /counts { auth_basic "counts"; metrics; }
-          location / { return 200 "reused=$ssl_session_reused verify=$ssl_client_verify dn=$ssl_client_s_dn\\n"; }
-        }
-        """))
+      """
+      server {
+        listen 127.0.0.1:\(port) ssl; server_name localhost;
+        ssl_certificate localhost.crt; ssl_certificate_key localhost.key;
+        ssl_client_certificate ca/ca.crt; ssl_crl ca/crl.pem; ssl_verify_client optional;
+        auth_basic_user_file users;
+        location = /enrol { enrolment on; enrolment_authority ca; auth_basic "devices"; \(more) }
+        location /page { auth_basic "pages"; proxy_pass http://127.0.0.1:\(port); proxy_set_header Host x; }
+        location /counts { auth_basic "counts"; metrics; }
+        location / { return 200 "reused=$ssl_session_reused verify=$ssl_client_verify dn=$ssl_client_s_dn\\n"; }
+      }
+      """)
   }
 
   func curl(_ path: String, _ more: [String] = []) async throws -> CurlResult {

@@ -7,23 +7,22 @@ import Testing
     let scene = try Scene.ofTest()
     let upstream = try ScriptedUpstream.echo(scene)
     let (port, dead) = try (scene.port(), scene.port())
-    _ = try await Sallyport.start(
+    _ = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        server {
-          listen 127.0.0.1:\(port);
-          client_body_buffer_size 16k;
-          error_page 418 500 502 = @backup; error_page 413 = @large;
-          location /dead { proxy_pass http://127.0.0.1:\(dead); }
-          location /dead-unbuffered { proxy_request_buffering off; proxy_pass http://127.0.0.1:\(dead); }
-          location /idiom { return 418; }
-          location /small { client_max_body_size 10; proxy_pass http://127.0.0.1:\(dead); }
-          location /intercepted { proxy_pass http://127.0.0.1:\(upstream.port)/status/500; proxy_intercept_errors on; }
-          location @backup { proxy_pass http://127.0.0.1:\(upstream.port); }
-          location @large { proxy_pass http://127.0.0.1:\(upstream.port); }
-        }
-        """))
+      """
+      server {
+        listen 127.0.0.1:\(port);
+        client_body_buffer_size 16k;
+        error_page 418 500 502 = @backup; error_page 413 = @large;
+        location /dead { proxy_pass http://127.0.0.1:\(dead); }
+        location /dead-unbuffered { proxy_request_buffering off; proxy_pass http://127.0.0.1:\(dead); }
+        location /idiom { return 418; }
+        location /small { client_max_body_size 10; proxy_pass http://127.0.0.1:\(dead); }
+        location /intercepted { proxy_pass http://127.0.0.1:\(upstream.port)/status/500; proxy_intercept_errors on; }
+        location @backup { proxy_pass http://127.0.0.1:\(upstream.port); }
+        location @large { proxy_pass http://127.0.0.1:\(upstream.port); }
+      }
+      """)
     // Kept in memory, and in a file.
     for count in [3, 100_000] {
       let body = Pattern.bytes(count)

@@ -152,13 +152,12 @@ import Testing
     let scene = try Scene.ofTest()
     let upstream = try ScriptedUpstream.echo(scene)
     let port = try scene.port()
-    _ = try await Sallyport.start(
+    _ = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        server { listen 127.0.0.1:\(port); error_page 400 405 501 @other;
-          location @other { proxy_pass http://127.0.0.1:\(upstream.port); } }
-        """))
+      """
+      server { listen 127.0.0.1:\(port); error_page 400 405 501 @other;
+        location @other { proxy_pass http://127.0.0.1:\(upstream.port); } }
+      """)
     let heads = [
       "TRACE /t HTTP/1.1\r\nCookie: secret", "POST /t HTTP/1.1\r\nTransfer-Encoding: x", "CONNECT /t HTTP/1.1",
     ]
@@ -176,15 +175,14 @@ import Testing
   @Test func `a refused head runs no error page of a block that has not admitted its client`() async throws {
     let scene = try Scene.ofTest(), cast = try Cast(scene)
     let port = try scene.port()
-    _ = try await Sallyport.start(
+    _ = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        server { listen 127.0.0.1:\(port) ssl; server_name a.test; \(Cast.tls) error_page 405 /page;
-          location = /page { return 200 secret; } }
-        server { listen 127.0.0.1:\(port) ssl; server_name b.test;
-          ssl_certificate server.pem; ssl_certificate_key server.key; location / { return 200 b; } }
-        """))
+      """
+      server { listen 127.0.0.1:\(port) ssl; server_name a.test; \(Cast.tls) error_page 405 /page;
+        location = /page { return 200 secret; } }
+      server { listen 127.0.0.1:\(port) ssl; server_name b.test;
+        ssl_certificate server.pem; ssl_certificate_key server.key; location / { return 200 b; } }
+      """)
     let trace = ["-X", "TRACE", "-H", "Host: a.test"]
     let stranger = try await scene.curl(cast.to(port) + trace + ["https://b.test/"])
     #expect(stranger.status == 405 && !stranger.text.contains("secret"), "\(stranger.text)")

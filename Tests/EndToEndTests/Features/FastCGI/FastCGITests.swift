@@ -44,23 +44,22 @@ private struct PHP: Sendable {
     let upstream = try scene.port()
     fpm = try await ProgramServer.fpm(scene, port: upstream)
     port = try scene.port()
-    daemon = try await Sallyport.start(
+    daemon = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        \(http)
-        upstream php { server 127.0.0.1:\(upstream); \(group) }
-        server {
-          listen 127.0.0.1:\(port); root \(scene.folder); client_max_body_size 0;
-          location ~ \\.php$ {
-            try_files $fastcgi_script_name =404;
-            include \(Self.parameters);
-            fastcgi_param SCRIPT_FILENAME $document_root$fastcgi_script_name;
-            fastcgi_pass php;
-            \(lines)
-          }
+      """
+      \(http)
+      upstream php { server 127.0.0.1:\(upstream); \(group) }
+      server {
+        listen 127.0.0.1:\(port); root \(scene.folder); client_max_body_size 0;
+        location ~ \\.php$ {
+          try_files $fastcgi_script_name =404;
+          include \(Self.parameters);
+          fastcgi_param SCRIPT_FILENAME $document_root$fastcgi_script_name;
+          fastcgi_pass php;
+          \(lines)
         }
-        """))
+      }
+      """)
   }
 
   /// Debian's file, which nginx brings.
@@ -236,16 +235,15 @@ struct `Programs behind fcgiwrap` {
         """)
     try FileManager.default.setAttributes([.posixPermissions: 0o755], ofItemAtPath: script)
     try await ProgramServer.fcgiwrap(scene, port: upstream)
-    let daemon = try await Sallyport.start(
+    let daemon = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        server { listen 127.0.0.1:\(port);
-          location / { fastcgi_pass 127.0.0.1:\(upstream); fastcgi_param SCRIPT_FILENAME \(script);
-            fastcgi_param REQUEST_METHOD $request_method; fastcgi_param QUERY_STRING $query_string;
-            fastcgi_param CONTENT_LENGTH $content_length; }
-        }
-        """))
+      """
+      server { listen 127.0.0.1:\(port);
+        location / { fastcgi_pass 127.0.0.1:\(upstream); fastcgi_param SCRIPT_FILENAME \(script);
+          fastcgi_param REQUEST_METHOD $request_method; fastcgi_param QUERY_STRING $query_string;
+          fastcgi_param CONTENT_LENGTH $content_length; }
+      }
+      """)
     let result = try await scene.curl(["http://127.0.0.1:\(port)/?q"], input: Array("hello".utf8))
     #expect(result.status == 418 && result.text == "POST q\nhello")
     try await daemon.logged("FastCGI sent in stderr: \"a warning\"")

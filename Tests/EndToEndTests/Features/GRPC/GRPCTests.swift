@@ -14,20 +14,19 @@ struct `gRPC` {
       grpc_ssl_trusted_certificate ca.pem; grpc_ssl_name localhost; grpc_ssl_certificate alice.pem;
       grpc_ssl_certificate_key alice.key;
       """
-    let daemon = try await Sallyport.start(
+    let daemon = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        server { listen 127.0.0.1:\(port) ssl; http2 on; server_name localhost; \(Cast.tls) client_max_body_size 0;
-          set $service grpcs://127.0.0.1:\(upstream);
-          location / { grpc_pass \(variable ? "$service" : "grpcs://127.0.0.1:\(upstream)"); \(trust) }
-          location /test.Dead/ { grpc_pass grpc://127.0.0.1:1; }
-          location /test.Denied/ { deny all; grpc_pass grpc://127.0.0.1:1; }
-          location /test.Large/ { client_max_body_size 1k; grpc_pass grpcs://127.0.0.1:\(upstream); \(trust) }
-          location /test.Untrusted/ { grpc_pass grpcs://127.0.0.1:\(upstream); grpc_ssl_name other.example;
-            grpc_ssl_trusted_certificate ca.pem; }
-        }
-        """))
+      """
+      server { listen 127.0.0.1:\(port) ssl; http2 on; server_name localhost; \(Cast.tls) client_max_body_size 0;
+        set $service grpcs://127.0.0.1:\(upstream);
+        location / { grpc_pass \(variable ? "$service" : "grpcs://127.0.0.1:\(upstream)"); \(trust) }
+        location /test.Dead/ { grpc_pass grpc://127.0.0.1:1; }
+        location /test.Denied/ { deny all; grpc_pass grpc://127.0.0.1:1; }
+        location /test.Large/ { client_max_body_size 1k; grpc_pass grpcs://127.0.0.1:\(upstream); \(trust) }
+        location /test.Untrusted/ { grpc_pass grpcs://127.0.0.1:\(upstream); grpc_ssl_name other.example;
+          grpc_ssl_trusted_certificate ca.pem; }
+      }
+      """)
     return (port, daemon)
   }
 

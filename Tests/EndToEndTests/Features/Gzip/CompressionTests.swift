@@ -174,17 +174,16 @@ import Testing
       try wire.serve { _ in try wire.answer(words, fields: ["Content-Type: text/plain"]) }
     }
     let port = try scene.port()
-    _ = try await Sallyport.start(
+    _ = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        types { text/plain txt; }
-        log_format r '$gzip_ratio $body_bytes_sent';
-        server { listen 127.0.0.1:\(port); gzip on; gzip_types *; access_log ratio.log r;
-          location / { proxy_pass http://127.0.0.1:\(upstream.port); }
-          location /slow { limit_rate 2m; gzip_comp_level 9; proxy_pass http://127.0.0.1:\(upstream.port); }
-          location /a.txt { root \(scene.path("www")); } }
-        """))
+      """
+      types { text/plain txt; }
+      log_format r '$gzip_ratio $body_bytes_sent';
+      server { listen 127.0.0.1:\(port); gzip on; gzip_types *; access_log ratio.log r;
+        location / { proxy_pass http://127.0.0.1:\(upstream.port); }
+        location /slow { limit_rate 2m; gzip_comp_level 9; proxy_pass http://127.0.0.1:\(upstream.port); }
+        location /a.txt { root \(scene.path("www")); } }
+      """)
     for path in ["/", "/slow"] {
       let answer = try await scene.curl(Self.gzip + ["http://127.0.0.1:\(port)\(path)"])
       #expect(
@@ -208,13 +207,12 @@ import Testing
       wire.finishWriting()
     }
     let port = try scene.port()
-    _ = try await Sallyport.start(
+    _ = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        server { listen 127.0.0.1:\(port); gzip on; gzip_types text/event-stream;
-          location / { proxy_pass http://127.0.0.1:\(upstream.port); } }
-        """))
+      """
+      server { listen 127.0.0.1:\(port); gzip on; gzip_types text/event-stream;
+        location / { proxy_pass http://127.0.0.1:\(upstream.port); } }
+      """)
     try await scene.talk(port) { wire in
       try wire.write(NginxTwin.get("/", "Accept-Encoding: gzip"))
       let head = String(decoding: try wire.read(through: "\r\n\r\n") ?? [], as: UTF8.self)
@@ -246,17 +244,16 @@ import Testing
     _ = try scene.makeFolder("www")
     try scene.write("www/a.html", text: String(repeating: "text ", count: 100))
     let (port, plain) = (try scene.port(), try scene.port())
-    _ = try await Sallyport.start(
+    _ = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        gzip on; gzip_proxied any; gzip_vary on; types { text/html html; }
-        server { listen 127.0.0.1:\(port) ssl; server_name localhost; ssl_verify_client optional;
-          ssl_certificate server.pem; ssl_certificate_key server.key; ssl_client_certificate ca.pem;
-          location / { proxy_pass http://127.0.0.1:\(upstream.port); }
-          location /a.html { root \(scene.path("www")); } }
-        server { listen 127.0.0.1:\(plain); location / { proxy_pass http://127.0.0.1:\(upstream.port); } }
-        """))
+      """
+      gzip on; gzip_proxied any; gzip_vary on; types { text/html html; }
+      server { listen 127.0.0.1:\(port) ssl; server_name localhost; ssl_verify_client optional;
+        ssl_certificate server.pem; ssl_certificate_key server.key; ssl_client_certificate ca.pem;
+        location / { proxy_pass http://127.0.0.1:\(upstream.port); }
+        location /a.html { root \(scene.path("www")); } }
+      server { listen 127.0.0.1:\(plain); location / { proxy_pass http://127.0.0.1:\(upstream.port); } }
+      """)
     func isCompressed(_ path: String, _ options: String...) async throws -> Bool {
       let answer = try await scene.curl(cast.to(port) + Self.gzip + options + ["https://localhost\(path)"])
       #expect(answer.text == String(repeating: "text ", count: 100) && answer["Vary"] == "Accept-Encoding", "\(path)")

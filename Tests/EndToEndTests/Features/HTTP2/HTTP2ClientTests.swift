@@ -15,16 +15,15 @@ import Testing
       files = [cast.alice.certificate, cast.alice.key]
       try scene.pkcs12("alice", cast.alice.certified)
       port = try scene.port()
-      _ = try await Sallyport.start(
+      _ = try await Sallyport.serve(
         scene,
-        configuration(
-          """
-          log_format seen '$server_protocol|$ssl_client_s_dn_cn|$request_method $uri|$status';
-          access_log seen.log seen; client_max_body_size 0;
-          server { listen 127.0.0.1:\(port) ssl; http2 on; server_name localhost; \(Cast.tls(verify: verify))
-            location / { proxy_pass http://127.0.0.1:\(upstream.port); \(PlainProxy.kept) }
-            location /page { return 200 "$server_protocol $ssl_client_s_dn_cn"; } }
-          """))
+        """
+        log_format seen '$server_protocol|$ssl_client_s_dn_cn|$request_method $uri|$status';
+        access_log seen.log seen; client_max_body_size 0;
+        server { listen 127.0.0.1:\(port) ssl; http2 on; server_name localhost; \(Cast.tls(verify: verify))
+          location / { proxy_pass http://127.0.0.1:\(upstream.port); \(PlainProxy.kept) }
+          location /page { return 200 "$server_protocol $ssl_client_s_dn_cn"; } }
+        """)
     }
 
     func url(_ path: String) -> String { "https://localhost:\(port)\(path)" }
@@ -60,13 +59,12 @@ import Testing
   @Test(arguments: [3000, 100_000, 5_000_000])
   func `curl gets a response that comes before the end of its body`(size: Int) async throws {
     let scene = try Scene.ofTest(), port = try scene.port()
-    _ = try await Sallyport.start(
+    _ = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        server { listen 127.0.0.1:\(port); http2 on; client_max_body_size 1k;
-          location /any { client_max_body_size 0; return 404; } }
-        """))
+      """
+      server { listen 127.0.0.1:\(port); http2 on; client_max_body_size 1k;
+        location /any { client_max_body_size 0; return 404; } }
+      """)
     for _ in 0..<10 {
       for (path, status) in [("/", 413), ("/any", 404)] {
         let url = "http://127.0.0.1:\(port)\(path)"

@@ -131,16 +131,15 @@ import Testing
   @Test func `what an inner level gets of the outer lines`() async throws {
     let scene = try Scene.ofTest()
     let port = try scene.port()
-    _ = try await Sallyport.start(
+    _ = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        server { listen 127.0.0.1:\(port); add_header A 1; add_trailer X 1;
-          location /on { add_header B 2; return 200 x; }
-          location /merge { add_header_inherit merge; add_trailer_inherit merge; add_header B 2; add_trailer Y 2; return 200 x; }
-          location /off { add_header_inherit off; add_trailer_inherit off; return 200 x; }
-        }
-        """))
+      """
+      server { listen 127.0.0.1:\(port); add_header A 1; add_trailer X 1;
+        location /on { add_header B 2; return 200 x; }
+        location /merge { add_header_inherit merge; add_trailer_inherit merge; add_header B 2; add_trailer Y 2; return 200 x; }
+        location /off { add_header_inherit off; add_trailer_inherit off; return 200 x; }
+      }
+      """)
     func ask(_ path: String) async throws -> [String] {
       try await scene.talk(port) { wire in
         try wire.write(NginxTwin.get(path))

@@ -16,14 +16,13 @@ private struct CheckedStream: Sendable {
     self.scene = scene
     let (port, metrics) = (try scene.port(), try scene.port())
     (self.port, metricsPort) = (port, metrics)
-    daemon = try await Sallyport.start(
+    daemon = try await Sallyport.serve(
       scene,
-      configuration(
-        "server { listen 127.0.0.1:\(metrics); location = /metrics { metrics; } }",
-        main: """
-          stream { \(stream) upstream app { \(servers.map { "server \($0);" }.joined(separator: " ")) }
-            server { listen 127.0.0.1:\(port); proxy_pass app; \(server) } }
-          """))
+      "server { listen 127.0.0.1:\(metrics); location = /metrics { metrics; } }",
+      main: """
+        stream { \(stream) upstream app { \(servers.map { "server \($0);" }.joined(separator: " ")) }
+          server { listen 127.0.0.1:\(port); proxy_pass app; \(server) } }
+        """)
   }
 
   func metric(_ name: String, _ labels: String) async throws -> Int? {

@@ -179,19 +179,18 @@ import Testing
     let bob = try scene.identity("bob", cast.authority.client(commonName: "bob"))
     let upstream = try ScriptedUpstream.echo(scene)
     let port = try scene.port()
-    _ = try await Sallyport.start(
+    _ = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        limit_req_zone $ssl_client_fingerprint zone=f:1m rate=1r/m;
-        limit_req_zone $ssl_client_spki zone=s:1m rate=1r/m;
-        limit_conn_zone $ssl_client_spki zone=c:1m;
-        server {
-          listen 127.0.0.1:\(port) ssl; server_name localhost; \(Cast.tls)
-          location /f { limit_req zone=f; limit_conn c 3; proxy_pass http://127.0.0.1:\(upstream.port); }
-          location /s { limit_req zone=s; proxy_pass http://127.0.0.1:\(upstream.port); }
-        }
-        """))
+      """
+      limit_req_zone $ssl_client_fingerprint zone=f:1m rate=1r/m;
+      limit_req_zone $ssl_client_spki zone=s:1m rate=1r/m;
+      limit_conn_zone $ssl_client_spki zone=c:1m;
+      server {
+        listen 127.0.0.1:\(port) ssl; server_name localhost; \(Cast.tls)
+        location /f { limit_req zone=f; limit_conn c 3; proxy_pass http://127.0.0.1:\(upstream.port); }
+        location /s { limit_req zone=s; proxy_pass http://127.0.0.1:\(upstream.port); }
+      }
+      """)
     for path in ["/f", "/s"] {
       for (identity, statuses) in [(cast.alice, [200, 503, 503]), (bob, [200, 503])] {
         for status in statuses {

@@ -78,22 +78,21 @@ import Testing
     let deaf = try ScriptedUpstream(scene) { wire, _ in _ = try wire.readSome() }
     let server = try Certificate.loadAll(MaterialReference(path: scene.path("server.pem")))
     let pin = try #require(server.first.map { Pin.spelling(publicKeyDigest: $0.spkiSHA256) })
-    _ = try await Sallyport.start(
+    _ = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        \(Self.format)
-        upstream kept { server 127.0.0.1:\(upstream); keepalive 8; }
-        server { listen 127.0.0.1:\(port); access_log f.log f; proxy_ssl_name a.test;
-          location /once { proxy_pass https://kept; proxy_ssl_trusted_certificate ca.pem; }
-          location /kept { proxy_pass https://kept; \(PlainProxy.kept) proxy_ssl_trusted_certificate ca.pem; }
-          location /bypin { proxy_pass https://kept; proxy_ssl_verify off; proxy_ssl_pin \(pin); }
-          location /anybody { proxy_pass https://kept; proxy_ssl_verify off; }
-          location /wrong { proxy_pass https://kept; proxy_ssl_verify off; proxy_ssl_pin ca.pem; }
-          location /notls { proxy_pass https://127.0.0.1:\(deaf.port); proxy_ssl_verify off; }
-          location /chunked { proxy_pass http://127.0.0.1:\(plain.port); proxy_http_version 1.1; }
-        }
-        """))
+      """
+      \(Self.format)
+      upstream kept { server 127.0.0.1:\(upstream); keepalive 8; }
+      server { listen 127.0.0.1:\(port); access_log f.log f; proxy_ssl_name a.test;
+        location /once { proxy_pass https://kept; proxy_ssl_trusted_certificate ca.pem; }
+        location /kept { proxy_pass https://kept; \(PlainProxy.kept) proxy_ssl_trusted_certificate ca.pem; }
+        location /bypin { proxy_pass https://kept; proxy_ssl_verify off; proxy_ssl_pin \(pin); }
+        location /anybody { proxy_pass https://kept; proxy_ssl_verify off; }
+        location /wrong { proxy_pass https://kept; proxy_ssl_verify off; proxy_ssl_pin ca.pem; }
+        location /notls { proxy_pass https://127.0.0.1:\(deaf.port); proxy_ssl_verify off; }
+        location /chunked { proxy_pass http://127.0.0.1:\(plain.port); proxy_http_version 1.1; }
+      }
+      """)
     for path in ["once", "kept", "bypin", "anybody", "wrong", "notls", "chunked/9"] {
       _ = try await scene.curl(["-H", "TE: trailers", "-H", "Connection: TE", "http://127.0.0.1:\(port)/\(path)"])
     }
@@ -189,16 +188,15 @@ import Testing
         location / { return 200 "$connection "; } }
       """)
     let says = "proxy_ssl_trusted_certificate ca.pem; proxy_ssl_pin server.pem; proxy_ssl_name a.test;"
-    _ = try await Sallyport.start(
+    _ = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        upstream kept { server 127.0.0.1:\(upstream); keepalive 8; }
-        server { listen 127.0.0.1:\(port); \(PlainProxy.kept)
-          location /a { proxy_pass https://kept; \(says) }
-          location /b { proxy_pass https://kept; \(says) }
-          location /c { proxy_pass https://kept; \(says) proxy_ssl_verify_depth 2; } }
-        """))
+      """
+      upstream kept { server 127.0.0.1:\(upstream); keepalive 8; }
+      server { listen 127.0.0.1:\(port); \(PlainProxy.kept)
+        location /a { proxy_pass https://kept; \(says) }
+        location /b { proxy_pass https://kept; \(says) }
+        location /c { proxy_pass https://kept; \(says) proxy_ssl_verify_depth 2; } }
+      """)
     let answers = try await scene.ask(port) { client in
       try ["/a", "/b", "/c", "/a"].map { try client.get($0).text }
     }

@@ -20,15 +20,14 @@ import Testing
     try scene.write("crl.pem", text: list.pem(signedBy: cast.authority.root))
     let upstream = try ScriptedUpstream.echo(scene)
     let port = try scene.port(), secure = try scene.port()
-    _ = try await Sallyport.start(
+    _ = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        upstream app { server 127.0.0.1:\(upstream.port); }
-        server { listen 127.0.0.1:\(port); server_name in; location = /metrics { metrics; }
-          location / { proxy_pass http://app; health_check interval=1s; } }
-        server { listen 127.0.0.1:\(secure) ssl; server_name localhost; \(Cast.tls) ssl_crl crl.pem; return 204; }
-        """))
+      """
+      upstream app { server 127.0.0.1:\(upstream.port); }
+      server { listen 127.0.0.1:\(port); server_name in; location = /metrics { metrics; }
+        location / { proxy_pass http://app; health_check interval=1s; } }
+      server { listen 127.0.0.1:\(secure) ssl; server_name localhost; \(Cast.tls) ssl_crl crl.pem; return 204; }
+      """)
     return try PrometheusPage(try await scene.page(port, "/metrics").text)
   }
 

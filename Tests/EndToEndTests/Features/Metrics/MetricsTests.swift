@@ -14,19 +14,18 @@ import Testing
     let upstream = try await OpenSSLServer.start(
       scene, scene.identity("up", cast.authority.server(names: ["up.test"])), "-www")
     let port = try scene.port(), inside = try scene.port()
-    _ = try await Sallyport.start(
+    _ = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        server {
-          listen 127.0.0.1:\(port) ssl; server_name localhost; \(Cast.tls) ssl_crl crl.pem;
-          proxy_ssl_trusted_certificate ca.pem; proxy_ssl_verify on;
-          location / { proxy_pass https://127.0.0.1:\(upstream.port); proxy_ssl_name up.test; }
-          location /wrong/ { proxy_pass https://127.0.0.1:\(upstream.port)/; proxy_ssl_name other.test; }
-          location /bob/ { ssl_client_allow cn=bob; return 204; }
-        }
-        server { listen 127.0.0.1:\(inside); location = /metrics { metrics; } }
-        """))
+      """
+      server {
+        listen 127.0.0.1:\(port) ssl; server_name localhost; \(Cast.tls) ssl_crl crl.pem;
+        proxy_ssl_trusted_certificate ca.pem; proxy_ssl_verify on;
+        location / { proxy_pass https://127.0.0.1:\(upstream.port); proxy_ssl_name up.test; }
+        location /wrong/ { proxy_pass https://127.0.0.1:\(upstream.port)/; proxy_ssl_name other.test; }
+        location /bob/ { ssl_client_allow cn=bob; return 204; }
+      }
+      server { listen 127.0.0.1:\(inside); location = /metrics { metrics; } }
+      """)
     func ask(_ path: String, _ who: IdentityFiles?) async throws -> Int {
       try await scene.curl(cast.to(port) + (who?.curl ?? []) + ["https://localhost\(path)"]).status
     }

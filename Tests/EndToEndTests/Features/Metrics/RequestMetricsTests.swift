@@ -96,17 +96,16 @@ import Testing
     let scene = try Scene.ofTest()
     let upstream = try ScriptedUpstream.echo(scene)
     let port = try scene.port()
-    _ = try await Sallyport.start(
+    _ = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        upstream app { server 127.0.0.1:\(upstream.port); keepalive 4; }
-        server { listen 127.0.0.1:\(port); server_name a;
-          location = /metrics { metrics; }
-          location /kept { proxy_pass http://app; proxy_http_version 1.1; proxy_set_header Connection ""; }
-          location / { proxy_pass http://$arg_to; }
-        }
-        """))
+      """
+      upstream app { server 127.0.0.1:\(upstream.port); keepalive 4; }
+      server { listen 127.0.0.1:\(port); server_name a;
+        location = /metrics { metrics; }
+        location /kept { proxy_pass http://app; proxy_http_version 1.1; proxy_set_header Connection ""; }
+        location / { proxy_pass http://$arg_to; }
+      }
+      """)
     for host in ["127.0.0.1", "127.0.0.2", "127.0.0.3"] {
       _ = try await scene.curl(["http://127.0.0.1:\(port)/?to=\(host):\(upstream.port)"])
     }

@@ -24,17 +24,16 @@ import Testing
     let scene = try Scene.ofTest()
     let upstream = try echo(scene)
     let port = try scene.port(), dead = try scene.port(), inside = try scene.port(), gone = try scene.port()
-    let daemon = try await Sallyport.start(
+    let daemon = try await Sallyport.serve(
       scene,
-      configuration(
-        "server { listen 127.0.0.1:\(inside); server_name in; \(Self.inside) }",
-        main: """
-          stream {
-            upstream app { server 127.0.0.1:\(upstream.port); }
-            server { listen 127.0.0.1:\(port); proxy_pass app; }
-            server { listen 127.0.0.1:\(dead); server_name dead.test; proxy_pass 127.0.0.1:\(gone); }
-          }
-          """))
+      "server { listen 127.0.0.1:\(inside); server_name in; \(Self.inside) }",
+      main: """
+        stream {
+          upstream app { server 127.0.0.1:\(upstream.port); }
+          server { listen 127.0.0.1:\(port); proxy_pass app; }
+          server { listen 127.0.0.1:\(dead); server_name dead.test; proxy_pass 127.0.0.1:\(gone); }
+        }
+        """)
     let ours = ["server": "", "listen": "127.0.0.1:\(port)"]
     let client = try Wire.dial(port: port)
     defer { client.close() }
@@ -94,20 +93,19 @@ import Testing
       try wire.answer("ok", closing: true)
     }
     let port = try scene.port(), inside = try scene.port(), group = "upstream app { zone z 64k; server"
-    _ = try await Sallyport.start(
+    _ = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        \(group) 127.0.0.1:\(upstream.port) max_conns=1; }
-        server { listen 127.0.0.1:\(inside); \(Self.inside) location /api { api; }
-          location / { proxy_pass http://app; } }
-        """,
-        main: """
-          stream {
-            \(group) 127.0.0.1:\(upstream.port) max_conns=1; }
-            server { listen 127.0.0.1:\(port); proxy_pass app; }
-          }
-          """))
+      """
+      \(group) 127.0.0.1:\(upstream.port) max_conns=1; }
+      server { listen 127.0.0.1:\(inside); \(Self.inside) location /api { api; }
+        location / { proxy_pass http://app; } }
+      """,
+      main: """
+        stream {
+          \(group) 127.0.0.1:\(upstream.port) max_conns=1; }
+          server { listen 127.0.0.1:\(port); proxy_pass app; }
+        }
+        """)
     // Its session has the only place of stream's group.
     let client = try Wire.dial(port: port)
     defer { client.close() }
@@ -134,21 +132,20 @@ import Testing
     let upstream = try echo(scene)
     let secure = try scene.port(), closed = try scene.port(), narrow = try scene.port(), inside = try scene.port()
     let passing = try scene.port(), text = try scene.port()
-    let daemon = try await Sallyport.start(
+    let daemon = try await Sallyport.serve(
       scene,
-      configuration(
-        "server { listen 127.0.0.1:\(inside); server_name in; \(Self.inside) }",
-        main: """
-          stream {
-            limit_conn_zone $server_port zone=c:1m;
-            server { listen 127.0.0.1:\(secure) ssl; server_name localhost; \(Cast.tls) ssl_client_allow cn=alice;
-              proxy_pass 127.0.0.1:\(upstream.port); }
-            server { listen 127.0.0.1:\(closed); deny all; proxy_pass 127.0.0.1:\(upstream.port); }
-            server { listen 127.0.0.1:\(narrow); limit_conn c 1; proxy_pass 127.0.0.1:\(upstream.port); proxy_timeout 3s; }
-            server { listen 127.0.0.1:\(passing); pass 127.0.0.1:\(text); }
-            server { listen 127.0.0.1:\(text); return hello; }
-          }
-          """))
+      "server { listen 127.0.0.1:\(inside); server_name in; \(Self.inside) }",
+      main: """
+        stream {
+          limit_conn_zone $server_port zone=c:1m;
+          server { listen 127.0.0.1:\(secure) ssl; server_name localhost; \(Cast.tls) ssl_client_allow cn=alice;
+            proxy_pass 127.0.0.1:\(upstream.port); }
+          server { listen 127.0.0.1:\(closed); deny all; proxy_pass 127.0.0.1:\(upstream.port); }
+          server { listen 127.0.0.1:\(narrow); limit_conn c 1; proxy_pass 127.0.0.1:\(upstream.port); proxy_timeout 3s; }
+          server { listen 127.0.0.1:\(passing); pass 127.0.0.1:\(text); }
+          server { listen 127.0.0.1:\(text); return hello; }
+        }
+        """)
     func connect(_ who: IdentityFiles?) async throws -> [UInt8] {
       try await scene.talk(tls: secure, identity: who) { wire in
         try? wire.write("hello")

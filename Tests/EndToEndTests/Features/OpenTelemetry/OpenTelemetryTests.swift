@@ -21,16 +21,15 @@ import Testing
   {
     let scene = try Scene.ofTest(), collector = try await SpanCollector(scene)
     let (port, upstream, dead) = (try scene.port(), try scene.port(), try scene.port())
-    _ = try await Sallyport.start(
+    _ = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        \(exporter(collector.port))
-        upstream app { server 127.0.0.1:\(dead); server 127.0.0.1:\(upstream) backup; }
-        server { listen 127.0.0.1:\(upstream); location / { return 200 "$http_traceparent $http_tracestate"; } }
-        server { listen 127.0.0.1:\(port); http2 on; otel_trace on; otel_trace_context propagate;
-          location /api/ { proxy_pass http://app; otel_span_attr team.name "red $arg_a"; otel_span_attr empty $arg_b; } }
-        """))
+      """
+      \(exporter(collector.port))
+      upstream app { server 127.0.0.1:\(dead); server 127.0.0.1:\(upstream) backup; }
+      server { listen 127.0.0.1:\(upstream); location / { return 200 "$http_traceparent $http_tracestate"; } }
+      server { listen 127.0.0.1:\(port); http2 on; otel_trace on; otel_trace_context propagate;
+        location /api/ { proxy_pass http://app; otel_span_attr team.name "red $arg_a"; otel_span_attr empty $arg_b; } }
+      """)
     let answer = try await ask(
       scene, port, "/api/x?a=1&secret=2", [version, "-H", Self.given, "-H", "tracestate: k=v", "-A", "tester/1"])
     try await until("the spans") { collector.spans.count == 3 }
@@ -62,18 +61,17 @@ import Testing
   {
     let scene = try Scene.ofTest(), collector = try await SpanCollector(scene)
     let (port, upstream) = (try scene.port(), try scene.port())
-    _ = try await Sallyport.start(
+    _ = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        \(exporter(collector.port))
-        server { listen 127.0.0.1:\(upstream); location / { return 200 "$http_traceparent"; } }
-        server { listen 127.0.0.1:\(port); otel_trace $otel_parent_sampled; otel_trace_context extract;
-          location / { otel_trace_context propagate; proxy_pass http://127.0.0.1:\(upstream); }
-          location /error { otel_span_name "e $request_method"; return 503; }
-          location /ids { return 200 "$otel_trace_id $otel_span_id $otel_parent_id $otel_parent_sampled"; }
-          location /new { otel_trace_context inject; proxy_pass http://127.0.0.1:\(upstream); } }
-        """))
+      """
+      \(exporter(collector.port))
+      server { listen 127.0.0.1:\(upstream); location / { return 200 "$http_traceparent"; } }
+      server { listen 127.0.0.1:\(port); otel_trace $otel_parent_sampled; otel_trace_context extract;
+        location / { otel_trace_context propagate; proxy_pass http://127.0.0.1:\(upstream); }
+        location /error { otel_span_name "e $request_method"; return 503; }
+        location /ids { return 200 "$otel_trace_id $otel_span_id $otel_parent_id $otel_parent_sampled"; }
+        location /new { otel_trace_context inject; proxy_pass http://127.0.0.1:\(upstream); } }
+      """)
     let unsampled = try await ask(scene, port, "/", ["-H", Self.given.replacing("-01", with: "-00")]).text
     #expect(unsampled.hasPrefix("00-\(Self.trace)-") && unsampled.hasSuffix("-00"), "\(unsampled)")
     let fresh = try await ask(scene, port, "/new", ["-H", Self.given]).text
@@ -92,14 +90,13 @@ import Testing
   @Test func `a collector that is gone costs no request, and gets later spans when it is back`() async throws {
     let scene = try Scene.ofTest()
     let (port, away) = (try scene.port(), try scene.port())
-    let daemon = try await Sallyport.start(
+    let daemon = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        \(exporter(away, "interval 100ms; batch_size 1; batch_count 2;"))
-        server { listen 127.0.0.1:\(port); otel_trace on; location / { return 200 ok; }
-          location = /metrics { otel_trace off; metrics; } }
-        """))
+      """
+      \(exporter(away, "interval 100ms; batch_size 1; batch_count 2;"))
+      server { listen 127.0.0.1:\(port); otel_trace on; location / { return 200 ok; }
+        location = /metrics { otel_trace off; metrics; } }
+      """)
     for _ in 0..<20 { #expect(try await ask(scene, port).text == "ok") }
     try await daemon.logged("[warn]", "spans could not be sent to http://127.0.0.1:\(away)/v1/traces (1 in a row)")
     let page = try await ask(scene, port, "/metrics").text
@@ -119,13 +116,12 @@ import Testing
     let scene = try Scene.ofTest(), collector = try await SpanCollector(scene)
     let port = try scene.port()
     try collector.say(503, "Retry-After: 1")
-    _ = try await Sallyport.start(
+    _ = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        \(exporter(collector.port, "interval 100ms; header X-Token t1;"))
-        server { listen 127.0.0.1:\(port); otel_trace on; location / { return 200 ok; } }
-        """))
+      """
+      \(exporter(collector.port, "interval 100ms; header X-Token t1;"))
+      server { listen 127.0.0.1:\(port); otel_trace on; location / { return 200 ok; } }
+      """)
     _ = try await ask(scene, port)
     try await until("the answer") { collector.answers == ["503 t1"] }
     try collector.say(200)

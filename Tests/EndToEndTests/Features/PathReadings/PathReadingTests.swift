@@ -17,16 +17,15 @@ import Testing
     let cast = try Cast(scene)
     let upstream = try ScriptedUpstream.echo(scene)
     let port = try scene.port()
-    let daemon = try await Sallyport.start(
+    let daemon = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        server { listen 127.0.0.1:\(port) ssl; ssl_certificate server.pem; ssl_certificate_key server.key;
-          ssl_client_certificate ca.pem; ssl_verify_client on; \(server)
-          location / { proxy_pass http://127.0.0.1:\(upstream.port); }
-          location /admin/ { proxy_pass http://127.0.0.1:\(upstream.port); ssl_client_allow cn=boss; }
-          \(locations) }
-        """))
+      """
+      server { listen 127.0.0.1:\(port) ssl; ssl_certificate server.pem; ssl_certificate_key server.key;
+        ssl_client_certificate ca.pem; ssl_verify_client on; \(server)
+        location / { proxy_pass http://127.0.0.1:\(upstream.port); }
+        location /admin/ { proxy_pass http://127.0.0.1:\(upstream.port); ssl_client_allow cn=boss; }
+        \(locations) }
+      """)
     return Stage(
       front: port, cast: cast, joe: try scene.identity("joe", cast.authority.client(commonName: "joe")),
       boss: try scene.identity("boss", cast.authority.client(commonName: "boss")), upstream: upstream, daemon: daemon)

@@ -46,11 +46,10 @@ import Testing
   @Test func `ends by a reset when worker_shutdown_timeout passes`() async throws {
     let scene = try Scene.ofTest()
     let port = try scene.port(), upstream = try Self.upstream(scene)
-    let daemon = try await Sallyport.start(
+    let daemon = try await Sallyport.serve(
       scene,
-      configuration(
-        "server { listen 127.0.0.1:\(port); location / { proxy_pass http://127.0.0.1:\(upstream.port); } }",
-        main: "worker_shutdown_timeout 1;"))
+      "server { listen 127.0.0.1:\(port); location / { proxy_pass http://127.0.0.1:\(upstream.port); } }",
+      main: "worker_shutdown_timeout 1;")
     let isReset = try await scene.talk(port) { wire in
       try Self.ask(wire)
       daemon.signal(SIGQUIT)
@@ -89,13 +88,12 @@ import Testing
       _ = try wire.read(exactly: 4)
       if isBroken { wire.reset() }
     }
-    _ = try await Sallyport.start(
+    _ = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        server { listen 127.0.0.1:\(port) ssl; server_name localhost; \(Cast.tls)
-          location / { proxy_pass http://127.0.0.1:\(upstream.port); \(Upgrades.upgrading) } }
-        """))
+      """
+      server { listen 127.0.0.1:\(port) ssl; server_name localhost; \(Cast.tls)
+        location / { proxy_pass http://127.0.0.1:\(upstream.port); \(Upgrades.upgrading) } }
+      """)
     let client = try OpenSSLClient(scene, port: port, identity: cast.alice)
     try await offPool {
       try client.wire.write("GET / HTTP/1.1\r\nHost: localhost\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n")

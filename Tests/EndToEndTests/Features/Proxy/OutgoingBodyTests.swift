@@ -99,13 +99,12 @@ import Testing
   @Test func `a body in a variable can't add fields or lines of the log`() async throws {
     let scene = try Scene.ofTest(), upstream = try Self.witness(scene)
     let port = try scene.port()
-    _ = try await Sallyport.start(
+    _ = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        log_format bodies '<$request_body|$request_body_file>';
-        server { listen 127.0.0.1:\(port); access_log bodies.log bodies; \(Self.locations(upstream.port)) }
-        """))
+      """
+      log_format bodies '<$request_body|$request_body_file>';
+      server { listen 127.0.0.1:\(port); access_log bodies.log bodies; \(Self.locations(upstream.port)) }
+      """)
     let evil = Array("a\r\nEvil: 1\r\n\r\nGET /x HTTP/1.1\r\n\"\\\u{0}é".utf8)
     let result = try await scene.curl(["http://127.0.0.1:\(port)/field"], input: evil)
     #expect(result.status == 200 && result["Evil"] == nil)
@@ -140,18 +139,17 @@ import Testing
     let port = try scene.port()
     let pass =
       "proxy_set_header X-File $request_body_file; proxy_set_header X-Body \"a$request_body\"; proxy_pass http://127.0.0.1:\(upstream.port);"
-    _ = try await Sallyport.start(
+    _ = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        log_format files '$request_body_file';
-        server { listen 127.0.0.1:\(port); client_body_temp_path bodies 1 2;
-          location /clean { client_body_in_file_only clean; \(pass) }
-          location /on { client_body_in_file_only on; proxy_pass_request_body off; access_log files.log files; \(pass) }
-          location /off { client_body_buffer_size 4; \(pass) }
-          location /through { client_body_in_file_only on; proxy_request_buffering off; proxy_http_version 1.1; \(pass) }
-        }
-        """))
+      """
+      log_format files '$request_body_file';
+      server { listen 127.0.0.1:\(port); client_body_temp_path bodies 1 2;
+        location /clean { client_body_in_file_only clean; \(pass) }
+        location /on { client_body_in_file_only on; proxy_pass_request_body off; access_log files.log files; \(pass) }
+        location /off { client_body_buffer_size 4; \(pass) }
+        location /through { client_body_in_file_only on; proxy_request_buffering off; proxy_http_version 1.1; \(pass) }
+      }
+      """)
     func post(_ path: String, _ text: String) async throws -> CurlResult {
       try await scene.curl(["http://127.0.0.1:\(port)\(path)"], input: Array(text.utf8))
     }
@@ -180,15 +178,14 @@ import Testing
   @Test func `a folder without room is a 500, and leaves no part of a body`() async throws {
     let scene = try Scene.ofTest(), upstream = try Self.reader(scene)
     let port = try scene.port()
-    let daemon = try await Sallyport.start(
+    let daemon = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        server { listen 127.0.0.1:\(port); client_body_temp_path bodies; proxy_pass_request_headers on;
-          location /only { client_body_in_file_only on; proxy_pass http://127.0.0.1:\(upstream.port); }
-          location /large { client_body_buffer_size 4; proxy_pass http://127.0.0.1:\(upstream.port); }
-        }
-        """))
+      """
+      server { listen 127.0.0.1:\(port); client_body_temp_path bodies; proxy_pass_request_headers on;
+        location /only { client_body_in_file_only on; proxy_pass http://127.0.0.1:\(upstream.port); }
+        location /large { client_body_buffer_size 4; proxy_pass http://127.0.0.1:\(upstream.port); }
+      }
+      """)
     // The start has made the folder. Now it is none.
     try #require(rmdir(scene.path("bodies")) == 0)
     try scene.write("bodies", text: "")

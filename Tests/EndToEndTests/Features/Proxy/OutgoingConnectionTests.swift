@@ -55,15 +55,14 @@ import Testing
     let upstream = try ScriptedUpstream.echo(scene, records: false)
     let port = try scene.port()
     let pass = "proxy_http_version 1.1; proxy_pass http://127.0.0.1:\(upstream.port);"
-    let daemon = try await Sallyport.start(
+    let daemon = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        server { listen 127.0.0.1:\(port); proxy_limit_rate $arg_rate;
-          location / { \(pass) }
-          location = /bytes/1000 { proxy_buffering off; \(pass) }
-        }
-        """))
+      """
+      server { listen 127.0.0.1:\(port); proxy_limit_rate $arg_rate;
+        location / { \(pass) }
+        location = /bytes/1000 { proxy_buffering off; \(pass) }
+      }
+      """)
     for (path, atLeast) in [
       ("/bytes/100000?rate=40000", 1200), ("/chunked/100000?rate=40k", 1100), ("/bytes/40000?rate=x", 0),
       ("/bytes/90000?rate=0", 0), ("/head?rate=1m", 0),

@@ -49,19 +49,18 @@ import Testing
     try await Self.haproxy(scene, proxy)
     _ = proxyTLS
     let tls = "proxy_ssl_trusted_certificate ca.pem; proxy_ssl_name localhost;"
-    _ = try await Sallyport.start(
+    _ = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        server { listen 127.0.0.1:\(port); \(Self.realIP) \(tls)
-          location /nginx/1 { proxy_protocol on; proxy_pass http://127.0.0.1:\(nginx); }
-          location /nginx/2 { proxy_protocol v2; proxy_pass http://127.0.0.1:\(nginx); }
-          location /secret/1 { proxy_protocol on; proxy_pass https://127.0.0.1:\(secret); }
-          location /secret/2 { proxy_protocol v2; proxy_pass https://127.0.0.1:\(secret); }
-          location /haproxy/1 { proxy_protocol on; proxy_pass http://127.0.0.1:\(proxy); }
-          location /haproxy/2 { proxy_protocol v2 certificate; proxy_pass http://127.0.0.1:\(proxy); }
-        }
-        """))
+      """
+      server { listen 127.0.0.1:\(port); \(Self.realIP) \(tls)
+        location /nginx/1 { proxy_protocol on; proxy_pass http://127.0.0.1:\(nginx); }
+        location /nginx/2 { proxy_protocol v2; proxy_pass http://127.0.0.1:\(nginx); }
+        location /secret/1 { proxy_protocol on; proxy_pass https://127.0.0.1:\(secret); }
+        location /secret/2 { proxy_protocol v2; proxy_pass https://127.0.0.1:\(secret); }
+        location /haproxy/1 { proxy_protocol on; proxy_pass http://127.0.0.1:\(proxy); }
+        location /haproxy/2 { proxy_protocol v2 certificate; proxy_pass http://127.0.0.1:\(proxy); }
+      }
+      """)
     _ = cast
     for path in ["/nginx/1", "/nginx/2", "/secret/1", "/secret/2", "/haproxy/1", "/haproxy/2"] {
       for (line, shown) in [
@@ -83,19 +82,18 @@ import Testing
     let shown =
       "$proxy_protocol_addr|$proxy_protocol_tlv_ssl_verify|$proxy_protocol_tlv_ssl_version|$proxy_protocol_tlv_ssl_cn"
     let headers = "add_header X-Hash $h; add_header X-Raw \"$proxy_protocol_tlv_0xe1\";"
-    _ = try await Sallyport.start(
+    _ = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        map $proxy_protocol_tlv_0xe0 $h { "" none; default some; }
-        map $proxy_protocol_tlv_0xe1 $der { "" none; default some; }
-        server { listen 127.0.0.1:\(up) proxy_protocol; location / { return 200 "\(shown)|$h|$der"; } }
-        server { listen 127.0.0.1:\(plain); location / { proxy_protocol v2; proxy_pass http://127.0.0.1:\(up); } }
-        server { listen 127.0.0.1:\(port) ssl; http2 on; server_name localhost; \(Cast.tls(verify: "optional_no_ca"))
-          location / { proxy_protocol v2; proxy_pass http://127.0.0.1:\(up); }
-          location /whole { proxy_protocol v2 certificate; proxy_pass http://127.0.0.1:\(up); }
-        }
-        """))
+      """
+      map $proxy_protocol_tlv_0xe0 $h { "" none; default some; }
+      map $proxy_protocol_tlv_0xe1 $der { "" none; default some; }
+      server { listen 127.0.0.1:\(up) proxy_protocol; location / { return 200 "\(shown)|$h|$der"; } }
+      server { listen 127.0.0.1:\(plain); location / { proxy_protocol v2; proxy_pass http://127.0.0.1:\(up); } }
+      server { listen 127.0.0.1:\(port) ssl; http2 on; server_name localhost; \(Cast.tls(verify: "optional_no_ca"))
+        location / { proxy_protocol v2; proxy_pass http://127.0.0.1:\(up); }
+        location /whole { proxy_protocol v2 certificate; proxy_pass http://127.0.0.1:\(up); }
+      }
+      """)
     _ = headers
     func ask(_ path: String, _ identity: [String]) async throws -> String {
       try await scene.curl(cast.to(port) + identity + ["https://localhost\(path)"]).text
@@ -180,21 +178,20 @@ import Testing
     _ = try await NginxUpstream.start(
       scene, ports: [up],
       "server { listen 127.0.0.1:\(up) proxy_protocol; location / { return 200 \"<$proxy_protocol_addr>\"; } }")
-    _ = try await Sallyport.start(
+    _ = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        upstream one { server 127.0.0.1:\(up); }
-        upstream self { server unix:\(scene.path("s.sock")); }
-        server { listen unix:\(scene.path("s.sock"));
-          location /on { proxy_protocol on; proxy_pass http://127.0.0.1:\(up); }
-          location /v2 { proxy_protocol v2; proxy_pass http://127.0.0.1:\(up); } }
-        server { listen 127.0.0.1:\(port);
-          location /on { proxy_pass http://self; }
-          location /v2 { proxy_pass http://self; }
-          location /a { proxy_protocol on; proxy_pass http://one; health_check mandatory; }
-        }
-        """))
+      """
+      upstream one { server 127.0.0.1:\(up); }
+      upstream self { server unix:\(scene.path("s.sock")); }
+      server { listen unix:\(scene.path("s.sock"));
+        location /on { proxy_protocol on; proxy_pass http://127.0.0.1:\(up); }
+        location /v2 { proxy_protocol v2; proxy_pass http://127.0.0.1:\(up); } }
+      server { listen 127.0.0.1:\(port);
+        location /on { proxy_pass http://self; }
+        location /v2 { proxy_pass http://self; }
+        location /a { proxy_protocol on; proxy_pass http://one; health_check mandatory; }
+      }
+      """)
     try await until("the first check to pass") {
       try await scene.curl(["http://127.0.0.1:\(port)/a"]).text == "<127.0.0.1>"
     }

@@ -90,17 +90,16 @@ import Testing
     }
     let port = try scene.port()
     let up = "http://127.0.0.1:\(upstream.port)"
-    _ = try await Sallyport.start(
+    _ = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        server { listen 127.0.0.1:\(port);
-          location /one/ { proxy_pass \(up)/two/; }
-          location /off/ { proxy_pass \(up)/two/; proxy_redirect off; }
-          location /own/ { proxy_pass \(up); proxy_redirect http://inner.test/ https://outer.test:8443/; proxy_redirect http://b.test/ /b/; }
-          location /relative/ { proxy_pass \(up); proxy_redirect http://b.test/ /b/; absolute_redirect off; }
-        }
-        """))
+      """
+      server { listen 127.0.0.1:\(port);
+        location /one/ { proxy_pass \(up)/two/; }
+        location /off/ { proxy_pass \(up)/two/; proxy_redirect off; }
+        location /own/ { proxy_pass \(up); proxy_redirect http://inner.test/ https://outer.test:8443/; proxy_redirect http://b.test/ /b/; }
+        location /relative/ { proxy_pass \(up); proxy_redirect http://b.test/ /b/; absolute_redirect off; }
+      }
+      """)
     // A Location that a rule made a path becomes absolute, another one does not, nor does Refresh: as nginx has it.
     let here = "http://127.0.0.1:\(port)"
     for (path, from, to, base) in [
@@ -147,21 +146,20 @@ import Testing
   @Test func `return answers, redirects, and closes`() async throws {
     let scene = try Scene.ofTest()
     let port = try scene.port()
-    _ = try await Sallyport.start(
+    _ = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        server { listen 127.0.0.1:\(port); server_name here.test;
-          location /text { return 200 "uri $uri args $args\\n"; }
-          location /moved { return 301 https://$host$request_uri; }
-          location /path { return 302 /elsewhere; }
-          location /url { return http://other.test/; }
-          location /status { return 404; }
-          location /empty { return 204; }
-          location /close { return 444; }
-          location /set { set $a "one"; set $b "$a two"; return 200 $b; }
-        }
-        """))
+      """
+      server { listen 127.0.0.1:\(port); server_name here.test;
+        location /text { return 200 "uri $uri args $args\\n"; }
+        location /moved { return 301 https://$host$request_uri; }
+        location /path { return 302 /elsewhere; }
+        location /url { return http://other.test/; }
+        location /status { return 404; }
+        location /empty { return 204; }
+        location /close { return 444; }
+        location /set { set $a "one"; set $b "$a two"; return 200 $b; }
+      }
+      """)
     func ask(_ path: String) async throws -> CurlResult {
       try await scene.curl(["-H", "Host: here.test", "http://127.0.0.1:\(port)\(path)"])
     }
@@ -201,23 +199,22 @@ import Testing
     let scene = try Scene.ofTest()
     let upstream = try ScriptedUpstream.echo(scene)
     let (port, dead) = try (scene.port(), scene.port())
-    _ = try await Sallyport.start(
+    _ = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        server { listen 127.0.0.1:\(port);
-          error_page 502 504 /sorry; error_page 404 =200 /found; error_page 418 @tea; error_page 403 https://help.test/;
-          location /dead { proxy_pass http://127.0.0.1:\(dead); }
-          location /missing { return 404; }
-          location /tea { return 418; }
-          location /secret { deny all; proxy_pass http://127.0.0.1:\(dead); }
-          location = /sorry { internal; return 200 "sorry\\n"; }
-          location = /found { return 200 "found\\n"; }
-          location @tea { return 200 "tea\\n"; }
-          location /plain { proxy_pass http://127.0.0.1:\(upstream.port)/status/404; }
-          location /intercepted { proxy_pass http://127.0.0.1:\(upstream.port)/status/404; proxy_intercept_errors on; }
-        }
-        """))
+      """
+      server { listen 127.0.0.1:\(port);
+        error_page 502 504 /sorry; error_page 404 =200 /found; error_page 418 @tea; error_page 403 https://help.test/;
+        location /dead { proxy_pass http://127.0.0.1:\(dead); }
+        location /missing { return 404; }
+        location /tea { return 418; }
+        location /secret { deny all; proxy_pass http://127.0.0.1:\(dead); }
+        location = /sorry { internal; return 200 "sorry\\n"; }
+        location = /found { return 200 "found\\n"; }
+        location @tea { return 200 "tea\\n"; }
+        location /plain { proxy_pass http://127.0.0.1:\(upstream.port)/status/404; }
+        location /intercepted { proxy_pass http://127.0.0.1:\(upstream.port)/status/404; proxy_intercept_errors on; }
+      }
+      """)
     func ask(_ path: String) async throws -> CurlResult { try await scene.curl(["http://127.0.0.1:\(port)\(path)"]) }
     // Not found from outside, and so what is shown in place of a 404.
     let hidden = try await ask("/sorry")
@@ -236,16 +233,15 @@ import Testing
     let upstream = try ScriptedUpstream.echo(scene)
     let port = try scene.port()
     let up = "proxy_pass http://127.0.0.1:\(upstream.port);"
-    _ = try await Sallyport.start(
+    _ = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        server { listen 127.0.0.1:\(port);
-          location /in { allow 127.0.0.0/8; deny all; \(up) }
-          location /out { deny 127.0.0.1; allow all; \(up) }
-          location /other { allow 10.0.0.0/8; allow ::1; deny all; \(up) }
-        }
-        """))
+      """
+      server { listen 127.0.0.1:\(port);
+        location /in { allow 127.0.0.0/8; deny all; \(up) }
+        location /out { deny 127.0.0.1; allow all; \(up) }
+        location /other { allow 10.0.0.0/8; allow ::1; deny all; \(up) }
+      }
+      """)
     for (path, status) in [("/in", 200), ("/out", 403), ("/other", 403)] {
       #expect(try await scene.curl(["http://127.0.0.1:\(port)\(path)"]).status == status)
     }

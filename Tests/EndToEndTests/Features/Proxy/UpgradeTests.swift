@@ -38,13 +38,12 @@ import Testing
     let scene = try Scene.ofTest(), cast = try Cast(scene)
     let upstream = try ScriptedUpstream.webSocketEcho(scene)
     let port = try scene.port()
-    _ = try await Sallyport.start(
+    _ = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        server { listen 127.0.0.1:\(port) ssl; server_name localhost; \(Cast.tls)
-          location / { proxy_pass http://127.0.0.1:\(upstream.port); \(Self.upgrading) } }
-        """))
+      """
+      server { listen 127.0.0.1:\(port) ssl; server_name localhost; \(Cast.tls)
+        location / { proxy_pass http://127.0.0.1:\(upstream.port); \(Self.upgrading) } }
+      """)
     let answer = try await scene.talk(tls: port, identity: cast.alice) { try Self.converse($0) }
     #expect(answer.status == 101)
     let stranger = try await scene.talk(tls: port) { try $0.openWebSocket("/chat") }

@@ -10,24 +10,23 @@ import Testing
     let secure = try await OpenSSLServer.start(
       scene, scene.identity("upstream", authority.server(names: ["localhost"])), "-www")
     let port = try scene.port()
-    let daemon = try await Sallyport.start(
+    let daemon = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        server {
-          listen 127.0.0.1:\(port);
-          set $plain 127.0.0.1:\(plain.port);
-          location /head { proxy_pass http://$plain; add_header X-Port $proxy_port; }
-          location /secure {
-            set $name localhost:\(secure.port);
-            proxy_pass https://$name/; proxy_ssl_trusted_certificate anchors.pem;
-          }
-          location /wrong {
-            set $name 127.0.0.1:\(secure.port);
-            proxy_pass https://$name/; proxy_ssl_trusted_certificate anchors.pem;
-          }
+      """
+      server {
+        listen 127.0.0.1:\(port);
+        set $plain 127.0.0.1:\(plain.port);
+        location /head { proxy_pass http://$plain; add_header X-Port $proxy_port; }
+        location /secure {
+          set $name localhost:\(secure.port);
+          proxy_pass https://$name/; proxy_ssl_trusted_certificate anchors.pem;
         }
-        """))
+        location /wrong {
+          set $name 127.0.0.1:\(secure.port);
+          proxy_pass https://$name/; proxy_ssl_trusted_certificate anchors.pem;
+        }
+      }
+      """)
     let head = try await scene.curl(["http://127.0.0.1:\(port)/head"])
     #expect(head.text.split(whereSeparator: \.isNewline).contains("Host: 127.0.0.1:\(plain.port)"))
     #expect(head["X-Port"] == "\(plain.port)")
@@ -44,30 +43,29 @@ import Testing
     let secure = try await OpenSSLServer.start(
       scene, scene.identity("upstream", authority.server(names: ["localhost"])), "-www")
     let port = try scene.port()
-    let daemon = try await Sallyport.start(
+    let daemon = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        map $arg_to $target {
-          plain http://127.0.0.1:\(plain.port);
-          secure https://localhost:\(secure.port)/;
-          loud HTTPS://localhost:\(secure.port)/;
-          bare localhost:\(secure.port);
-          other ftp://localhost:\(secure.port);
-          scheme http://;
+      """
+      map $arg_to $target {
+        plain http://127.0.0.1:\(plain.port);
+        secure https://localhost:\(secure.port)/;
+        loud HTTPS://localhost:\(secure.port)/;
+        bare localhost:\(secure.port);
+        other ftp://localhost:\(secure.port);
+        scheme http://;
+      }
+      map $arg_to $proto { plain http; default https; }
+      server {
+        listen 127.0.0.1:\(port);
+        location /head { proxy_pass $target; proxy_ssl_trusted_certificate anchors.pem; }
+        location /parts {
+          set $app localhost; set $port \(secure.port);
+          proxy_pass $proto://$app:$port/; proxy_ssl_trusted_certificate anchors.pem;
         }
-        map $arg_to $proto { plain http; default https; }
-        server {
-          listen 127.0.0.1:\(port);
-          location /head { proxy_pass $target; proxy_ssl_trusted_certificate anchors.pem; }
-          location /parts {
-            set $app localhost; set $port \(secure.port);
-            proxy_pass $proto://$app:$port/; proxy_ssl_trusted_certificate anchors.pem;
-          }
-          location /anybody { proxy_pass $target; proxy_ssl_verify off; }
-          location /silent { proxy_pass $arg_scheme://127.0.0.1:\(plain.port); }
-        }
-        """))
+        location /anybody { proxy_pass $target; proxy_ssl_verify off; }
+        location /silent { proxy_pass $arg_scheme://127.0.0.1:\(plain.port); }
+      }
+      """)
     func status(_ path: String) async throws -> Int? {
       try await scene.curl(["http://127.0.0.1:\(port)/\(path)"]).status
     }
@@ -88,18 +86,17 @@ import Testing
     let scene = try Scene.ofTest()
     let upstream = try ScriptedUpstream.echo(scene)
     let port = try scene.port()
-    let daemon = try await Sallyport.start(
+    let daemon = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        upstream group { server 127.0.0.1:\(upstream.port); }
-        server {
-          listen 127.0.0.1:\(port);
-          location / { proxy_pass $arg_scheme://127.0.0.1:\(upstream.port); }
-          location /group { proxy_pass $arg_scheme://group; }
-          location /grpc { grpc_pass $arg_scheme://127.0.0.1:\(upstream.port); }
-        }
-        """))
+      """
+      upstream group { server 127.0.0.1:\(upstream.port); }
+      server {
+        listen 127.0.0.1:\(port);
+        location / { proxy_pass $arg_scheme://127.0.0.1:\(upstream.port); }
+        location /group { proxy_pass $arg_scheme://group; }
+        location /grpc { grpc_pass $arg_scheme://127.0.0.1:\(upstream.port); }
+      }
+      """)
     for path in ["?scheme=https", "?scheme=HttpS", "group?scheme=https", "grpc?scheme=grpcs"] {
       let answer = try await scene.curl(["http://127.0.0.1:\(port)/\(path)"])
       #expect(answer.status == 502 || answer["grpc-status"] != nil, "\(path)")

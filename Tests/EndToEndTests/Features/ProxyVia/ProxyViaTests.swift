@@ -12,15 +12,14 @@ import Testing
     _ scene: Scene, _ lines: String, http: String = "", main: String = ""
   ) async throws -> (port: UInt16, daemon: Sallyport) {
     let port = try scene.port()
-    let daemon = try await Sallyport.start(
+    let daemon = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        log_format via '$status $upstream_addr $upstream_status';
-        access_log via.log via;
-        \(http)
-        server { listen 127.0.0.1:\(port); location / { \(lines) } location = /metrics { metrics; } }
-        """, main: main))
+      """
+      log_format via '$status $upstream_addr $upstream_status';
+      access_log via.log via;
+      \(http)
+      server { listen 127.0.0.1:\(port); location / { \(lines) } location = /metrics { metrics; } }
+      """, main: main)
     return (port, daemon)
   }
 
@@ -50,14 +49,13 @@ import Testing
       "location /\(number)/ { proxy_pass https://api.test:8443/; proxy_ssl_server_name on; \(trust.0) }"
     }
     let port = try scene.port()
-    let daemon = try await Sallyport.start(
+    let daemon = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        log_format via '$status $upstream_addr';
-        access_log via.log via;
-        server { listen 127.0.0.1:\(port); proxy_via http://127.0.0.1:\(proxy.port); \(locations.joined()) }
-        """))
+      """
+      log_format via '$status $upstream_addr';
+      access_log via.log via;
+      server { listen 127.0.0.1:\(port); proxy_via http://127.0.0.1:\(proxy.port); \(locations.joined()) }
+      """)
     for (number, trust) in trusts.enumerated() {
       let found = try await scene.curl(["http://127.0.0.1:\(port)/\(number)/"])
       #expect(found.status == (trust.1 ? 200 : 502), "\(trust.0) \(found.status)")

@@ -78,13 +78,12 @@ struct FrontedProxy: Sendable {
     self.scene = scene
     upstream = try ScriptedUpstream.echo(scene)
     (port, plain) = try (scene.port(), scene.port())
-    daemon = try await Sallyport.start(
+    daemon = try await Sallyport.serve(
       scene,
-      configuration(
-        http + "\n"
-          + Self.server(
-            port, isPlain ? plain : nil, verify, fronts, field, server,
-            locations.replacing("UPSTREAM", with: "http://127.0.0.1:\(upstream.port)"))))
+      http + "\n"
+        + Self.server(
+          port, isPlain ? plain : nil, verify, fronts, field, server,
+          locations.replacing("UPSTREAM", with: "http://127.0.0.1:\(upstream.port)")))
   }
 
   static func server(

@@ -249,15 +249,14 @@ import Testing
         location / { return 200 "$ssl_client_s_dn_cn at \(name)"; } }
       """
     }
-    _ = try await Sallyport.start(
+    _ = try await Sallyport.serve(
       scene,
-      configuration(
-        [
-          ("a.test", "ca.pem", "real_client_cert_from 127.0.0.1;"),
-          ("b.test", "other.pem", "real_client_cert_from 127.0.0.1;"),
-          ("c.test", "other.pem", "real_client_cert_from cn=alice;"),
-        ]
-        .map { block($0.0, $0.1, $0.2) }.joined(separator: "\n")))
+      [
+        ("a.test", "ca.pem", "real_client_cert_from 127.0.0.1;"),
+        ("b.test", "other.pem", "real_client_cert_from 127.0.0.1;"),
+        ("c.test", "other.pem", "real_client_cert_from cn=alice;"),
+      ]
+      .map { block($0.0, $0.1, $0.2) }.joined(separator: "\n"))
     let mallory = try other.client(commonName: "mallory")
     func ask(_ host: String, _ shown: CertifiedKey?, _ identity: IdentityFiles? = nil) async throws -> CurlResult {
       try await scene.curl(

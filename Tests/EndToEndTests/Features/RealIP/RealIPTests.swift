@@ -135,14 +135,13 @@ import Testing
   @Test(.ofHTTP1) func `TLVs are variables, and a header may come byte by byte, or too late`() async throws {
     let scene = try Scene.ofTest()
     let port = try scene.port()
-    let daemon = try await Sallyport.start(
+    let daemon = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        client_header_timeout 400ms;
-        server { listen 127.0.0.1:\(port) proxy_protocol; location / {
-          return 200 "$proxy_protocol_tlv_alpn|$proxy_protocol_tlv_0x01|$proxy_protocol_tlv_ssl_cn|$proxy_protocol_tlv_ssl_version|$proxy_protocol_tlv_ssl_verify|$proxy_protocol_tlv_netns"; } }
-        """))
+      """
+      client_header_timeout 400ms;
+      server { listen 127.0.0.1:\(port) proxy_protocol; location / {
+        return 200 "$proxy_protocol_tlv_alpn|$proxy_protocol_tlv_0x01|$proxy_protocol_tlv_ssl_cn|$proxy_protocol_tlv_ssl_version|$proxy_protocol_tlv_ssl_verify|$proxy_protocol_tlv_netns"; } }
+      """)
     func tlv(_ type: UInt8, _ value: [UInt8]) -> [UInt8] { [type, 0, UInt8(value.count)] + value }
     let inner = [7, 0, 0, 0, 0] + tlv(0x21, Array("TLSv1.3".utf8)) + tlv(0x22, Array("alice".utf8))
     let content = [192, 0, 2, 1, 198, 51, 100, 7, 1, 2, 3, 4] + tlv(1, Array("h2".utf8)) + tlv(0x20, inner)
@@ -168,14 +167,13 @@ import Testing
     let scene = try Scene.ofTest()
     _ = try Cast(scene)
     let port = try scene.port()
-    _ = try await Sallyport.start(
+    _ = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        server { listen 127.0.0.1:\(port) ssl proxy_protocol; http2 on; \(Cast.tls)
-          set_real_ip_from 127.0.0.1; real_ip_header proxy_protocol;
-          location / { return 200 "$remote_addr $proxy_protocol_addr $server_protocol $realip_remote_addr"; } }
-        """))
+      """
+      server { listen 127.0.0.1:\(port) ssl proxy_protocol; http2 on; \(Cast.tls)
+        set_real_ip_from 127.0.0.1; real_ip_header proxy_protocol;
+        location / { return 200 "$remote_addr $proxy_protocol_addr $server_protocol $realip_remote_addr"; } }
+      """)
     for version in ["--http1.1", "--http2"] {
       let answer = try await scene.curl([
         version, "-k", "--haproxy-protocol", "--cert", scene.path("alice.pem"), "--key", scene.path("alice.key"),

@@ -204,15 +204,14 @@ import Testing
     let good = try await NameServer(scene, #"{"a.test/a": {"a": ["127.0.0.1"]}, "a.test": {}}"#, name: "good")
     let mute = try await NameServer(scene, #"{"a.test": {"how": "silent"}}"#, name: "mute")
     let (port, other, late) = try (scene.port(), scene.port(), scene.port())
-    _ = try await Sallyport.start(
+    _ = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        server { listen 127.0.0.1:\(port); resolver 127.0.0.1:\(mute.port) 127.0.0.1:\(good.port);
-          location / { proxy_pass http://$arg_h:\(upstream.port); } }
-        server { listen 127.0.0.1:\(other); resolver 127.0.0.1:\(late);
-          location / { proxy_pass http://$arg_h:\(upstream.port); } }
-        """))
+      """
+      server { listen 127.0.0.1:\(port); resolver 127.0.0.1:\(mute.port) 127.0.0.1:\(good.port);
+        location / { proxy_pass http://$arg_h:\(upstream.port); } }
+      server { listen 127.0.0.1:\(other); resolver 127.0.0.1:\(late);
+        location / { proxy_pass http://$arg_h:\(upstream.port); } }
+      """)
     #expect(try await scene.curl(["http://127.0.0.1:\(port)/?h=a.test"]).status == 200)
     #expect(good.count("udp", "a.test") >= 1)
     let waiting = Task { try await scene.curl(["http://127.0.0.1:\(other)/?h=a.test"]) }

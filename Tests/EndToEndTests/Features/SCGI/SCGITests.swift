@@ -30,15 +30,14 @@ import Testing
   private static func stage(_ scene: Scene) async throws -> (port: UInt16, daemon: Sallyport) {
     let port = try scene.port(), upstream = try scene.port()
     try await ProgramServer.scgi(scene, port: upstream, program)
-    let daemon = try await Sallyport.start(
+    let daemon = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        server { listen 127.0.0.1:\(port); client_max_body_size 0;
-          location / { scgi_pass 127.0.0.1:\(upstream); scgi_param REQUEST_METHOD $request_method;
-            scgi_param DOCUMENT_URI $document_uri; }
-        }
-        """))
+      """
+      server { listen 127.0.0.1:\(port); client_max_body_size 0;
+        location / { scgi_pass 127.0.0.1:\(upstream); scgi_param REQUEST_METHOD $request_method;
+          scgi_param DOCUMENT_URI $document_uri; }
+      }
+      """)
     return (port, daemon)
   }
 

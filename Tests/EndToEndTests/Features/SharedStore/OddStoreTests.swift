@@ -61,14 +61,13 @@ private final class OddStore: Sendable {
       store = try OddStore(scene)
       let upstream = try ScriptedUpstream.echo(scene)
       port = try scene.port()
-      daemon = try await Sallyport.start(
+      daemon = try await Sallyport.serve(
         scene,
-        configuration(
-          """
-          shared_store main redis://127.0.0.1:\(store.port); \(http)
-          server { listen 127.0.0.1:\(port);
-            location / { \(location) proxy_pass http://127.0.0.1:\(upstream.port)/head; } }
-          """))
+        """
+        shared_store main redis://127.0.0.1:\(store.port); \(http)
+        server { listen 127.0.0.1:\(port);
+          location / { \(location) proxy_pass http://127.0.0.1:\(upstream.port)/head; } }
+        """)
     }
 
     /// The status of a request that the store was asked about, and answered so. Each request beside it must have 503, too.

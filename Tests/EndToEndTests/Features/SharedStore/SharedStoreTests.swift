@@ -456,14 +456,13 @@ struct `State that machines share` {
     let cluster = try await StoreServer(
       scene, options: ["--cluster-enabled", "yes", "--cluster-port", "\(scene.port())"])
     let port = try scene.port(), other = try scene.port()
-    let daemon = try await Sallyport.start(
+    let daemon = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        shared_store replica redis://127.0.0.1:\(replica.port); shared_store cluster redis://127.0.0.1:\(cluster.port);
-        shared_store http redis://127.0.0.1:\(port); shared_store gone redis://127.0.0.1:\(other);
-        server { listen 127.0.0.1:\(port); \(Self.metrics) }
-        """))
+      """
+      shared_store replica redis://127.0.0.1:\(replica.port); shared_store cluster redis://127.0.0.1:\(cluster.port);
+      shared_store http redis://127.0.0.1:\(port); shared_store gone redis://127.0.0.1:\(other);
+      server { listen 127.0.0.1:\(port); \(Self.metrics) }
+      """)
     try await daemon.logged("shared store \"replica\"", "it is a replica, which takes no writes")
     try await daemon.logged("shared store \"cluster\"", "it is a node of a Redis Cluster")
     try await daemon.logged("shared store \"http\"", "what it sends is not the protocol of Redis")
@@ -478,16 +477,15 @@ struct `State that machines share` {
     let old = try await StoreServer(scene), new = try await StoreServer(scene, at: "127.0.0.2", port: old.port)
     let dns = try await NameServer(scene, #"{"store.test": {"a": ["127.0.0.1"], "ttl": 1}}"#)
     let port = try scene.port()
-    let daemon = try await Sallyport.start(
+    let daemon = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        resolver 127.0.0.1:\(dns.port) ipv6=off; resolver_timeout 1s;
-        shared_store main redis://store.test:\(old.port) resolve;
-        limit_req_zone $arg_k zone=slow:1m rate=1r/m store=main fail=closed;
-        server { listen 127.0.0.1:\(port); \(Self.metrics)
-          location / { limit_req zone=slow; proxy_pass http://127.0.0.1:\(upstream.port); } }
-        """))
+      """
+      resolver 127.0.0.1:\(dns.port) ipv6=off; resolver_timeout 1s;
+      shared_store main redis://store.test:\(old.port) resolve;
+      limit_req_zone $arg_k zone=slow:1m rate=1r/m store=main fail=closed;
+      server { listen 127.0.0.1:\(port); \(Self.metrics)
+        location / { limit_req zone=slow; proxy_pass http://127.0.0.1:\(upstream.port); } }
+      """)
     func get(_ key: String) async throws -> Int {
       try await scene.curl(["http://127.0.0.1:\(port)/head?k=\(key)"]).status
     }

@@ -31,27 +31,26 @@ import Testing
     let upstream = try ScriptedUpstream.echo(scene)
     let (port, inner) = (try scene.port(), try scene.port())
     let covered = "message_signature_components @method @target-uri @authority x-user content-digest;"
-    let daemon = try await Sallyport.start(
+    let daemon = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        server {
-          listen 127.0.0.1:\(port);
-          message_signature sign; message_signature_key k \(algorithm.rawValue) private.pem; \(covered)
-          message_signature_nonce on; message_signature_expires 1m; client_body_buffer_size 1k;
-          location / { proxy_pass http://127.0.0.1:\(inner); proxy_set_header X-User alice; }
-          location /moved/ { proxy_pass http://127.0.0.1:\(inner)/head/; proxy_set_header X-User "a b"; proxy_set_header Host Other.test:80; }
-          location /http2/ { proxy_pass http://127.0.0.1:\(inner)/head/; proxy_http_version 2; proxy_set_header X-User alice; }
-          location /none/ { proxy_pass http://127.0.0.1:\(inner); message_signature off; }
-          location /impossible/ { proxy_pass http://127.0.0.1:\(inner); proxy_set_header X-User ""; }
-        }
-        server {
-          listen 127.0.0.1:\(inner); http2 on;
-          message_signature verify; message_signature_key k \(algorithm.rawValue) public.pem; \(covered)
-          message_signature_nonce on;
-          location / { proxy_pass http://127.0.0.1:\(upstream.port); }
-        }
-        """))
+      """
+      server {
+        listen 127.0.0.1:\(port);
+        message_signature sign; message_signature_key k \(algorithm.rawValue) private.pem; \(covered)
+        message_signature_nonce on; message_signature_expires 1m; client_body_buffer_size 1k;
+        location / { proxy_pass http://127.0.0.1:\(inner); proxy_set_header X-User alice; }
+        location /moved/ { proxy_pass http://127.0.0.1:\(inner)/head/; proxy_set_header X-User "a b"; proxy_set_header Host Other.test:80; }
+        location /http2/ { proxy_pass http://127.0.0.1:\(inner)/head/; proxy_http_version 2; proxy_set_header X-User alice; }
+        location /none/ { proxy_pass http://127.0.0.1:\(inner); message_signature off; }
+        location /impossible/ { proxy_pass http://127.0.0.1:\(inner); proxy_set_header X-User ""; }
+      }
+      server {
+        listen 127.0.0.1:\(inner); http2 on;
+        message_signature verify; message_signature_key k \(algorithm.rawValue) public.pem; \(covered)
+        message_signature_nonce on;
+        location / { proxy_pass http://127.0.0.1:\(upstream.port); }
+      }
+      """)
     func ask(_ path: String, _ words: [String] = [], input: [UInt8]? = nil) async throws -> CurlResult {
       try await scene.curl(words + ["http://127.0.0.1:\(port)\(path)"], input: input)
     }
@@ -113,16 +112,15 @@ import Testing
     let sign = try scene.write("sign.py", text: SignaturePython.sign)
     let verify = try scene.write("verify.py", text: SignaturePython.verify)
     let port = try scene.port()
-    let daemon = try await Sallyport.start(
+    let daemon = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        server {
-          listen 127.0.0.1:\(port);
-          location / { proxy_pass http://127.0.0.1:\(upstream.port); message_signature verify; message_signature_key k \(algorithm.rawValue) public.pem; }
-          location /head { proxy_pass http://127.0.0.1:\(upstream.port); message_signature sign; message_signature_key k \(algorithm.rawValue) private.pem; }
-        }
-        """))
+      """
+      server {
+        listen 127.0.0.1:\(port);
+        location / { proxy_pass http://127.0.0.1:\(upstream.port); message_signature verify; message_signature_key k \(algorithm.rawValue) public.pem; }
+        location /head { proxy_pass http://127.0.0.1:\(upstream.port); message_signature sign; message_signature_key k \(algorithm.rawValue) private.pem; }
+      }
+      """)
     // Python signs.
     for (method, body) in [("GET", ""), ("POST", "hello world")] {
       let url = "http://127.0.0.1:\(port)/echo?a=b%20c"

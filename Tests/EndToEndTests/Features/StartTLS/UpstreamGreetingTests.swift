@@ -4,14 +4,13 @@ import Testing
 @Suite(.staged) struct `The greeting of an upstream behind starttls` {
   private func proxy(_ scene: Scene, _ kind: String, _ upstream: UInt16, _ more: String) async throws -> UInt16 {
     let port = try scene.port()
-    _ = try await Sallyport.start(
+    _ = try await Sallyport.serve(
       scene,
-      configuration(
-        "server { listen 127.0.0.1:\(try scene.port()); }",
-        main: """
-          stream { server { listen 127.0.0.1:\(port) ssl; \(Cast.tls) starttls \(kind); proxy_pass localhost:\(upstream);
-          proxy_connect_timeout 5s; \(more) } }
-          """))
+      "server { listen 127.0.0.1:\(try scene.port()); }",
+      main: """
+        stream { server { listen 127.0.0.1:\(port) ssl; \(Cast.tls) starttls \(kind); proxy_pass localhost:\(upstream);
+        proxy_connect_timeout 5s; \(more) } }
+        """)
     return port
   }
 

@@ -53,11 +53,10 @@ import Testing
   @Test func `a healthy daemon says that nothing is wrong, and counts what it serves`() async throws {
     let scene = try Scene.ofTest()
     let port = try scene.port()
-    _ = try await Sallyport.start(
+    _ = try await Sallyport.serve(
       scene,
-      configuration(
-        "server { listen 127.0.0.1:\(port); server_name in; location = /status { status; } location / { return 204; } }"
-      ))
+      "server { listen 127.0.0.1:\(port); server_name in; location = /status { status; } location / { return 204; } }"
+    )
     for _ in 0..<3 { #expect(try await scene.curl(["http://127.0.0.1:\(port)/"]).status == 204) }
     #expect(try await problems(scene, port).isEmpty)
     try await until("three requests") {
@@ -75,14 +74,13 @@ import Testing
     try scene.anchors("ca", authority)
     _ = try scene.identity("server", authority.server(names: ["localhost"]))
     let port = try scene.port(), secure = try scene.port()
-    _ = try await Sallyport.start(
+    _ = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        server { listen 127.0.0.1:\(port); server_name in; location = /status { status; }
-          location = /metrics { metrics; } }
-        server { listen 127.0.0.1:\(secure) ssl; server_name "~^(?<x><b>bold</b>)$"; \(Cast.tls) return 204; }
-        """))
+      """
+      server { listen 127.0.0.1:\(port); server_name in; location = /status { status; }
+        location = /metrics { metrics; } }
+      server { listen 127.0.0.1:\(secure) ssl; server_name "~^(?<x><b>bold</b>)$"; \(Cast.tls) return 204; }
+      """)
     let result = try await scene.curl(["http://127.0.0.1:\(port)/status"])
     #expect(result.text.contains("&lt;script") && result.text.contains("alert(1)"))
     #expect(!result.text.contains("<script") && !result.text.contains("<img") && !result.text.contains("<b>bold"))

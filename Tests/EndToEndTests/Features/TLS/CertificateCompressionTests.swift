@@ -24,12 +24,11 @@ import Testing
 
   private func start(_ scene: Scene, _ line: String) async throws -> UInt16 {
     let port = try scene.port()
-    _ = try await Sallyport.start(
+    _ = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        server { listen 127.0.0.1:\(port) ssl; server_name localhost; \(Cast.tls) \(line) return 200 $ssl_client_s_dn; }
-        """))
+      """
+      server { listen 127.0.0.1:\(port) ssl; server_name localhost; \(Cast.tls) \(line) return 200 $ssl_client_s_dn; }
+      """)
     return port
   }
 

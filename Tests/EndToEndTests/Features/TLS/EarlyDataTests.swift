@@ -21,16 +21,15 @@ import Testing
       port = try scene.port()
       upstream = try ScriptedUpstream.echo(scene)
       relay = try FirstFlightRelay(scene, to: port)
-      daemon = try await Sallyport.start(
+      daemon = try await Sallyport.serve(
         scene,
-        configuration(
-          """
-          log_format early '$request|$ssl_early_data|$status|$ssl_client_verify'; access_log early.log early;
-          server { listen 127.0.0.1:\(port) ssl; server_name localhost; \(Cast.tls) ssl_early_data on; \(server)
-            location / { proxy_pass http://127.0.0.1:\(upstream.port); proxy_set_header X-Who $ssl_client_s_dn; }
-            location /own/ { proxy_pass http://127.0.0.1:\(upstream.port); proxy_set_header Early-Data $ssl_early_data; }
-          }
-          """))
+        """
+        log_format early '$request|$ssl_early_data|$status|$ssl_client_verify'; access_log early.log early;
+        server { listen 127.0.0.1:\(port) ssl; server_name localhost; \(Cast.tls) ssl_early_data on; \(server)
+          location / { proxy_pass http://127.0.0.1:\(upstream.port); proxy_set_header X-Who $ssl_client_s_dn; }
+          location /own/ { proxy_pass http://127.0.0.1:\(upstream.port); proxy_set_header Early-Data $ssl_early_data; }
+        }
+        """)
     }
 
     func client(_ port: UInt16, _ request: String, _ arguments: [String]) async throws -> ToolResult {

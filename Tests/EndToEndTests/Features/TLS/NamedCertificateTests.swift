@@ -111,13 +111,12 @@ import Testing
   @Test func `a certificate can stand in the configuration`() async throws {
     let scene = try Scene.ofTest(), port = try scene.port()
     _ = try scene.identity("a.test", TestAuthority().server(names: ["a.test"]))
-    let daemon = try await Sallyport.start(
+    let daemon = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        server { listen 127.0.0.1:\(port) ssl; ssl_certificate "data:\(scene.text("a.test.pem"))";
-          ssl_certificate_key "data:\(scene.text("a.test.key"))"; \(Self.answer) }
-        """))
+      """
+      server { listen 127.0.0.1:\(port) ssl; ssl_certificate "data:\(scene.text("a.test.pem"))";
+        ssl_certificate_key "data:\(scene.text("a.test.key"))"; \(Self.answer) }
+      """)
     #expect(try await shown(scene, port, "a.test") == "CN=a.test")
     let bad = try scene.write(
       "bad.conf", text: scene.text("sallyport.conf").replacing("-----BEGIN CERTIFICATE", with: "-----BEGIN NOTHING"))

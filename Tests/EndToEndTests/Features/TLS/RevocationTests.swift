@@ -193,13 +193,12 @@ import Testing
     try list(scene, cast, revoking: [up], file: "upcrl.pem")
     let upstream = try await OpenSSLServer.start(scene, up)
     let port = try scene.port()
-    let daemon = try await Sallyport.start(
+    let daemon = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        server { listen 127.0.0.1:\(port); location / { proxy_pass https://localhost:\(upstream.port);
-          proxy_ssl_trusted_certificate ca.pem; proxy_ssl_crl upcrl.pem; } }
-        """))
+      """
+      server { listen 127.0.0.1:\(port); location / { proxy_pass https://localhost:\(upstream.port);
+        proxy_ssl_trusted_certificate ca.pem; proxy_ssl_crl upcrl.pem; } }
+      """)
     #expect(try await scene.curl(["http://127.0.0.1:\(port)/secret"]).status == 502)
     try await daemon.logged("certificate revoked")
     #expect(!upstream.log.contains("secret"))

@@ -28,11 +28,10 @@ import Testing
   ) async throws {
     let scene = try Scene.ofTest(), cast = try Cast(scene)
     let port = try scene.port()
-    _ = try await Sallyport.start(
+    _ = try await Sallyport.serve(
       scene,
-      configuration(
-        "server { listen 127.0.0.1:\(port) ssl; server_name localhost; \(Cast.tls) \(store) \(Self.answer) }",
-        main: ""))
+      "server { listen 127.0.0.1:\(port) ssl; server_name localhost; \(Cast.tls) \(store) \(Self.answer) }",
+      main: "")
     let file = scene.path("session.pem")
     let first = try await ask(scene, port, "localhost", version, identity: cast.alice, ["-sess_out", file])
     #expect(first.text.contains("reused=. verify=SUCCESS dn=CN=alice"))
@@ -50,13 +49,12 @@ import Testing
   ) async throws {
     let scene = try Scene.ofTest(), cast = try Cast(scene)
     let port = try scene.port()
-    _ = try await Sallyport.start(
+    _ = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        server { listen 127.0.0.1:\(port) ssl; server_name localhost; \(Cast.tls) ssl_session_tickets off;
-          ssl_conf_command Options SessionTicket; \(Self.answer) }
-        """))
+      """
+      server { listen 127.0.0.1:\(port) ssl; server_name localhost; \(Cast.tls) ssl_session_tickets off;
+        ssl_conf_command Options SessionTicket; \(Self.answer) }
+      """)
     let file = scene.path("session.pem")
     _ = try await ask(scene, port, "localhost", version, identity: cast.alice, ["-sess_out", file])
     let again = try await ask(scene, port, "localhost", version, identity: cast.alice, ["-sess_in", file])
@@ -66,13 +64,12 @@ import Testing
   @Test(arguments: versions) func `without tickets and cache nothing is resumed`(version: String) async throws {
     let scene = try Scene.ofTest(), cast = try Cast(scene)
     let port = try scene.port()
-    _ = try await Sallyport.start(
+    _ = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        server { listen 127.0.0.1:\(port) ssl; server_name localhost; \(Cast.tls) ssl_session_cache off;
-          ssl_session_tickets off; \(Self.answer) }
-        """))
+      """
+      server { listen 127.0.0.1:\(port) ssl; server_name localhost; \(Cast.tls) ssl_session_cache off;
+        ssl_session_tickets off; \(Self.answer) }
+      """)
     let file = scene.path("session.pem")
     _ = try await ask(scene, port, "localhost", version, identity: cast.alice, ["-sess_out", file])
     guard !scene.bytes("session.pem").isEmpty else { return }
@@ -88,20 +85,19 @@ import Testing
     try scene.anchors("other", other)
     let port = try scene.port()
     let material = "ssl_certificate server.pem; ssl_certificate_key server.key; \(store) \(Self.answer)"
-    _ = try await Sallyport.start(
+    _ = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        server { listen 127.0.0.1:\(port) ssl; server_name open.test; \(material) }
-        server { listen 127.0.0.1:\(port) ssl; server_name maybe.test; \(material)
-          ssl_client_certificate ca.pem; ssl_verify_client optional; }
-        server { listen 127.0.0.1:\(port) ssl; server_name a.test; \(material)
-          ssl_client_certificate ca.pem; ssl_verify_client on; }
-        server { listen 127.0.0.1:\(port) ssl; server_name b.test; \(material)
-          ssl_client_certificate other.pem; ssl_verify_client on; }
-        server { listen 127.0.0.1:\(port) ssl; server_name unchecked.test; \(material)
-          ssl_client_certificate ca.pem; ssl_verify_client optional_no_ca; }
-        """))
+      """
+      server { listen 127.0.0.1:\(port) ssl; server_name open.test; \(material) }
+      server { listen 127.0.0.1:\(port) ssl; server_name maybe.test; \(material)
+        ssl_client_certificate ca.pem; ssl_verify_client optional; }
+      server { listen 127.0.0.1:\(port) ssl; server_name a.test; \(material)
+        ssl_client_certificate ca.pem; ssl_verify_client on; }
+      server { listen 127.0.0.1:\(port) ssl; server_name b.test; \(material)
+        ssl_client_certificate other.pem; ssl_verify_client on; }
+      server { listen 127.0.0.1:\(port) ssl; server_name unchecked.test; \(material)
+        ssl_client_certificate ca.pem; ssl_verify_client optional_no_ca; }
+      """)
     let file = scene.path("session.pem")
     for (from, identity, to) in [
       ("open.test", nil, "a.test"), ("maybe.test", nil, "a.test"), ("a.test", cast.alice, "b.test"),
@@ -123,13 +119,12 @@ import Testing
   {
     let scene = try Scene.ofTest(), cast = try Cast(scene)
     let port = try scene.port()
-    _ = try await Sallyport.start(
+    _ = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        server { listen 127.0.0.1:\(port) ssl; server_name localhost; \(Cast.tls) ssl_ecdh_curve secp256r1; \(store)
-          \(Self.answer) }
-        """))
+      """
+      server { listen 127.0.0.1:\(port) ssl; server_name localhost; \(Cast.tls) ssl_ecdh_curve secp256r1; \(store)
+        \(Self.answer) }
+      """)
     let file = scene.path("session.pem")
     let groups = ["-groups", "X25519:P-256"]
     let first = try await ask(
@@ -174,10 +169,9 @@ import Testing
     let scene = try Scene.ofTest(), cast = try Cast(scene)
     let port = try scene.port()
     try scene.write("ticket.key", (0..<80).map { _ in UInt8.random(in: 0...255) })
-    _ = try await Sallyport.start(
+    _ = try await Sallyport.serve(
       scene,
-      configuration(
-        "server { listen 127.0.0.1:\(port) ssl; server_name localhost; \(Cast.tls) \(store) \(Self.answer) }"))
+      "server { listen 127.0.0.1:\(port) ssl; server_name localhost; \(Cast.tls) \(store) \(Self.answer) }")
     let file = scene.path("session.pem")
     let first = try await ask(scene, port, "localhost", "-tls1_3", identity: cast.alice, ["-sess_out", file])
     #expect(first.text.contains("reused=. verify=SUCCESS dn=CN=alice"))
@@ -277,13 +271,12 @@ import Testing
   ) async throws {
     let scene = try Scene.ofTest(), cast = try Cast(scene)
     let port = try scene.port()
-    let daemon = try await Sallyport.start(
+    let daemon = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        server { listen 127.0.0.1:\(port) ssl; server_name localhost; \(Cast.tls)
-          ssl_session_cache shared:sessions:1m; ssl_session_timeout 1d; \(Self.answer) }
-        """))
+      """
+      server { listen 127.0.0.1:\(port) ssl; server_name localhost; \(Cast.tls)
+        ssl_session_cache shared:sessions:1m; ssl_session_timeout 1d; \(Self.answer) }
+      """)
     // Each a connection and a full handshake of its own, which leaves a session behind.
     func shake(_ count: Int) async throws {
       let result = try await scene.curl(

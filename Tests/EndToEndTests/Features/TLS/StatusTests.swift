@@ -6,13 +6,12 @@ import Testing
 @Suite(.stagedOverBoth) struct `OCSP of clients` {
   private func daemon(_ scene: Scene, _ ocsp: String) async throws -> (daemon: Sallyport, port: UInt16) {
     let port = try scene.port()
-    let daemon = try await Sallyport.start(
+    let daemon = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        server { listen 127.0.0.1:\(port) ssl; server_name localhost; \(Cast.tls) \(ocsp)
-          location / { return 200 "verify=$ssl_client_verify\n"; } }
-        """))
+      """
+      server { listen 127.0.0.1:\(port) ssl; server_name localhost; \(Cast.tls) \(ocsp)
+        location / { return 200 "verify=$ssl_client_verify\n"; } }
+      """)
     return (daemon, port)
   }
 
@@ -305,14 +304,13 @@ import Testing
 
   private func start(_ scene: Scene, _ stapling: String) async throws -> (Sallyport, UInt16) {
     let port = try scene.port()
-    let daemon = try await Sallyport.start(
+    let daemon = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        server { listen 127.0.0.1:\(port) ssl; server_name localhost; ssl_certificate server.pem;
-          ssl_certificate_key server.key; ssl_trusted_certificate ca.pem; ssl_stapling on; \(stapling)
-          location / { return 200; } }
-        """))
+      """
+      server { listen 127.0.0.1:\(port) ssl; server_name localhost; ssl_certificate server.pem;
+        ssl_certificate_key server.key; ssl_trusted_certificate ca.pem; ssl_stapling on; \(stapling)
+        location / { return 200; } }
+      """)
     return (daemon, port)
   }
 

@@ -42,14 +42,13 @@ import Testing
   private func stage(_ scene: Scene) async throws -> UInt16 {
     _ = try Cast(scene)
     let port = try scene.port(), upstream = try ScriptedUpstream.echo(scene)
-    _ = try await Sallyport.start(
+    _ = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        server { listen 127.0.0.1:\(port) ssl; \(Cast.tls)
-          location / { proxy_pass http://127.0.0.1:\(upstream.port); }
-        }
-        """))
+      """
+      server { listen 127.0.0.1:\(port) ssl; \(Cast.tls)
+        location / { proxy_pass http://127.0.0.1:\(upstream.port); }
+      }
+      """)
     return port
   }
 

@@ -16,21 +16,20 @@ import Testing
   @Test func `a client's trace is continued, begun anew, or left alone, as trace_context says`() async throws {
     let scene = try Scene.ofTest()
     let port = try scene.port(), upstream = try scene.port()
-    let daemon = try await Sallyport.start(
+    let daemon = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        log_format trace "trace=$trace_id span=$span_id field=$traceparent state=$tracestate";
-        access_log trace.log trace;
-        server { listen 127.0.0.1:\(upstream); access_log off;
-          location / { return 200 "traceparent: $http_traceparent\\ntracestate: $http_tracestate\\n"; } }
-        server { listen 127.0.0.1:\(port); server_name a;
-          location /off { proxy_pass http://127.0.0.1:\(upstream); }
-          location /on { trace_context on; proxy_pass http://127.0.0.1:\(upstream); }
-          location /restart { trace_context restart; proxy_pass http://127.0.0.1:\(upstream); }
-          location /own { trace_context on; proxy_set_header traceparent mine; proxy_pass http://127.0.0.1:\(upstream); }
-        }
-        """))
+      """
+      log_format trace "trace=$trace_id span=$span_id field=$traceparent state=$tracestate";
+      access_log trace.log trace;
+      server { listen 127.0.0.1:\(upstream); access_log off;
+        location / { return 200 "traceparent: $http_traceparent\\ntracestate: $http_tracestate\\n"; } }
+      server { listen 127.0.0.1:\(port); server_name a;
+        location /off { proxy_pass http://127.0.0.1:\(upstream); }
+        location /on { trace_context on; proxy_pass http://127.0.0.1:\(upstream); }
+        location /restart { trace_context restart; proxy_pass http://127.0.0.1:\(upstream); }
+        location /own { trace_context on; proxy_set_header traceparent mine; proxy_pass http://127.0.0.1:\(upstream); }
+      }
+      """)
     let client = ["traceparent: \(Self.given)", "tracestate: a=1"]
 
     let off = try await ask(scene, port, "/off", client)

@@ -20,14 +20,13 @@ struct `Programs behind uwsgi` {
   ) async throws -> (port: UInt16, daemon: Sallyport) {
     let port = try scene.port(), upstream = try scene.port()
     try await ProgramServer.uwsgi(scene, port: upstream, program, certificate: certificate)
-    let daemon = try await Sallyport.start(
+    let daemon = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        server { listen 127.0.0.1:\(port); client_max_body_size 0; large_client_header_buffers 4 64k;
-          location / { uwsgi_pass \(scheme)127.0.0.1:\(upstream); include /etc/nginx/uwsgi_params; \(tls) }
-        }
-        """))
+      """
+      server { listen 127.0.0.1:\(port); client_max_body_size 0; large_client_header_buffers 4 64k;
+        location / { uwsgi_pass \(scheme)127.0.0.1:\(upstream); include /etc/nginx/uwsgi_params; \(tls) }
+      }
+      """)
     return (port, daemon)
   }
 

@@ -15,19 +15,18 @@ private struct TrustingProxy {
     self.scene = scene
     port = try scene.port()
     let target = group.isEmpty ? "127.0.0.1:\(upstream)" : "group"
-    daemon = try await Sallyport.start(
+    daemon = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        log_format trust "$uri|$status|$upstream_ssl_result|$upstream_ssl_spki|";
-        access_log trust.log trust;
-        \(group)
-        server {
-          listen 127.0.0.1:\(port);
-          proxy_ssl_name up.test;
-          \(locations.map { "location /\($0) { proxy_pass https://\(target); \($1) }" }.joined(separator: "\n"))
-        }
-        """))
+      """
+      log_format trust "$uri|$status|$upstream_ssl_result|$upstream_ssl_spki|";
+      access_log trust.log trust;
+      \(group)
+      server {
+        listen 127.0.0.1:\(port);
+        proxy_ssl_name up.test;
+        \(locations.map { "location /\($0) { proxy_pass https://\(target); \($1) }" }.joined(separator: "\n"))
+      }
+      """)
   }
 
   func ask(_ location: String) async throws -> CurlResult {

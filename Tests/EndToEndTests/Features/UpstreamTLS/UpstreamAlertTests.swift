@@ -11,15 +11,14 @@ import Testing
     let upstream = try await OpenSSLServer.start(
       scene, scene.identity("upstream", authority.server()), "-Verify", "1", "-verify_return_error", version)
     let port = try scene.port()
-    let daemon = try await Sallyport.start(
+    let daemon = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        server {
-          listen 127.0.0.1:\(port);
-          location / { proxy_pass https://localhost:\(upstream.port); proxy_ssl_trusted_certificate anchors.pem; }
-        }
-        """))
+      """
+      server {
+        listen 127.0.0.1:\(port);
+        location / { proxy_pass https://localhost:\(upstream.port); proxy_ssl_trusted_certificate anchors.pem; }
+      }
+      """)
     let answer = try await scene.curl(["http://127.0.0.1:\(port)/"])
     #expect(answer.status == 502)
     let line = try await daemon.logged("[error]", "upstream", "alert")

@@ -12,15 +12,14 @@ private struct PinningProxy {
   init(_ scene: Scene, to upstream: UInt16, _ trust: String, name: String = "up.test") async throws {
     self.scene = scene
     port = try scene.port()
-    daemon = try await Sallyport.start(
+    daemon = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        server {
-          listen 127.0.0.1:\(port);
-          location / { proxy_pass https://127.0.0.1:\(upstream); proxy_ssl_name \(name); \(trust) }
-        }
-        """))
+      """
+      server {
+        listen 127.0.0.1:\(port);
+        location / { proxy_pass https://127.0.0.1:\(upstream); proxy_ssl_name \(name); \(trust) }
+      }
+      """)
   }
 
   /// A request whose every part is marked.
@@ -149,13 +148,12 @@ private func pin(_ certified: CertifiedKey) -> String {
     ]
     let common =
       "proxy_pass https://127.0.0.1:\(upstream)/; proxy_ssl_name up.test; proxy_ssl_trusted_certificate anchors.pem;"
-    _ = try await Sallyport.start(
+    _ = try await Sallyport.serve(
       scene,
-      configuration(
-        "server { listen 127.0.0.1:\(port);"
-          + spellings.enumerated().map { "location /\($0)/ { \(common) proxy_ssl_pin \($1); }" }.joined()
-          + "location /wrong/ { \(common) proxy_ssl_pin wrong.pem; }"
-          + "location /spare/ { \(common) proxy_ssl_pin wrong.pem \(spellings[0]); } }"))
+      "server { listen 127.0.0.1:\(port);"
+        + spellings.enumerated().map { "location /\($0)/ { \(common) proxy_ssl_pin \($1); }" }.joined()
+        + "location /wrong/ { \(common) proxy_ssl_pin wrong.pem; }"
+        + "location /spare/ { \(common) proxy_ssl_pin wrong.pem \(spellings[0]); } }")
     for index in spellings.indices {
       #expect(try await scene.curl(["http://127.0.0.1:\(port)/\(index)/"]).text == "trusted", "\(spellings[index])")
     }
@@ -220,17 +218,16 @@ private func pin(_ certified: CertifiedKey) -> String {
       server { listen 127.0.0.1:\(upstream) ssl; ssl_certificate \(scene.path("upstream.pem")); ssl_protocols \(version);
         ssl_certificate_key \(scene.path("upstream.key")); return 200 "hello"; }
       """)
-    _ = try await Sallyport.start(
+    _ = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        server {
-          listen 127.0.0.1:\(port);
-          proxy_ssl_trusted_certificate anchors.pem; proxy_ssl_name up.test;
-          location / { proxy_pass https://127.0.0.1:\(upstream); }
-          location /off { proxy_pass https://127.0.0.1:\(upstream); proxy_ssl_session_reuse off; }
-        }
-        """))
+      """
+      server {
+        listen 127.0.0.1:\(port);
+        proxy_ssl_trusted_certificate anchors.pem; proxy_ssl_name up.test;
+        location / { proxy_pass https://127.0.0.1:\(upstream); }
+        location /off { proxy_pass https://127.0.0.1:\(upstream); proxy_ssl_session_reuse off; }
+      }
+      """)
     for _ in 0..<6 { #expect(try await scene.curl(["http://127.0.0.1:\(port)/on"]).status == 200) }
     for _ in 0..<3 { #expect(try await scene.curl(["http://127.0.0.1:\(port)/off"]).status == 200) }
     try await until("nginx's log") { nginx.accessLog.split(separator: "\n").count >= 9 }
@@ -264,18 +261,17 @@ private func pin(_ certified: CertifiedKey) -> String {
       kind == "pem"
       ? "proxy_ssl_certificate ours.pem; proxy_ssl_certificate_key ours.key;"
       : "proxy_ssl_certificate ours.p12; proxy_ssl_password_file password;"
-    _ = try await Sallyport.start(
+    _ = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        server {
-          listen 127.0.0.1:\(port);
-          proxy_ssl_trusted_certificate anchors.pem; proxy_ssl_name up.test;
-          location / { proxy_pass https://127.0.0.1:\(upstream); \(identity) }
-          location /sni { proxy_pass https://127.0.0.1:\(upstream); \(identity) proxy_ssl_server_name on; }
-          location /none { proxy_pass https://127.0.0.1:\(upstream); }
-        }
-        """))
+      """
+      server {
+        listen 127.0.0.1:\(port);
+        proxy_ssl_trusted_certificate anchors.pem; proxy_ssl_name up.test;
+        location / { proxy_pass https://127.0.0.1:\(upstream); \(identity) }
+        location /sni { proxy_pass https://127.0.0.1:\(upstream); \(identity) proxy_ssl_server_name on; }
+        location /none { proxy_pass https://127.0.0.1:\(upstream); }
+      }
+      """)
     let result = try await scene.curl(["http://127.0.0.1:\(port)/"])
     #expect(
       result.text == "SUCCESS CN=sallyport,O=Example + Sons,C=SE "

@@ -21,19 +21,18 @@ private struct WorkloadProxy: Sendable {
     self.domain = domain
     port = try scene.port()
     try scene.write("root.pem", text: domain.root.certificate.pem)
-    daemon = try await Sallyport.start(
+    daemon = try await Sallyport.serve(
       scene,
-      configuration(
-        """
-        server { listen 127.0.0.1:\(port) ssl; server_name localhost;
-          ssl_certificate spiffe:; ssl_client_certificate spiffe:; ssl_verify_client on;
-          ssl_client_allow uri=spiffe://example.org/ns/*/sa/web; ssl_client_allow uri=spiffe://other.test/**;
-          \(server)
-          location = /metrics { metrics; }
-          \(locations)
-        }
-        \(more)
-        """, main: "spiffe_endpoint unix:\(scene.path("agent.sock")); \(main)"))
+      """
+      server { listen 127.0.0.1:\(port) ssl; server_name localhost;
+        ssl_certificate spiffe:; ssl_client_certificate spiffe:; ssl_verify_client on;
+        ssl_client_allow uri=spiffe://example.org/ns/*/sa/web; ssl_client_allow uri=spiffe://other.test/**;
+        \(server)
+        location = /metrics { metrics; }
+        \(locations)
+      }
+      \(more)
+      """, main: "spiffe_endpoint unix:\(scene.path("agent.sock")); \(main)")
   }
 
   /// What the agent sends: an SVID for the daemon.
