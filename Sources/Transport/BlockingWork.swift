@@ -61,15 +61,17 @@ public enum BlockingWork: Sendable, Hashable, CaseIterable {
       BlockingLimits(lanes: 128, partyLanes: 4, parties: 32, waiting: 32 * 1020, partyWaiting: 1020)
     // The configuration bounds how many there are.
     case .staples: BlockingLimits(lanes: 6, partyLanes: 1)
-    case .revocationLists, .keySets: BlockingLimits(lanes: 4, partyLanes: 1, waiting: 1024)
+    case .revocationLists: BlockingLimits(lanes: 4, partyLanes: 1, waiting: 1024)
     case .reloadNames: BlockingLimits(lanes: 16)
-    case .requestNames: BlockingLimits(lanes: 19, partyLanes: 1, waiting: 256, partyWaiting: 64)
+    case .requestNames: BlockingLimits(lanes: 18, partyLanes: 1, waiting: 256, partyWaiting: 64)
     // A token may take long, and must not hold up files.
     case .identities: BlockingLimits(lanes: 8, partyLanes: 4, waiting: 1024)
     // One lane stays free of a client that names many.
     case .certificates: BlockingLimits(lanes: 4, partyLanes: 3, waiting: 8192, partyWaiting: 2048)
     case .stateFiles: BlockingLimits(lanes: 4, partyLanes: 1, waiting: 1024)
     case .pages: BlockingLimits(lanes: 1, waiting: 256, partyWaiting: 32)
+    // Keys that came before count meanwhile.
+    case .keySets: BlockingLimits(lanes: 1, waiting: 256, partyWaiting: 4)
     case .reload, .spans, .memory: BlockingLimits(lanes: 1)
     case .authorities: BlockingLimits(lanes: 4, partyLanes: 1)
     // An order may take a quarter of an hour, and the configuration bounds how many there are.
