@@ -84,6 +84,8 @@ extension IdentityFieldForm: PassPart {
     if self != .off, self != .modSSL { parts.requestHooks.append(IdentityHook(self)) }
   }
 
+  package var proofOfWords: String? { self == .signed ? "client_identity signed" : nil }
+
   package func policy(_ loaded: GenerationParts) -> [PassPolicyLine] {
     switch self {
     case .off: []

@@ -1,0 +1,133 @@
+/// The same numbers for the same seed.
+struct SeededNumbers: RandomNumberGenerator {
+  private var state: UInt64
+
+  init(seed: UInt64) { state = seed &* 0x9E37_79B9_7F4A_7C15 &+ 1 }
+
+  mutating func next() -> UInt64 {
+    state &+= 0x9E37_79B9_7F4A_7C15
+    var value = state
+    value = (value ^ (value >> 30)) &* 0xBF58_476D_1CE4_E5B9
+    value = (value ^ (value >> 27)) &* 0x94D0_49BB_1331_11EB
+    return value ^ (value >> 31)
+  }
+
+  mutating func roll(_ percent: Int) -> Bool { Int.random(in: 0..<100, using: &self) < percent }
+  mutating func pick<Element>(_ elements: [Element]) -> Element {
+    elements[Int.random(in: 0..<elements.count, using: &self)]
+  }
+}
+
+/// A configuration of a small grammar: listeners, names, default servers, modes of verification, rules, locations of all
+/// kinds, and what leads from one to another. Not every text is a valid configuration.
+struct RandomConfiguration {
+  let text: String
+
+  static let names = ["a.test", "b.test", "*.c.test", "~^d[0-9]\\.test$", "\"\""]
+  static let hosts = ["a.test", "b.test", "x.c.test", "d7.test", "unknown.test"]
+  static let paths = ["/", "/a", "/a/", "/a/b", "/admin/", "/A", "/x", "/p.php", "/s/", "/auth", "/e", "/i/"]
+  static let clientNames = ["alice", "bob"]
+
+  private var numbers: SeededNumbers
+  private var port = 9000
+
+  init(seed: UInt64) {
+    var maker = RandomConfiguration(numbers: SeededNumbers(seed: seed))
+    self = RandomConfiguration(text: maker.make(), numbers: maker.numbers)
+  }
+
+  private init(text: String = "", numbers: SeededNumbers) {
+    self.text = text
+    self.numbers = numbers
+  }
+
+  private mutating func make() -> String {
+    let ports = ["8441 ssl", "8442 ssl", "8080"]
+    var servers = ""
+    var defaults: Set<String> = []
+    var names = Self.names.shuffled(using: &numbers)
+    for _ in 0..<Int.random(in: 1...4, using: &numbers) {
+      var listens = ""
+      for port in ports.shuffled(using: &numbers).prefix(Int.random(in: 1...2, using: &numbers)) {
+        let isDefault = numbers.roll(30) && defaults.insert(port).inserted
+        listens += "listen 127.0.0.1:\(port)\(isDefault ? " default_server" : "");\n"
+      }
+      servers += "server {\n\(listens)server_name \(names.popLast() ?? "\"\"");\n\(server())}\n"
+    }
+    return """
+      events {}
+      http {
+      ssl_certificate server.pem; ssl_certificate_key server.key;
+      \(servers)}
+      """
+  }
+
+  private mutating func server() -> String {
+    var lines = ""
+    let mode = numbers.pick(["off", "on", "on", "optional", "optional_no_ca"])
+    if mode != "off" {
+      lines += "ssl_client_certificate \(numbers.pick(["one.pem", "two.pem"])); ssl_verify_client \(mode);\n"
+    }
+    if mode == "on", numbers.roll(10) { lines += "ssl_verify_report_only on;\n" }
+    if mode == "on", numbers.roll(10) { lines += "ssl_verify_reject handshake;\n" }
+    if numbers.roll(5) { lines += "ssl_reject_handshake on;\n" }
+    if numbers.roll(10) { lines += "merge_slashes off;\n" }
+    if numbers.roll(30) { lines += "path_readings off;\n" }
+    if mode != "off", numbers.roll(20) { lines += "ssl_client_allow cn=alice;\n" }
+    if mode != "off", numbers.roll(10) { lines += "ssl_client_deny cn=bob;\n" }
+    if numbers.roll(10) { lines += "deny 10.0.0.0/8;\n" }
+    if numbers.roll(10) { lines += "rewrite ^/r/(.*)$ /a/$1 last;\n" }
+    if numbers.roll(5) { lines += "if ($request_method = DELETE) { return 403; }\n" }
+    if numbers.roll(20) {
+      lines += "error_page \(numbers.pick(["403", "404", "495 496", "497", "400", "421"])) \(target());\n"
+    }
+    var seen: Set<String> = []
+    for _ in 0..<Int.random(in: 1...5, using: &numbers) {
+      let match = self.match()
+      if seen.insert(match).inserted { lines += location(match, mode, depth: 0) }
+    }
+    for name in ["@n", "@m"] where numbers.roll(60) || lines.contains(name) { lines += location(name, mode, depth: 1) }
+    return lines
+  }
+
+  private mutating func target() -> String { numbers.pick(["/e", "@n", "@m", "/admin/", "= /i/x", "=200 /a/b"]) }
+
+  private mutating func match() -> String {
+    let path = numbers.pick(Self.paths)
+    return switch Int.random(in: 0..<10, using: &numbers) {
+    case 0: "= \(path)"
+    case 1: "^~ \(path)"
+    case 2: "~ ^/[a-p]"
+    case 3: "~* \\.php$"
+    default: path
+    }
+  }
+
+  private mutating func location(_ match: String, _ mode: String, depth: Int) -> String {
+    var lines = ""
+    if numbers.roll(15), !match.hasPrefix("@") { lines += "internal;\n" }
+    if numbers.roll(15) { lines += "allow 10.0.0.0/8; deny all;\n" }
+    if numbers.roll(5) { lines += "deny all;\n" }
+    if numbers.roll(15) { lines += "auth_basic a; auth_basic_user_file users;\n" }
+    if numbers.roll(15) { lines += "satisfy any;\n" }
+    if mode != "off", numbers.roll(15) { lines += "ssl_client_allow cn=\(numbers.pick(Self.clientNames));\n" }
+    if numbers.roll(10) { lines += "if ($ssl_client_verify != SUCCESS) { return 403; }\n" }
+    if numbers.roll(5) { lines += "if ($arg_x) { return 403; }\n" }
+    if numbers.roll(8), !match.hasPrefix("@") { lines += "limit_except GET { deny all; }\n" }
+    if numbers.roll(10) { lines += "rewrite ^ \(numbers.pick(["/i/x", "/admin/", "/a/b"])) last;\n" }
+    if numbers.roll(10) { lines += "rewrite ^/a(.*)$ /admin$1;\n" }
+    if numbers.roll(10) { lines += "auth_request /auth;\n" }
+    if numbers.roll(15) { lines += "error_page \(numbers.pick(["403", "404", "401"])) \(target());\n" }
+    if numbers.roll(5) { lines += "mirror /auth;\n" }
+    switch Int.random(in: 0..<10, using: &numbers) {
+    case 0: lines += "return 200 text;\n"
+    case 1: lines += "return 404;\n"
+    case 2: break
+    default:
+      port += 1
+      lines += "proxy_pass http://127.0.0.1:\(port);\n"
+    }
+    if depth == 0, numbers.roll(15), match.hasPrefix("/") { lines += location("\(match)inner", mode, depth: 1) }
+    return "location \(match) {\n\(lines)}\n"
+  }
+}

@@ -1,0 +1,161 @@
+import ConfigurationSupport
+import Crypto
+@testable import Review
+import TLS
+import Testing
+@testable import Traffic
+import Transport
+
+/// The ways that settings say, before anybody has tried one.
+@Suite struct `Ways of settings` {
+  /// The ways to a content with these words, the weakest first.
+  private func ways(_ text: String, to words: String? = nil) throws -> [Way] {
+    let loaded = LoadedText(text)
+    let http = try #require(loaded.settings?.http, "\(loaded.errors)")
+    let ways = WaySearch(http).ways.filter { words == nil || $0.content.words.contains(words ?? "") }
+    return ways.sorted { $0.openness < $1.openness }
+  }
+
+  private func server(_ lines: String) -> String { "events {} http { server { listen 80; \(lines) } }" }
+
+  private static var nobody: WayClient { WayClient.nobody }
+
+  @Test func `a location without conditions is open to anybody`() throws {
+    let ways = try ways(server("location / { proxy_pass http://127.0.0.1:9; }"), to: "127.0.0.1:9")
+    #expect(ways.count == 1)
+    #expect(ways.first?.openness == .anybody)
+    #expect(ways.first?.answer(to: Self.nobody) == .admits)
+    #expect(ways.first?.hops == [])
+  }
+
+  @Test func `the address, the password and satisfy decide together`() throws {
+    let guards = "allow 10.0.0.0/8; deny all; auth_basic a; auth_basic_user_file users;"
+    var near = WayClient.nobody
+    near.address = .ipv4(address: 0x0A00_0001, port: 1)
+    var far = near
+    far.address = .ipv4(address: 0x0B00_0001, port: 1)
+    let both = try ways(server("location / { \(guards) proxy_pass http://127.0.0.1:9; }"), to: "9")
+    #expect(both.map(\.openness) == [.password])
+    #expect(both.first?.answer(to: near) == .refuses)
+    near.lacks = []
+    #expect(both.first?.answer(to: near) == .unknown)
+    near.lacks = [.password]
+    let either = try ways(server("location / { satisfy any; \(guards) proxy_pass http://127.0.0.1:9; }"), to: "9")
+    #expect(either.map(\.openness) == [.address])
+    #expect(either.first?.answer(to: near) == .admits)
+    far.lacks = [.password]
+    #expect(either.first?.answer(to: far) == .refuses)
+  }
+
+  @Test func `an error page of a refusal is a way for a client whom nobody has admitted`() throws {
+    let text = """
+      events {} http { server { listen 443 ssl; ssl_certificate s; ssl_certificate_key k;
+        ssl_client_certificate ca; ssl_verify_client on; error_page 496 = @open;
+        location / { proxy_pass http://127.0.0.1:9; }
+        location @open { proxy_pass http://127.0.0.1:9; } } }
+      """
+    let ways = try ways(text, to: "127.0.0.1:9")
+    let open = try #require(ways.first)
+    #expect(open.openness == .anybody)
+    #expect(open.entry == .refused([496]))
+    #expect(open.hops.map(\.words) == ["error_page 496 @open"])
+    #expect(open.answer(to: Self.nobody) == .admits)
+    #expect(ways.last?.openness == .certificate)
+    #expect(ways.last?.answer(to: Self.nobody) == .refuses)
+  }
+
+  @Test func `an internal location is reached by what leads there alone`() throws {
+    let lead = "location /a { try_files /none /i; root /srv; deny 10.0.0.1; deny all; }"
+    let inner = "location /i { internal; proxy_pass http://127.0.0.1:9; }"
+    #expect(try ways(server("\(inner) location / { return 204; }"), to: "9").isEmpty)
+    let guarded = try ways(server("\(inner) \(lead)"), to: "9")
+    #expect(guarded.map(\.openness) == [.address])
+    // A rewrite runs before the access phase.
+    let rewritten = try ways(server("\(inner) location /a { deny all; rewrite ^ /i last; }"), to: "9")
+    #expect(rewritten.map(\.openness) == [.anybody])
+    #expect(rewritten.first?.hops.map(\.words) == ["rewrite ^"])
+  }
+
+  @Test func `subrequests skip the access phase, and the client gets nothing of them`() throws {
+    let text = server(
+      """
+      location /auth { internal; deny all; proxy_pass http://127.0.0.1:8; }
+      location / { auth_request /auth; proxy_pass http://127.0.0.1:9; }
+      """)
+    let asked = try ways(text, to: "127.0.0.1:8")
+    #expect(asked.map(\.openness) == [.anybody])
+    #expect(asked.first?.isSubrequest == true)
+    #expect(try ways(text, to: "127.0.0.1:9").map(\.openness) == [.unknown])
+  }
+
+  @Test func `an upstream can lead to internal locations, unless its word is ignored`() throws {
+    let inner = "location /i { internal; root /srv/secret; }"
+    let led = try ways(server("\(inner) location / { proxy_pass http://127.0.0.1:9; }"), to: "secret")
+    #expect(led.first?.hops.map(\.words) == ["X-Accel-Redirect of the upstream"])
+    let ignored = server(
+      "\(inner) location / { proxy_ignore_headers X-Accel-Redirect; proxy_pass http://127.0.0.1:9; }")
+    #expect(try ways(ignored, to: "secret").isEmpty)
+  }
+
+  @Test func `a block for other methods has conditions of its own`() throws {
+    let ways = try ways(
+      server("location / { limit_except GET { deny all; } proxy_pass http://127.0.0.1:9; }"), to: "9")
+    #expect(ways.map(\.openness) == [.anybody, .nobody])
+    var client = WayClient.nobody
+    #expect(ways.map { $0.answer(to: client) } == [.admits, .refuses])
+    client.method = "POST"
+    #expect(ways.map { $0.answer(to: client) } == [.refuses, .refuses])
+    client.method = nil
+    #expect(ways.first?.answer(to: client) == .unknown)
+  }
+
+  @Test func `a condition on the verdict of the handshake is judged, and another variable is unknown`() throws {
+    let lines = "ssl_certificate s; ssl_certificate_key k; ssl_client_certificate ca; ssl_verify_client optional;"
+    func tls(_ inner: String) -> String {
+      "events {} http { server { listen 443 ssl; \(lines) location / { \(inner) proxy_pass http://127.0.0.1:9; } } }"
+    }
+    let verdict = try ways(tls("if ($ssl_client_verify != SUCCESS) { return 403; }"), to: "9")
+    let direct = try #require(verdict.first { $0.hops.isEmpty })
+    #expect(direct.answer(to: Self.nobody) == .refuses)
+    let other = try ways(tls("if ($arg_x) { return 403; }"), to: "9")
+    #expect(other.first { $0.hops.isEmpty }?.answer(to: Self.nobody) == .unknown)
+  }
+
+  @Test func `a session passes to the listener of another block`() throws {
+    let text = """
+      events {}
+      stream { server { listen 8443; allow 10.0.0.0/8; deny all; pass 127.0.0.1:8080; } }
+      http { server { listen 127.0.0.1:8080; location / { proxy_pass http://127.0.0.1:9; } } }
+      """
+    let ways = try ways(text, to: "127.0.0.1:9")
+    #expect(ways.map(\.openness) == [.anybody, .address])
+    #expect(ways.last?.hops.map(\.words) == ["pass 127.0.0.1:8080"])
+  }
+
+  @Test func `a block that rejects handshakes is reached after the handshake of another one that judges clients alike`()
+    throws
+  {
+    func text(_ verify: String) -> String {
+      """
+      events {} http {
+        ssl_certificate s; ssl_certificate_key k;
+        server { listen 443 ssl default_server; ssl_reject_handshake on; location / { proxy_pass http://127.0.0.1:9; } }
+        server { listen 443 ssl; server_name a; \(verify) location / { return 204; } } }
+      """
+    }
+    #expect(try ways(text(""), to: "127.0.0.1:9").map(\.openness) == [.anybody])
+    let other = "ssl_client_certificate ca; ssl_verify_client on;"
+    #expect(try ways(text(other), to: "127.0.0.1:9").map(\.openness) == [.nobody])
+  }
+
+  @Test func `circles of leads end`() throws {
+    let text = server(
+      """
+      error_page 404 /a;
+      location /a { internal; rewrite ^ /b last; } location /b { internal; rewrite ^ /a last; }
+      location @n { try_files /x @m; root /s; } location @m { try_files /x @n; root /s; }
+      location / { error_page 403 @n; root /s; }
+      """)
+    #expect(try !ways(text).isEmpty)
+  }
+}
