@@ -162,10 +162,19 @@ struct ClientToken: LocationFeature, Hashable {
     inEffect(scope).map { GuardingLine($0, act: "is judged", remedy: "\(tokenLine.name) off;") }
   }
 
-  var guardingDirective: String? { isOptional && requirements.isEmpty ? nil : Self.tokenLine.name }
+  var guardingDirective: String? { isRequired ? Self.tokenLine.name : nil }
 
   var entryRule: EntryRule? {
     EntryRule(text: "\(Self.tokenLine.name) \(source) \(terms) \(isOptional) \(requirements)")
+  }
+
+  /// A token is asked for, not only judged where there is one.
+  private var isRequired: Bool { !isOptional || !requirements.isEmpty }
+
+  var ways: LocationWays {
+    LocationWays(
+      conditions: isRequired
+        ? [AccessCondition(asking: .token, .behind, "\(words) (\(Self.tokenLine.name))", at: location)] : [])
   }
 
   var policy: [(label: String, text: String)] { [("token", words)] }

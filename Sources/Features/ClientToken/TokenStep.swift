@@ -29,28 +29,42 @@ final class TokenStep: PhaseStep {
   override func run(_ exchange: Exchange) -> StepOutcome {
     // Its main request is judged itself, before its content and its mirrors.
     if exchange.stream?.isSubrequest == true { return .next }
-    exchange.worker.clock.update()
-    let now = exchange.worker.clock.seconds
-    guard let (set, version) = current() else {
-      exchange.tellOfRepeated(.error, "client token: there are no keys of \(settings.source) that may be used")
-      return .fail(ErrorResponse(503))
-    }
     switch BearerCredentials(exchange.head) {
-    case .none:
-      exchange.use(TokenState.self).verdict = "NONE"
-      guard settings.isOptional, settings.requirements.isEmpty else { return refuse(401, Self.bearer, exchange) }
-      for variable in settings.assigned { exchange.set(variable.slot, []) }
-      return .next
+    case .none: return pass(exchange)
     case .malformed: return refuse(400, Self.malformed, "malformed or repeated credentials", exchange)
     case .token(let text):
+      guard let (set, version) = current() else {
+        exchange.tellOfRepeated(.error, "client token: there are no keys of \(settings.source) that may be used")
+        return .fail(ErrorResponse(503))
+      }
+      exchange.worker.clock.update()
       do throws(TokenFault) {
         let token = try verified(text, set, version)
+        let now = exchange.worker.clock.seconds
         try token.check(by: settings.terms, of: Self.certificate(of: exchange), now: now)
         return judge(token, exchange)
       } catch {
         return refuse(401, Self.invalid, error.description, exchange)
       }
     }
+  }
+
+  override func rehearse(_ exchange: Exchange, _ trace: ExplainTrace) -> StepOutcome {
+    guard case .fetched = keys, case .token = BearerCredentials(exchange.head) else { return run(exchange) }
+    trace.add("asks", "\(settings.source) for its keys; the token is taken as valid, its claims as empty")
+    return pass(exchange, isOptional: true)
+  }
+
+  /// A request without a token.
+  private func pass(_ exchange: Exchange) -> StepOutcome {
+    pass(exchange, isOptional: settings.isOptional && settings.requirements.isEmpty)
+  }
+
+  private func pass(_ exchange: Exchange, isOptional: Bool) -> StepOutcome {
+    exchange.use(TokenState.self).verdict = "NONE"
+    guard isOptional else { return refuse(401, Self.bearer, exchange) }
+    for variable in settings.assigned { exchange.set(variable.slot, []) }
+    return .next
   }
 
   private func current() -> (WebKeySet, version: UInt64)? {

@@ -150,7 +150,9 @@ private func location(_ lines: String, server: String = tls) -> LoadedText {
   @Test func `without its keys, a location lets in nobody`() throws {
     let rig = try Rig("server { listen 80; client_token jwks=/nowhere/keys.json unbound; location / { return 200; } }")
     #expect(rig.faults.contains { $0.severity == .error && $0.description.contains("/nowhere/keys.json") })
-    #expect(try rig.answer("GET / HTTP/1.1\r\nHost: h\r\n\r\n").hasPrefix("HTTP/1.1 503 "))
+    #expect(try rig.answer("GET / HTTP/1.1\r\nHost: h\r\n\r\n").hasPrefix("HTTP/1.1 401 "))
+    let token = "GET / HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer a.b.c\r\n\r\n"
+    #expect(try rig.answer(token).hasPrefix("HTTP/1.1 503 "))
   }
 
   @Test func `a file that is no key set is named with its fault`() throws {
