@@ -179,12 +179,6 @@ struct ClientToken: LocationFeature, Hashable {
 
   var policy: [(label: String, text: String)] { [("token", words)] }
 
-  var ways: LocationWays {
-    // Who brings none passes, unless a claim is required.
-    if isOptional, requirements.isEmpty { return LocationWays() }
-    return LocationWays(conditions: [AccessCondition(asking: .token, .behind, words, at: location)])
-  }
-
   private var words: String {
     var words = ["\(isOptional ? "an optional" : "a") bearer token by a key of \(source)"]
     if !terms.issuers.isEmpty { words.append("of the issuer \(terms.issuers.joined(separator: " or "))") }
