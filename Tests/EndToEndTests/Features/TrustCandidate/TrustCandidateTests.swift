@@ -1,3 +1,4 @@
+import Bytes
 import Crypto
 import Glibc
 import TestSupport
@@ -110,6 +111,25 @@ import Testing
     #expect(try await ask("/", bob).status == 200)
     page = try await ask("/metrics", bob).text
     #expect(!page.contains("sallyport_client_candidate_total"))
+  }
+
+  @Test func `an intermediate that today's file has and the client doesn't send is missed by the next trust`()
+    async throws
+  {
+    let scene = try Scene.ofTest(), cast = try Cast(scene), deep = try TestAuthority("Deep")
+    let carol = try deep.client(.viaIntermediate, commonName: "carol")
+    _ = try scene.write("deep.pem", text: deep.root.certificate.pem + deep.intermediate.certificate.pem)
+    _ = try scene.write("root.pem", text: deep.root.certificate.pem)
+    let files = try [
+      "--cert", scene.write("carol.pem", text: carol.certificate.pem), "--key",
+      scene.write("carol.key", carol.key.pem.withUnsafeBytes { Array($0) }),
+    ]
+    let front = try await MutualProxy(
+      scene,
+      server: "ssl_trusted_certificate deep.pem; ssl_verify_candidate { ssl_trusted_certificate root.pem; }",
+      locations: Self.locations)
+    #expect(try await scene.curl(cast.to(front.port) + files + ["https://localhost/"]).status == 200)
+    _ = try await front.daemon.logged("the candidate trust would refuse a client that gets in", "CN=carol")
   }
 
   @Test(.ofHTTP1) func `a server of stream tells of its clients too`() async throws {
