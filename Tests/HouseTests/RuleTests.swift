@@ -147,6 +147,14 @@ import Testing
     }
   }
 
+  /// A trial judges clients by other certificates than those that the files hold. Nobody else may.
+  @Test func `only a trial world replaces that by which clients are judged`() {
+    let callers = SourceFile.sources.filter { file in
+      ["Review", "Daemon"].contains(file.module) && file.lines.contains { $0.contains("replacing:") }
+    }
+    #expect(callers.map(\.path) == ["Sources/Review/Witness/TrialWorld.swift"])
+  }
+
   @Test func `every example configuration is in a test`() throws {
     let tested =
       SourceFile.tests.first { $0.path.hasSuffix("/ExampleTests.swift") }?.lines.joined(separator: "\n") ?? ""

@@ -51,9 +51,10 @@ package struct AccessPolicy: Sendable {
     package let place: SourceLocation
   }
 
-  /// A directive whose rules no assertion can miss, with the reason.
+  /// Rules that no assertion can miss, with the reason.
   package struct Untested: Sendable {
-    package let directive: String
+    /// What their statements begin with.
+    package let rule: String
     package let reason: String
     package let place: SourceLocation
   }
@@ -92,7 +93,7 @@ package struct AccessPolicy: Sendable {
       "The upstream gets the field with each request; never one that a client has written.", repeatable: true,
       example: "tells upstream erp X-Client-DN always;"),
     .local(
-      "untested", [], .words(2...2, "DIRECTIVE REASON"), "No assertion can miss the rules of this directive.",
+      "untested", [], .words(2...2, "RULE REASON"), "No assertion can miss the rules that begin with these words.",
       repeatable: true, example: "untested limit_req \"a rate is no matter of who somebody is\";"),
   ]
 
@@ -149,7 +150,7 @@ package struct AccessPolicy: Sendable {
     var words = AccessWords(line)
     do throws(AccessWords.Fault) {
       if line.name == "untested" {
-        return untested.append(Untested(directive: line.text(0), reason: line.text(1), place: line.location))
+        return untested.append(Untested(rule: line.text(0), reason: line.text(1), place: line.location))
       }
       let claim = try Self.claim(line.name, &words)
       try words.expectEnd()

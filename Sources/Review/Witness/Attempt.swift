@@ -25,8 +25,8 @@ package struct Attempt: Sendable {
   /// The only version of TLS that it speaks; nil: all of them.
   package var version: TLSVersions?
 
-  /// Of 192.0.2.0/24, which are addresses for documents: nobody comes from there (RFC 5737).
-  package static let usualAddress = SocketAddress.ipv4(address: 0xC000_0201, port: 40_000)
+  /// 240.0.0.9, of the addresses that no machine has (RFC 1112 §4): a rule that names it is about nobody else.
+  package static let usualAddress = SocketAddress.ipv4(address: 0xF000_0009, port: 40_000)
 
   package init(_ persona: Persona, listener: Int, serverName: String, host: String) {
     self.persona = persona

@@ -30,6 +30,7 @@ package final class Survey {
   private var doors: [Door] = []
   /// By server block.
   private var paths: [[String]] = []
+  /// Those besides GET.
   private let methods: [String]
   private let addresses: [SocketAddress]
   private var known: [Persona: [Finding]] = [:]
@@ -44,7 +45,7 @@ package final class Survey {
     self.world = world
     let levels = world.http.servers.flatMap { $0.root.withNested }
     let judgesMethods = levels.contains { !$0.conditional.isEmpty }
-    methods = judgesMethods ? ["GET", "POST", "PUT", "DELETE", "OPTIONS"] : ["GET", "POST"]
+    methods = judgesMethods ? ["POST", "PUT", "DELETE", "OPTIONS"] : ["POST"]
     var addresses = [Attempt.usualAddress, .ipv4(address: 0x7F00_0001, port: 40_000)]
     for address in named + Self.addresses(in: world.statements) where !addresses.contains(address) {
       addresses.append(address)
@@ -54,7 +55,13 @@ package final class Survey {
     let names = world.http.servers.map { server in
       server.names.lazy.compactMap { self.sample($0) }.first { !$0.isEmpty }
     }
-    for (index, listener) in world.http.listeners.enumerated() { addDoors(index, listener, names) }
+    var seen: Set<[Int]> = []
+    for (index, listener) in world.http.listeners.enumerated() {
+      // Listeners with the same server blocks lead to the same.
+      let kind = [listener.isTLS, listener.kind == .stream, listener.expectsProxyHeader].map { $0 ? 1 : 0 }
+      guard seen.insert(kind + [listener.defaultServer] + listener.servers).inserted else { continue }
+      addDoors(index, listener, names)
+    }
   }
 
   // MARK: What is tried
@@ -177,26 +184,41 @@ package final class Survey {
       found.append(Finding(attempt: attempt, outcome: outcome.withoutTrace))
       return outcome
     }
-    let isStream = world.http.listeners[door.listener].kind == .stream
-    for (place, address) in addresses.enumerated() {
-      attempt.client = address
-      for (number, path) in (isStream ? ["/"] : paths[door.server]).enumerated() {
-        attempt.target = path
-        for method in isStream ? ["GET"] : methods {
-          attempt.method = method
-          let outcome = run()
-          // Whoever the handshake refuses gets no path, whatever the address is.
-          if number == 0, place == 0, method == "GET", case .handshake = outcome.end { return }
-        }
-        guard place == 0, !isStream else { continue }
-        attempt.method = "GET"
-        for reading in Self.readings(path) {
-          attempt.target = reading
-          attempt.isPlain = false
-          _ = run()
-        }
-        attempt.isPlain = true
+    if world.http.listeners[door.listener].kind == .stream {
+      for address in addresses {
+        attempt.client = address
+        _ = run()
       }
+      return
     }
+    for (number, path) in paths[door.server].enumerated() {
+      attempt.target = path
+      for (place, address) in addresses.enumerated() {
+        attempt.client = address
+        let outcome = run()
+        // Whoever is refused before a location is found gets none, by whatever path and from whatever address.
+        if number == 0, place == 0, outcome.isRefusedAtOnce { return }
+      }
+      attempt.client = addresses.first ?? Attempt.usualAddress
+      for method in methods {
+        attempt.method = method
+        _ = run()
+      }
+      attempt.method = "GET"
+      attempt.isPlain = false
+      for reading in Self.readings(path) {
+        attempt.target = reading
+        _ = run()
+      }
+      attempt.isPlain = true
+    }
+  }
+}
+
+extension Outcome {
+  /// Whether the client is refused before anything of its request is looked at but its Host.
+  fileprivate var isRefusedAtOnce: Bool {
+    if case .handshake = end { return true }
+    return !isAdmitted && !isUnknown && locations.isEmpty && refusals.isEmpty && upstreams.isEmpty
   }
 }

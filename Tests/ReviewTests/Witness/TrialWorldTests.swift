@@ -160,7 +160,7 @@ import Transport
           location /page { proxy_pass http://127.0.0.1:7; }
           location /old { rewrite ^ /no last; } } }
         stream { upstream db { server 127.0.0.1:5; }
-          server { listen 127.0.0.1:5432; deny 192.0.2.1; proxy_pass db; } }
+          server { listen 127.0.0.1:5432; deny 240.0.0.0/8; proxy_pass db; } }
         """)
       for path in ["/no", "/old"] {
         let refused = world.run(attempt(.nobody, path))
