@@ -197,6 +197,13 @@ targets.append(
   .target(
     name: "TestSupport", dependencies: named(["CLinux", "Bytes", "Crypto"]), path: "Tests/TestSupport",
     swiftSettings: settings))
+// What fuzz targets share with each other, and with tests of the same parsers.
+if Context.packageDirectoryHolds("Tests/FuzzSupport") {
+  targets.append(
+    .target(
+      name: "FuzzSupport", dependencies: named(["Bytes", "HTTP", "CGI"]), path: "Tests/FuzzSupport",
+      swiftSettings: settings))
+}
 // What holds of every certificate that anybody may show: the fuzzer asks for it, and a test of what the fuzzer found.
 if Context.packageDirectoryHolds("Tests/CertificateFacts") {
   targets.append(
@@ -219,6 +226,7 @@ if Context.packageDirectoryHolds("Tests/ConfigurationSupport") {
       path: "Tests/ConfigurationSupport", swiftSettings: settings))
 }
 let supported: [String: [String]] = [
+  "CGI": ["FuzzSupport"],
   "Loading": ["ConfigurationSupport"], "Review": ["CertificateFacts", "ConfigurationSupport"],
   "Daemon": ["ConfigurationSupport"], "Language": ["ConfigurationSupport"],
   "Traffic": ["ConfigurationSupport"], "Forward": ["ConfigurationSupport"], "Features": ["ConfigurationSupport"],
@@ -274,7 +282,7 @@ if Context.environment["SALLYPORT_FUZZ"] != nil {
   ] where Context.packageDirectoryHolds("Tests/Fuzz/\(name)") {
     targets.append(
       .executableTarget(
-        name: name, dependencies: named(uses), path: "Tests/Fuzz/\(name)",
+        name: name, dependencies: named(uses + ["FuzzSupport"]), path: "Tests/Fuzz/\(name)",
         exclude: ["Corpus", "Regressions"]
           + (Context.packageDirectoryHolds("Tests/Fuzz/\(name)/prepare") ? ["prepare"] : []),
         swiftSettings: settings + [.unsafeFlags(["-parse-as-library"])],

@@ -88,21 +88,34 @@ struct ConversionOutput: ParsableArguments {
   }
 }
 
+/// The file of the old program, for the commands that take one.
+struct OldFile: ParsableArguments {
+  @Argument(help: "The program's configuration file; - is standard input.")
+  var file: String
+  @OptionGroup var output: ConversionOutput
+
+  func show(
+    _ program: OldProgram, trial: (_ text: String) -> ComparisonRun.MakeTrial,
+    convert: @escaping (_ text: String, _ file: String) -> Converted
+  ) throws {
+    let text = try ConversionOutput.text(of: file)
+    try output.show(program, trial: trial(text), text: text, file: file, convert: convert)
+  }
+}
+
 struct ConvertStunnelCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "stunnel",
     abstract: "Make a configuration of stunnel's file: each service becomes a server of stream.")
 
-  @Argument(help: "stunnel's configuration file; - is standard input.")
-  var file: String
-  @OptionGroup var output: ConversionOutput
+  @OptionGroup var old: OldFile
 
   func run() throws {
-    let text = try ConversionOutput.text(of: file)
-    try output.show(
+    try old.show(
       .stunnel,
-      trial: { StunnelConversion.trial(text, file: file, files: .disk, in: $0, log: $1 ? "old" : "new") },
-      text: text, file: file, convert: { StunnelConversion.convert($0, file: $1, files: .disk) })
+      trial: { text in
+        { StunnelConversion.trial(text, file: old.file, files: .disk, in: $0, log: $1 ? "old" : "new") }
+      }, convert: { StunnelConversion.convert($0, file: $1, files: .disk) })
   }
 }
 
@@ -146,15 +159,12 @@ struct ConvertHAProxyCommand: ParsableCommand {
     commandName: "haproxy",
     abstract: "Make a configuration of HAProxy's file: frontends, backends, and what they ask of certificates.")
 
-  @Argument(help: "HAProxy's configuration file; - is standard input.")
-  var file: String
-  @OptionGroup var output: ConversionOutput
+  @OptionGroup var old: OldFile
 
   func run() throws {
-    let text = try ConversionOutput.text(of: file)
-    try output.show(
-      .haproxy, trial: { place, _ in HAProxyConversion.trial(text, file: file, files: .disk, in: place) },
-      text: text, file: file,
+    try old.show(
+      .haproxy,
+      trial: { text in { place, _ in HAProxyConversion.trial(text, file: old.file, files: .disk, in: place) } },
       convert: { HAProxyConversion.convert($0, file: $1, files: .disk, names: Self.names(of:)) })
   }
 
@@ -175,15 +185,11 @@ struct ConvertNginxCommand: ParsableCommand {
       with `sallyport check`.
       """)
 
-  @Argument(help: "nginx's configuration file; - is standard input.")
-  var file: String
-  @OptionGroup var output: ConversionOutput
+  @OptionGroup var old: OldFile
 
   func run() throws {
-    let text = try ConversionOutput.text(of: file)
-    try output.show(
-      .nginx, trial: { NginxConversion.trial(text, file: file, files: .disk, in: $0, isOld: $1) },
-      text: text, file: file,
-      convert: { NginxConversion.convert($0, file: $1, files: .disk, pinsEach: output.ask || output.compare) })
+    try old.show(
+      .nginx, trial: { text in { NginxConversion.trial(text, file: old.file, files: .disk, in: $0, isOld: $1) } },
+      convert: { NginxConversion.convert($0, file: $1, files: .disk, pinsEach: old.output.ask || old.output.compare) })
   }
 }

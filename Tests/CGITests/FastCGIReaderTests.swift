@@ -1,6 +1,7 @@
 import Bytes
 import CGI
 import TestSupport
+import FuzzSupport
 import Testing
 
 @Suite struct `Responses of FastCGI servers` {

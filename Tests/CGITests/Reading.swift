@@ -2,56 +2,6 @@ import Bytes
 import CGI
 import HTTP
 
-/// What came of the bytes of a FastCGI server, with the parts of a stream joined.
-struct ReadFastCGI: Equatable {
-  var stdout: [UInt8] = []
-  var stderr: [UInt8] = []
-  /// Bytes of STDOUT that had come when it ended; nil: it didn't.
-  var stdoutEnd: Int?
-  var end: FastCGIEnd?
-  var fault: FastCGIFault?
-  var faultAtClose: FastCGIFault?
-
-  /// Reads pieces of `size` bytes, each in memory of its own.
-  init(_ bytes: [UInt8], size: Int = .max) {
-    var reader = FastCGIReader()
-    var rest = bytes[...]
-    pieces: while !rest.isEmpty {
-      var piece = Array(rest.prefix(size))
-      rest = rest.dropFirst(size)
-      while true {
-        let consumed: Int
-        switch piece.withUnsafeBytes({ reader.next($0) }) {
-        case .needsMore(let count):
-          precondition(count == piece.count)
-          continue pieces
-        case .stdout(let start, let count, let all):
-          precondition(count > 0 && start + count == all && all <= piece.count)
-          stdout += piece[start..<start + count]
-          consumed = all
-        case .stderr(let start, let count, let all):
-          precondition(count > 0 && start + count == all && all <= piece.count)
-          stderr += piece[start..<start + count]
-          consumed = all
-        case .stdoutEnd(let count):
-          precondition(stdoutEnd == nil)
-          stdoutEnd = stdout.count
-          consumed = count
-        case .end(let end, let count):
-          precondition(self.end == nil)
-          self.end = end
-          consumed = count
-        case .failed(let fault):
-          self.fault = fault
-          break pieces
-        }
-        piece.removeFirst(consumed)
-      }
-    }
-    faultAtClose = reader.faultAtEndOfStream()
-  }
-}
-
 /// A record of a server.
 func record(
   _ type: UInt8, _ content: [UInt8], padding: Int = 0, version: UInt8 = 1, request: UInt16 = 1

@@ -1,5 +1,6 @@
 import ACME
 import Crypto
+import FuzzSupport
 import JSON
 
 /// What an ACME server says: answers one after the other, each until a byte 0xFF. The first byte of an answer chooses its
@@ -62,5 +63,3 @@ private func order(_ request: IssuanceRequest, _ answers: [[UInt8]]) {
   }
   require(false)
 }
-
-private func require(_ condition: Bool) { precondition(condition) }

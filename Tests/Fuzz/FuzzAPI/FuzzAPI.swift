@@ -1,5 +1,6 @@
 import Features
 import Forward
+import FuzzSupport
 import Traffic
 import Transport
 import Upstream
@@ -50,7 +51,3 @@ public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
 }
 
 private let objects = Features.all.directives[APIFeatureList.self].objects
-
-private func require(_ holds: Bool, line: UInt = #line) {
-  if !holds { fatalError("line \(line)") }
-}

@@ -1,4 +1,5 @@
 import Audit
+import FuzzSupport
 
 /// Lines of an audit log: the first two bytes say which byte of which line is changed.
 ///
@@ -31,5 +32,3 @@ private func verify(_ lines: [[UInt8]]) -> AuditVerification {
   verification.finish()
   return verification
 }
-
-private func require(_ condition: Bool) { precondition(condition) }

@@ -1,5 +1,6 @@
 import Bytes
 import CGI
+import FuzzSupport
 import HTTP
 
 /// The head of a program's response. The first byte chooses the request's method, whether a status line may come, the
@@ -21,17 +22,11 @@ public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
   let outcome = read(bytes, [bytes.count], kind.responseStart, limits, method, whole)
   let cuts = Array(stride(from: 0, to: bytes.count, by: 1 + Int(choice >> 5))) + [bytes.count]
   let inPieces = read(bytes, cuts, kind.responseStart, limits, method, pieces)
-  if case .failed = outcome {
-    // Which of two faults is met first may depend on the pieces, and a line seen unfinished is judged at its end.
-    if case .complete = inPieces { require(false) }
-    if inPieces == .incomplete {
-      let atLineEnd = read(
-        bytes + [0x0A], cuts + [bytes.count + 1], kind.responseStart, limits, method, ResponseHead())
-      if case .failed = atLineEnd {} else { require(false) }
-    }
-    return 0
-  }
-  require(outcome == inPieces)
+  require(
+    agree(
+      outcome, inPieces,
+      atLineEnd: read(
+        bytes + [0x0A], cuts + [bytes.count + 1], kind.responseStart, limits, method, ResponseHead())))
   guard case .complete(let consumed) = outcome else { return 0 }
   require(consumed <= bytes.count && whole.byteCount == consumed && consumed <= limits.headBytes)
   require(model(whole) == model(pieces))
@@ -73,14 +68,9 @@ private func read(
   _ bytes: [UInt8], _ cuts: [Int], _ start: ResponseStart, _ limits: HeadLimits, _ method: Method, _ head: ResponseHead
 ) -> HeadOutcome {
   var parser = HeadParser()
-  var outcome = HeadOutcome.incomplete
-  for end in cuts {
-    outcome = Array(bytes[..<end]).withUnsafeBytes {
-      parser.response($0, limits: limits, requestMethod: method, startsWith: start, into: head)
-    }
-    if outcome != .incomplete { break }
+  return read(bytes, cuts) {
+    parser.response($0, limits: limits, requestMethod: method, startsWith: start, into: head)
   }
-  return outcome
 }
 
 /// All that a head says, as text.
@@ -91,8 +81,4 @@ private func model(_ head: ResponseHead) -> String {
     lines.append("\(Array(bytes[field.name])) \(Array(bytes[field.value])) \(field.id) \(field.isHopByHop)")
   }
   return lines.joined(separator: "\n")
-}
-
-private func require(_ holds: Bool, line: UInt = #line) {
-  if !holds { fatalError("line \(line)") }
 }

@@ -1,4 +1,5 @@
 import Crypto
+import FuzzSupport
 
 /// What a peer, a responder, or who signs lists, hands us as DER. A first byte of 2: an OCSP response; another even one: a
 /// certificate; an odd one: a revocation list.
@@ -52,8 +53,4 @@ private func tellList(_ der: UnsafeRawBufferPointer) {
   for entry in list.entries { require(!entry.serial.isEmpty) }
   _ = RevocationList.taking([list], after: [list], among: [], now: 1_800_000_000)
   _ = RevocationList.deciding([list, list], among: [], now: 1_800_000_000)
-}
-
-func require(_ holds: Bool, line: UInt = #line) {
-  if !holds { fatalError("line \(line)") }
 }

@@ -1,5 +1,6 @@
 import Bytes
 import Crypto
+import FuzzSupport
 import Identity
 
 /// The first byte chooses the format; the rest is the value of the field, and after a zero byte that of its chain.
@@ -47,8 +48,4 @@ private func read(_ format: CertificateField.Format, _ value: [UInt8], _ chain: 
     require(!error.reason.isEmpty && error.reason.utf8.allSatisfy { $0 >= 0x20 && $0 < 0x7F })
     return nil
   }
-}
-
-func require(_ holds: Bool, line: UInt = #line) {
-  if !holds { fatalError("line \(line)") }
 }

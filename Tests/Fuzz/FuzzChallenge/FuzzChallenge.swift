@@ -1,5 +1,6 @@
 import Bytes
 import Crypto
+import FuzzSupport
 import UpstreamAuth
 
 /// Lines of WWW-Authenticate, or with an odd first byte of Authentication-Info.
@@ -45,7 +46,3 @@ func answer(_ offer: Offer) {
 }
 
 func isText(_ bytes: [UInt8]) -> Bool { !bytes.contains { $0 < 0x20 && $0 != 9 || $0 == 0x7F } }
-
-func require(_ holds: Bool, line: UInt = #line) {
-  if !holds { fatalError("line \(line)") }
-}

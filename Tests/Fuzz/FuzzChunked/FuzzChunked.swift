@@ -1,4 +1,5 @@
 import Bytes
+import FuzzSupport
 import HTTP
 
 /// The first byte says where the rest is cut; the rest is a chunked body and what follows it.
@@ -75,8 +76,4 @@ func fields(_ trailers: Trailers?) -> [String] {
   return trailers.bytes.withUnsafeBytes { bytes in
     trailers.fields.map { "\(Array(bytes[$0.name])) \(Array(bytes[$0.value])) \($0.id)" }
   }
-}
-
-func require(_ holds: Bool, line: UInt = #line) {
-  if !holds { fatalError("line \(line)") }
 }

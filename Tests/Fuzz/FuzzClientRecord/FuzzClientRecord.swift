@@ -1,4 +1,5 @@
 import Features
+import FuzzSupport
 
 /// A record of clients, as a file of another machine might have it.
 ///
@@ -20,5 +21,3 @@ public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
   for key in double.visits.keys { require(double.chain(key).count == key.chain.count) }
   return 0
 }
-
-private func require(_ condition: Bool, line: UInt = #line) { if !condition { fatalError("line \(line)") } }

@@ -1,4 +1,5 @@
 import Configuration
+import FuzzSupport
 import Observability
 import Language
 
@@ -32,8 +33,4 @@ public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
   let second = Configuration.load(bytes: main, fileName: "main.conf", files: files)
   require(first.diagnostics == second.diagnostics)
   return 0
-}
-
-private func require(_ condition: Bool, line: UInt = #line) {
-  precondition(condition, "a rule does not hold", line: line)
 }

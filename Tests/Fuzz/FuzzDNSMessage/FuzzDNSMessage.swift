@@ -1,4 +1,5 @@
 import DNS
+import FuzzSupport
 import Transport
 
 /// A message of a DNS server about www.example.com, read as an answer for each type of record.
@@ -23,8 +24,4 @@ public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
     }
   }
   return 0
-}
-
-func require(_ holds: Bool, line: UInt = #line) {
-  if !holds { fatalError("line \(line)") }
 }

@@ -1,5 +1,6 @@
 import Bytes
 import Enrolment
+import FuzzSupport
 
 /// The first byte says which reader has the rest: of a request (J), of one of EST (E), an index (I), a file of users (U),
 /// credentials (A).
@@ -29,8 +30,4 @@ public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
   default: _ = ShownCredentials(bytes)
   }
   return 0
-}
-
-func require(_ holds: Bool, line: UInt = #line) {
-  if !holds { fatalError("line \(line)") }
 }

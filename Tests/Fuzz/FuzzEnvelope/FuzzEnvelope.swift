@@ -1,6 +1,7 @@
 import Bytes
 import Crypto
 import Envelope
+import FuzzSupport
 
 /// The first byte picks cipher, MAC and what the rest is: an envelope as it comes, or a text to be sealed.
 ///
@@ -81,8 +82,4 @@ func made(_ make: ([String], Cipher) -> EnvelopeSuiteWords) -> [EnvelopeKeys] {
     [["hmac-sha256", "payload"], ["hmac-sha1", "payload"], ["hmac-sha256", "fields", "to", "n"], ["none"]]
       .compactMap { make($0, cipher).keys }
   }
-}
-
-func require(_ holds: Bool, line: UInt = #line) {
-  if !holds { fatalError("line \(line)") }
 }

@@ -1,5 +1,6 @@
 import Bytes
 import CGI
+import FuzzSupport
 
 /// What a FastCGI server sends, in pieces: the first byte is the size of a piece. The rest is also a request: its bytes
 /// are names and values of parameters, and a body.
@@ -11,61 +12,11 @@ public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
   let bytes = Array(UnsafeBufferPointer(start: start, count: count))
   guard let size = bytes.first, size > 0 else { return 0 }
   let input = Array(bytes.dropFirst())
-  require(Response(input, size: Int(size)) == Response(input, size: max(1, input.count)))
+  require(ReadFastCGI(input, size: Int(size)) == ReadFastCGI(input, size: max(1, input.count)))
   for kind: ProgramProtocol in [.fastCGI(keepsConnection: true), .scgi, .uwsgi(modifier1: 0, modifier2: 1)] {
     send(input, cut: Int(size), by: kind)
   }
   return 0
-}
-
-private struct Response: Equatable {
-  var (stdout, stderr): ([UInt8], [UInt8]) = ([], [])
-  /// Bytes of STDOUT before its end.
-  var stdoutEnd: Int?
-  var end: FastCGIEnd?
-  var fault: FastCGIFault?
-  var faultAtClose: FastCGIFault?
-
-  init(_ bytes: [UInt8], size: Int) {
-    var reader = FastCGIReader()
-    var rest = bytes[...]
-    pieces: while !rest.isEmpty {
-      var piece = Array(rest.prefix(size))
-      rest = rest.dropFirst(size)
-      while true {
-        let taken: Int
-        switch piece.withUnsafeBytes({ reader.next($0) }) {
-        case .needsMore(let consumed):
-          require(consumed == piece.count)
-          continue pieces
-        case .stdout(let start, let count, let consumed):
-          require(end == nil && stdoutEnd == nil && start >= 0 && count > 0 && start + count == consumed)
-          stdout += piece[start..<consumed]
-          taken = consumed
-        case .stderr(let start, let count, let consumed):
-          require(end == nil && start >= 0 && count > 0 && start + count == consumed)
-          stderr += piece[start..<consumed]
-          taken = consumed
-        case .stdoutEnd(let consumed):
-          require(end == nil && stdoutEnd == nil)
-          stdoutEnd = stdout.count
-          taken = consumed
-        case .end(let end, let consumed):
-          require(self.end == nil)
-          self.end = end
-          taken = consumed
-        case .failed(let fault):
-          self.fault = fault
-          require(piece.withUnsafeBytes { reader.next($0) } == .failed(fault))
-          break pieces
-        }
-        require(taken <= piece.count)
-        piece.removeFirst(taken)
-      }
-    }
-    faultAtClose = reader.faultAtEndOfStream()
-    require(faultAtClose == nil || !reader.isEnded)
-  }
 }
 
 /// Sends each line of the input as a parameter, and the input as the body.
@@ -121,5 +72,3 @@ private func content(of bytes: [UInt8], type: UInt8, first: UInt8?) -> [UInt8] {
   require(isEnded)
   return content
 }
-
-private func require(_ condition: Bool, line: UInt = #line) { if !condition { fatalError("line \(line)") } }

@@ -1,4 +1,5 @@
 import Files
+import FuzzSupport
 import HTTP
 
 /// What a client says about a file: the first byte chooses what the rest is.
@@ -28,8 +29,4 @@ public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
     require(path.text.starts(with: Array("/srv".utf8)))
   }
   return 0
-}
-
-func require(_ holds: Bool, line: UInt = #line) {
-  if !holds { fatalError("line \(line)") }
 }

@@ -1,5 +1,6 @@
 import Features
 import Forward
+import FuzzSupport
 import Traffic
 
 /// The body of an upstream's answer to a health check of gRPC.
@@ -25,8 +26,4 @@ public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
   let request = GRPCHealthMessage.request(service: name)
   require(request.count >= 5 && (name.isEmpty || request.count > name.utf8.count))
   return 0
-}
-
-func require(_ holds: Bool, line: UInt = #line) {
-  if !holds { fatalError("line \(line)") }
 }

@@ -1,5 +1,6 @@
 import Bytes
 import Compression
+import FuzzSupport
 
 /// A compressed body: the first byte says in what pieces it comes, and how much may come out of one call.
 ///
@@ -40,8 +41,4 @@ private func decompressed(
     }
   }
   return (output, stream.isComplete, false)
-}
-
-func require(_ holds: Bool, line: UInt = #line) {
-  if !holds { fatalError("line \(line)") }
 }

@@ -1,4 +1,5 @@
 import Bytes
+import FuzzSupport
 import HTTP
 
 /// What a client sends after its preface, in pieces whose size the first byte chooses. Every request is answered.
@@ -142,8 +143,4 @@ private final class Frames: HTTP2Frames {
     stream(pointer).waiting -= count
     require(frameHeader.count == 9 && stream(pointer).waiting >= 0)
   }
-}
-
-private func require(_ condition: Bool, line: Int = #line) {
-  if !condition { fatalError("line \(line)") }
 }

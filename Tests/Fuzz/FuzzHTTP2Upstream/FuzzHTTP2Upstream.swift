@@ -1,4 +1,5 @@
 import Bytes
+import FuzzSupport
 import HTTP
 
 /// What an upstream sends on a connection with three requests, in pieces whose size the first byte chooses.
@@ -122,8 +123,4 @@ private final class Frames: HTTP2Frames {
   override func send(_ count: Int, of stream: Stream, after frameHeader: UnsafeRawBufferPointer) {
     asked(stream).waiting -= count
   }
-}
-
-private func require(_ condition: Bool, line: Int = #line) {
-  if !condition { fatalError("line \(line)") }
 }

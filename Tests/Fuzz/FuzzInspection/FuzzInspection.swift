@@ -1,6 +1,7 @@
 import Bytes
 import Crypto
 import Enrolment
+import FuzzSupport
 
 /// A file that somebody hands to `ca inspect` or `ca sign`.
 ///
@@ -22,8 +23,4 @@ public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
     require(wanted.profile.names.allSatisfy { $0.spelling.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7F } })
   }
   return 0
-}
-
-func require(_ holds: Bool, line: UInt = #line) {
-  if !holds { fatalError("line \(line)") }
 }

@@ -1,3 +1,4 @@
+import FuzzSupport
 import Negotiation
 
 /// The first byte chooses what is fuzzed, a protocol, and the size of pieces; the rest is what a client or server sends.
@@ -120,8 +121,4 @@ private func hello(_ bytes: [UInt8]) {
 
 private func isPrintable(_ reason: String) -> Bool {
   !reason.isEmpty && reason.utf8.count < 1100 && reason.utf8.allSatisfy { $0 >= 0x20 && $0 < 0x7F }
-}
-
-func require(_ holds: Bool, line: UInt = #line) {
-  if !holds { fatalError("line \(line)") }
 }

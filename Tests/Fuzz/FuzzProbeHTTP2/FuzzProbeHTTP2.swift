@@ -1,3 +1,4 @@
+import FuzzSupport
 import TLS
 
 /// The bytes are what a server of HTTP/2 sends to `sallyport probe`.
@@ -14,8 +15,4 @@ public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
   require(whole.isAnswered || !half.isAnswered)
   require(!half.isComplete || half == whole)
   return 0
-}
-
-func require(_ holds: Bool, line: UInt = #line) {
-  if !holds { fatalError("line \(line)") }
 }

@@ -1,3 +1,4 @@
+import FuzzSupport
 import Transport
 
 /// The first bytes of a connection of `listen … proxy_protocol`; with a first byte of 0xFF, text of X-Forwarded-For.
@@ -45,8 +46,4 @@ public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
     }
   }
   return 0
-}
-
-func require(_ holds: Bool, line: UInt = #line) {
-  if !holds { fatalError("line \(line)") }
 }

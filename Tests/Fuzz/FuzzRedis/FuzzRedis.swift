@@ -1,5 +1,6 @@
 import Features
 import Forward
+import FuzzSupport
 import Redis
 import Traffic
 
@@ -59,5 +60,3 @@ private func read(_ bytes: [UInt8], size: Int) -> (replies: [RedisReply], fails:
   }
   return (replies, false)
 }
-
-private func require(_ condition: Bool) { precondition(condition) }

@@ -1,4 +1,5 @@
 import Bytes
+import FuzzSupport
 import HTTP
 
 /// The first byte chooses limits and where the rest is cut; the rest is what a client sent.
@@ -70,23 +71,7 @@ public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
 
 func read(_ bytes: [UInt8], _ cuts: [Int], _ limits: HeadLimits, _ head: RequestHead) -> HeadOutcome {
   var parser = HeadParser()
-  var outcome = HeadOutcome.incomplete
-  for end in cuts {
-    outcome = Array(bytes[..<end]).withUnsafeBytes { parser.request($0, limits: limits, into: head) }
-    if outcome != .incomplete { break }
-  }
-  return outcome
-}
-
-/// Which of two faults is met first may depend on the pieces, and a line seen unfinished is judged at its end; whether
-/// there is a fault may not.
-func agree(_ whole: HeadOutcome, _ pieces: HeadOutcome, atLineEnd: @autoclosure () -> HeadOutcome) -> Bool {
-  if case .failed = whole {
-    if case .failed = pieces { return true }
-    if case .failed = atLineEnd() { return pieces == .incomplete }
-    return false
-  }
-  return whole == pieces
+  return read(bytes, cuts) { parser.request($0, limits: limits, into: head) }
 }
 
 /// All that a head says, as text.
@@ -101,8 +86,4 @@ func model(_ head: RequestHead) -> String {
   ]
   for field in head.fields { lines.append("\(text(field.name)) \(text(field.value)) \(field.id) \(field.isHopByHop)") }
   return lines.joined(separator: "\n")
-}
-
-func require(_ holds: Bool, line: UInt = #line) {
-  if !holds { fatalError("line \(line)") }
 }

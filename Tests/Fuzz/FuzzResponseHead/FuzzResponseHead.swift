@@ -1,4 +1,5 @@
 import Bytes
+import FuzzSupport
 import HTTP
 
 /// The first byte chooses the request's method and where the rest is cut; the rest is what an upstream sent.
@@ -50,25 +51,7 @@ func read(
   _ bytes: [UInt8], _ cuts: [Int], _ limits: HeadLimits, _ method: Method, _ head: ResponseHead
 ) -> HeadOutcome {
   var parser = HeadParser()
-  var outcome = HeadOutcome.incomplete
-  for end in cuts {
-    outcome = Array(bytes[..<end]).withUnsafeBytes {
-      parser.response($0, limits: limits, requestMethod: method, into: head)
-    }
-    if outcome != .incomplete { break }
-  }
-  return outcome
-}
-
-/// Which of two faults is met first may depend on the pieces, and a line seen unfinished is judged at its end; whether
-/// there is a fault may not.
-func agree(_ whole: HeadOutcome, _ pieces: HeadOutcome, atLineEnd: @autoclosure () -> HeadOutcome) -> Bool {
-  if case .failed = whole {
-    if case .failed = pieces { return true }
-    if case .failed = atLineEnd() { return pieces == .incomplete }
-    return false
-  }
-  return whole == pieces
+  return read(bytes, cuts) { parser.response($0, limits: limits, requestMethod: method, into: head) }
 }
 
 /// All that a head says, as text.
@@ -81,8 +64,4 @@ func model(_ head: ResponseHead) -> String {
   ]
   for field in head.fields { lines.append("\(text(field.name)) \(text(field.value)) \(field.id) \(field.isHopByHop)") }
   return lines.joined(separator: "\n")
-}
-
-func require(_ holds: Bool, line: UInt = #line) {
-  if !holds { fatalError("line \(line)") }
 }

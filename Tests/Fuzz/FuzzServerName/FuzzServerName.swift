@@ -1,3 +1,4 @@
+import FuzzSupport
 import TLS
 
 /// The first byte is left out, as in the other targets; the rest is the server_name extension of a ClientHello.
@@ -14,8 +15,4 @@ public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
   guard length > 0, name.last != 0x2E else { return 0 }
   require(again.withUnsafeBufferPointer { ServerNameExtension.parse($0) } == name)
   return 0
-}
-
-func require(_ holds: Bool, line: UInt = #line) {
-  if !holds { fatalError("line \(line)") }
 }

@@ -1,5 +1,6 @@
 import Bytes
 import Crypto
+import FuzzSupport
 import HTTP
 import Signature
 
@@ -44,8 +45,4 @@ public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
     keys: [Array("k".utf8): key], standIn: nil)
   require((try? named?.verify(signed, hasBody: false, now: 1_700_000_000)) != nil)
   return 0
-}
-
-func require(_ holds: Bool, line: UInt = #line) {
-  if !holds { fatalError("line \(line)") }
 }

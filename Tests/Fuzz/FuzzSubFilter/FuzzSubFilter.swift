@@ -1,5 +1,6 @@
 import Bytes
 import Features
+import FuzzSupport
 
 /// Texts and a body. The first byte says whether each text is replaced once, and how the body is cut; lines up to an empty
 /// one are the texts.
@@ -65,5 +66,3 @@ private func expected(_ texts: [[UInt8]], _ body: [UInt8], _ isOnce: Bool) -> [U
   }
   return whole
 }
-
-private func require(_ holds: Bool) { precondition(holds) }

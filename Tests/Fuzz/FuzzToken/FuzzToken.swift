@@ -1,5 +1,6 @@
 import Bytes
 import Crypto
+import FuzzSupport
 import JSON
 import Signature
 
@@ -44,8 +45,4 @@ private func verified(_ token: [UInt8], _ keys: WebKeySet) -> VerifiedToken? {
   try? verified.check(by: policy, of: nil, now: 1_000)
   for name in verified.claims.keys { _ = verified.text([name]) }
   return verified
-}
-
-private func require(_ holds: Bool, line: UInt = #line) {
-  precondition(holds, "line \(line)")
 }

@@ -1,3 +1,4 @@
+import FuzzSupport
 import Negotiation
 
 /// The first byte is the size of pieces, and whether credentials were sent; the rest is what a proxy sends.
@@ -53,8 +54,4 @@ private func run(
     require(!reason.isEmpty && reason.utf8.count < 1100 && reason.utf8.allSatisfy { $0 >= 0x20 && $0 < 0x7F })
   }
   return (next, consumed)
-}
-
-func require(_ holds: Bool, line: UInt = #line) {
-  if !holds { fatalError("line \(line)") }
 }

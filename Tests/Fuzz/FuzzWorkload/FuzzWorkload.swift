@@ -1,3 +1,4 @@
+import FuzzSupport
 import SPIFFE
 
 /// Messages of the Workload API, as frames of gRPC in pieces: the first byte is the size of a piece.
@@ -41,8 +42,4 @@ private func cut(_ bytes: [UInt8], size: Int) -> [[UInt8]]? {
     require(frames.count <= GRPCFrames.longest + 5)
   }
   return messages
-}
-
-func require(_ holds: Bool, line: UInt = #line) {
-  if !holds { fatalError("line \(line)") }
 }
