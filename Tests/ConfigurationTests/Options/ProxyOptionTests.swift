@@ -122,17 +122,22 @@ import Upstream
     #expect(faults([.clientPin: ["$x"]]).contains { $0.contains("--client-pin \"$x\"") })
   }
 
+  /// By what an upstream with TLS is verified.
+  private static func trust(_ pass: UpstreamPass) throws -> String {
+    switch try #require(pass.trust.tls).trust {
+    case .anybody: "anybody"
+    case .verified(let anchors, let name): "\(anchors.file?.description ?? "system") name \(name)"
+    case .pinned(_, let anchors, let name, _): "pin and \(anchors.file?.description ?? "system") name \(name)"
+    case .pinnedLeaf: "pin"
+    case .workload: "SPIFFE"
+    }
+  }
+
   @Test func `an https upstream is verified by what is given, else by the system's CAs`() throws {
     func trust(_ changes: [ProxyOption: [String]]) throws -> String {
       let http = try settings(text(changes)).http
       guard let pass = http.servers.first?.root.locations.first?[UpstreamPass.self] else { return "no proxy" }
-      return switch try #require(pass.trust.tls).trust {
-      case .anybody: "anybody"
-      case .verified(let anchors, let name): "\(anchors.file?.description ?? "system") name \(name)"
-      case .pinned(_, let anchors, let name, _): "pin and \(anchors.file?.description ?? "system") name \(name)"
-      case .pinnedLeaf: "pin"
-      case .workload: "SPIFFE"
-      }
+      return try Self.trust(pass)
     }
     let pin = "sha256//47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU="
     #expect(try trust([:]) == "system name true")
@@ -190,14 +195,7 @@ import Upstream
     #expect(
       plain.trust.tls == nil && plain.scheme == .http && plain.tcp?.timeout == 43_200_000 && plain.tcp?.opening == nil)
     func trust(_ changes: [ProxyOption: [String]], to: [String] = ["10.0.0.5:5432"]) throws -> String {
-      let pass = try pass(changes, to: to)
-      return switch try #require(pass.trust.tls).trust {
-      case .anybody: "anybody"
-      case .verified(let anchors, let name): "\(anchors.file?.description ?? "system") name \(name)"
-      case .pinned(_, let anchors, let name, _): "pin and \(anchors.file?.description ?? "system") name \(name)"
-      case .pinnedLeaf: "pin"
-      case .workload: "SPIFFE"
-      }
+      try Self.trust(try pass(changes, to: to))
     }
     let pin = "sha256//47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU="
     #expect(try trust([:], to: ["tls://10.0.0.5:5432"]) == "system name true")

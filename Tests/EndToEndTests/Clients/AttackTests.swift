@@ -61,12 +61,7 @@ import Testing
   @Test func `an answer during a reload says that the connection ends`() async throws {
     let scene = try Scene.ofTest()
     let go = Flag()
-    let upstream = try ScriptedUpstream(scene) { wire, _ in
-      try wire.serve { _ in
-        go.wait()
-        try wire.answer("held")
-      }
-    }
+    let upstream = try ScriptedUpstream.holding(scene, until: go)
     let proxy = try await PlainProxy(scene, to: upstream.port)
     let client = try Wire.dial(port: proxy.port)
     try client.write("GET / HTTP/1.1\r\nHost: h\r\n\r\n")

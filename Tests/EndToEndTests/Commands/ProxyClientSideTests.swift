@@ -7,30 +7,8 @@ import Testing
 
 /// Clients of this machine come in clear, and the upstream gets TLS with a certificate.
 @Suite(.staged) struct `sallyport proxy without --cert` {
-  /// A variable of the tests themselves has the prefix, too.
-  private static var clean: [String] {
-    ProcessInfo.processInfo.environment.keys.filter { $0.hasPrefix("SALLYPORT_") }.sorted().flatMap { ["-u", $0] }
-  }
-
-  private func start(
-    _ scene: Scene, _ words: [String], until isReady: @escaping @Sendable () async throws -> Bool
-  ) async throws -> ChildProcess {
-    let process = try ChildProcess(
-      "env", Self.clean + [Sallyport.binary(), "proxy"] + words + (geteuid() == 0 ? ["--user", "root"] : []),
-      in: scene.folder, output: scene.path("proxy.out"), errors: scene.path("proxy.err"))
-    scene.atEnd { process.stop() }
-    scene.onFailure(show: "proxy.err") { scene.text("proxy.err") }
-    try await until("it serves") {
-      if let ending = process.ending {
-        throw ToolFailed(description: "it ended, \(ending): \(scene.text("proxy.err"))")
-      }
-      return (try? await isReady()) ?? false
-    }
-    return process
-  }
-
   private func start(_ scene: Scene, _ port: UInt16, _ words: [String]) async throws -> ChildProcess {
-    try await start(scene, ["--listen", "127.0.0.1:\(port)"] + words) { try await scene.talk(port) { _ in true } }
+    try await scene.proxy(["--listen", "127.0.0.1:\(port)"] + words) { try await scene.talk(port) { _ in true } }
   }
 
   private func say(_ text: String, _ scene: Scene, _ port: UInt16) async throws -> String {
@@ -60,7 +38,9 @@ import Testing
     #expect(try await scene.curl(["-H", "Host: up.test", "http://localhost:\(port)/"]).status == 200)
     // What it prints is a configuration file.
     let printed = try await scene.run(
-      "env", Self.clean + [Sallyport.binary(), "proxy", "--listen", "127.0.0.1:\(port)", "--print"] + words + identity)
+      "env",
+      Scene.withoutOurVariables + [Sallyport.binary(), "proxy", "--listen", "127.0.0.1:\(port)", "--print"] + words
+        + identity)
     try scene.write("printed.conf", printed.output)
     let checked = try await scene.sallyport("check", "--config", scene.path("printed.conf"))
     #expect(printed.status == 0 && checked.status == 0, "\(printed.everything) \(checked.everything)")
@@ -129,7 +109,7 @@ import Testing
       (["--listen", "127.0.0.1:1", "--tcp", "--to", "a.test:1"], "the upstream must have TLS"),
       (["--listen", "127.0.0.1:1", "--to", "https://a.test", "--client-ca", "x"], "who come in clear without --cert"),
     ] {
-      let result = try await scene.run("env", Self.clean + [Sallyport.binary(), "proxy"] + words)
+      let result = try await scene.run("env", Scene.withoutOurVariables + [Sallyport.binary(), "proxy"] + words)
       #expect(result.status == 1 && result.errors.contains(told), "\(words): \(result.everything)")
     }
   }

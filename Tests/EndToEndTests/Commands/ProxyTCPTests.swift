@@ -6,27 +6,10 @@ import TestSupport
 import Testing
 
 @Suite(.staged) struct `sallyport proxy --tcp` {
-  /// A variable of the tests themselves has the prefix, too.
-  private static var clean: [String] {
-    ProcessInfo.processInfo.environment.keys.filter { $0.hasPrefix("SALLYPORT_") }.sorted().flatMap { ["-u", $0] }
-  }
-
   private func start(_ scene: Scene, _ port: UInt16, _ words: [String], environment: [String] = []) async throws
     -> ChildProcess
   {
-    let process = try ChildProcess(
-      "env",
-      Self.clean + environment + [Sallyport.binary(), "proxy"] + words + (geteuid() == 0 ? ["--user", "root"] : []),
-      in: scene.folder, output: scene.path("proxy.out"), errors: scene.path("proxy.err"))
-    scene.atEnd { process.stop() }
-    scene.onFailure(show: "proxy.err") { scene.text("proxy.err") }
-    try await until("it serves") {
-      if let ending = process.ending {
-        throw ToolFailed(description: "it ended, \(ending): \(scene.text("proxy.err"))")
-      }
-      return (try? await scene.talk(port) { _ in true }) ?? false
-    }
-    return process
+    try await scene.proxy(words, environment: environment) { try await scene.talk(port) { _ in true } }
   }
 
   private static func own(_ port: UInt16) -> [String] {
@@ -68,7 +51,7 @@ import Testing
     #expect(health.status == 0, "\(health.everything)")
     // What it prints is a configuration file.
     let printed = try await scene.run(
-      "env", Self.clean + [Sallyport.binary(), "proxy"] + words + ["--print"])
+      "env", Scene.withoutOurVariables + [Sallyport.binary(), "proxy"] + words + ["--print"])
     try scene.write("printed.conf", printed.output)
     let checked = try await scene.sallyport("check", "--config", scene.path("printed.conf"))
     #expect(printed.status == 0 && checked.status == 0, "\(printed.everything) \(checked.everything)")
@@ -123,7 +106,7 @@ import Testing
       (["--to", "db:1", "--starttls", "ftp"], "it must be one of postgres, smtp, imap, pop3, ldap"),
     ] {
       let result = try await scene.run(
-        "env", Self.clean + [Sallyport.binary(), "proxy"] + Self.own(1) + words + ["--print"])
+        "env", Scene.withoutOurVariables + [Sallyport.binary(), "proxy"] + Self.own(1) + words + ["--print"])
       #expect(result.status == 1 && result.errors.contains(told), "\(words): \(result.everything)")
     }
     let help = try await scene.sallyport("proxy", "--help")

@@ -113,17 +113,22 @@ struct Smuggling: Sendable, CustomTestStringConvertible {
 
   private func bytes(_ text: String) -> [UInt8] { Array(text.utf8) }
 
+  /// What comes back for a request with another one behind it: a response, and all bytes after it.
+  private func send(_ request: String, to proxy: PlainProxy) async throws -> (HTTPMessage, [UInt8]) {
+    let wire = bytes(request + Self.next)
+    return try await proxy.talk { connection in
+      try connection.write(wire)
+      let answer = try connection.response()
+      return (answer, try connection.readToEnd())
+    }
+  }
+
   @Test func `each such head is refused, the connection closed, and the upstream sees nothing`() async throws {
     let scene = try Scene.ofTest()
     let upstream = try ScriptedUpstream.echo(scene)
     let proxy = try await PlainProxy(scene, to: upstream.port, kept: true)
     for vector in Smuggling.all {
-      let wire = bytes(vector.request + Self.next)
-      let (answer, rest) = try await proxy.talk { connection in
-        try connection.write(wire)
-        let answer = try connection.response()
-        return (answer, try connection.readToEnd())
-      }
+      let (answer, rest) = try await send(vector.request, to: proxy)
       #expect(answer.status == vector.status, "\(vector.name)")
       #expect(answer["Connection"]?.lowercased() == "close", "\(vector.name)")
       #expect(rest.isEmpty, "\(vector.name)")
@@ -139,12 +144,7 @@ struct Smuggling: Sendable, CustomTestStringConvertible {
     let proxy = try await PlainProxy(
       scene, to: upstream.port, location: "\(PlainProxy.kept) proxy_request_buffering \(buffering);")
     for vector in Smuggling.chunks {
-      let wire = bytes(vector.request + Self.next)
-      let (answer, rest) = try await proxy.talk { connection in
-        try connection.write(wire)
-        let answer = try connection.response()
-        return (answer, try connection.readToEnd())
-      }
+      let (answer, rest) = try await send(vector.request, to: proxy)
       #expect(answer.status == 400, "\(vector.name)")
       #expect(rest.isEmpty, "\(vector.name)")
     }

@@ -134,12 +134,7 @@ import Testing
 
     // The new process reads what only root can, binds a low port, and becomes nobody.
     try scene.write("sallyport.conf", text: text(own))
-    daemon.signal(SIGUSR2)
-    let fresh = try await waiting(for: "the pid file of the new process") {
-      let written = pid_t(scene.text("sallyport.pid").trimmingCharacters(in: .whitespacesAndNewlines))
-      return written == main ? nil : written
-    }
-    scene.atEnd { kill(fresh, SIGKILL) }
+    let fresh = try await replaced(daemon, scene)
     #expect(try await scene.curl(["http://\(own)/"]).text == "one")
     let (serving, next) = try (
       capabilities(fresh), capabilities(#require(starters(of: path, besides: [main, starter, fresh]).first))
@@ -169,17 +164,22 @@ import Testing
         "--no-new-privs",
       ])
     try await daemon.untilReady()
-    let main = daemon.process.identifier
     try daemon.rewrite(text(own))
-    daemon.signal(SIGUSR2)
-    let fresh = try await waiting(for: "the pid file of the new process") {
-      let written = pid_t(scene.text("sallyport.pid").trimmingCharacters(in: .whitespacesAndNewlines))
-      return written == main ? nil : written
-    }
-    scene.atEnd { kill(fresh, SIGKILL) }
+    let fresh = try await replaced(daemon, scene)
     #expect(try await scene.curl(["http://\(own)/"]).text == "one")
     kill(fresh, SIGQUIT)
     try await until("the new one to end") { processes(of: scene.path("sallyport.conf")).isEmpty }
+  }
+
+  /// The process that takes the place of the daemon's at USR2.
+  private func replaced(_ daemon: Sallyport, _ scene: Scene) async throws -> pid_t {
+    daemon.signal(SIGUSR2)
+    let fresh = try await waiting(for: "the pid file of the new process") {
+      let written = pid_t(scene.text("sallyport.pid").trimmingCharacters(in: .whitespacesAndNewlines))
+      return written == daemon.process.identifier ? nil : written
+    }
+    scene.atEnd { kill(fresh, SIGKILL) }
+    return fresh
   }
 
   /// Numbers of /proc/PID/status by name; sets of capabilities in hexadecimal there.

@@ -25,12 +25,7 @@ import Testing
   ) async throws {
     let scene = try Scene.ofTest()
     let go = Flag()
-    let upstream = try ScriptedUpstream(scene) { wire, _ in
-      try wire.serve { _ in
-        go.wait()
-        try wire.answer("held")
-      }
-    }
+    let upstream = try ScriptedUpstream.holding(scene, until: go)
     let port = try scene.port()
     let path = scene.path("front.sock")
     func text(_ name: String) -> String {
@@ -236,14 +231,19 @@ import Testing
     }
   }
 
+  private func overlapping(
+    _ scene: Scene, _ listen: String, _ workers: Int
+  ) async throws -> (port: UInt16, daemon: Sallyport, end: Flag) {
+    let port = try scene.port()
+    return (port, try await Sallyport.start(scene, overlapping(listen, port, "one", workers)), Flag())
+  }
+
   @Test(arguments: overlaps, [1, 2])
   func `a reload to an address that overlaps the former one is taken, and loses no client`(
     change: (String, String), workers: Int
   ) async throws {
     let scene = try Scene.ofTest()
-    let port = try scene.port()
-    let daemon = try await Sallyport.start(scene, overlapping(change.0, port, "one", workers))
-    let end = Flag()
+    let (port, daemon, end) = try await overlapping(scene, change.0, workers)
     async let asked = ask(port, until: end)
     for (generation, listen) in [(2, change.1), (3, change.0), (4, change.1)] {
       try daemon.rewrite(overlapping(listen, port, "g\(generation)", workers))
@@ -261,9 +261,7 @@ import Testing
     change: (String, String), workers: Int
   ) async throws {
     let scene = try Scene.ofTest()
-    let port = try scene.port()
-    let daemon = try await Sallyport.start(scene, overlapping(change.0, port, "one", workers))
-    let end = Flag()
+    let (port, daemon, end) = try await overlapping(scene, change.0, workers)
     async let asked = ask(port, until: end)
     try daemon.rewrite(overlapping(change.1, port, "two", workers))
     daemon.signal(SIGUSR2)

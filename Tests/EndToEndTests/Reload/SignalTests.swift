@@ -4,15 +4,6 @@ import Testing
 
 @Suite(.staged) struct `Signals and the process` {
   /// An upstream that answers each request once the flag is up.
-  private func holding(_ scene: Scene, _ go: Flag) throws -> ScriptedUpstream {
-    try ScriptedUpstream(scene) { wire, _ in
-      try wire.serve { _ in
-        go.wait()
-        try wire.answer("held")
-      }
-    }
-  }
-
   private func refuses(_ port: UInt16) -> Bool {
     do { _ = try Wire.dial(port: port) } catch WireError.system("connect", ECONNREFUSED) { return true } catch {}
     return false
@@ -21,7 +12,7 @@ import Testing
   @Test func `QUIT lets exchanges end, takes no new ones, and ends with 0`() async throws {
     let scene = try Scene.ofTest()
     let go = Flag()
-    let upstream = try holding(scene, go)
+    let upstream = try ScriptedUpstream.holding(scene, until: go)
     let proxy = try await PlainProxy(scene, to: upstream.port)
     let (busy, idle) = try (Wire.dial(port: proxy.port), Wire.dial(port: proxy.port))
     try busy.write("GET / HTTP/1.1\r\nHost: h\r\n\r\n")
@@ -56,13 +47,19 @@ import Testing
     #expect(try await offPool { try client.isClosedByPeer() })
   }
 
-  @Test(arguments: [SIGTERM, SIGINT]) func `TERM and INT stop at once, with 0`(signal: Int32) async throws {
-    let scene = try Scene.ofTest()
+  /// A client whose request is at an upstream that never answers.
+  private func unanswered(_ scene: Scene) async throws -> (PlainProxy, Wire) {
     let upstream = try ScriptedUpstream(scene) { wire, _ in while try !wire.readSome().isEmpty {} }
     let proxy = try await PlainProxy(scene, to: upstream.port)
     let client = try Wire.dial(port: proxy.port)
     try client.write("GET / HTTP/1.1\r\nHost: h\r\n\r\n")
     try await until("the request at the upstream") { upstream.requests("GET") == 1 }
+    return (proxy, client)
+  }
+
+  @Test(arguments: [SIGTERM, SIGINT]) func `TERM and INT stop at once, with 0`(signal: Int32) async throws {
+    let scene = try Scene.ofTest()
+    let (proxy, client) = try await unanswered(scene)
     proxy.daemon.signal(signal)
     #expect(try await proxy.daemon.process.ended() == .exited(0))
     #expect(try await offPool { try client.isClosedByPeer() })
@@ -71,11 +68,7 @@ import Testing
 
   @Test func `TERM cuts a drain short`() async throws {
     let scene = try Scene.ofTest()
-    let upstream = try ScriptedUpstream(scene) { wire, _ in while try !wire.readSome().isEmpty {} }
-    let proxy = try await PlainProxy(scene, to: upstream.port)
-    let client = try Wire.dial(port: proxy.port)
-    try client.write("GET / HTTP/1.1\r\nHost: h\r\n\r\n")
-    try await until("the request at the upstream") { upstream.requests("GET") == 1 }
+    let (proxy, client) = try await unanswered(scene)
     proxy.daemon.signal(SIGQUIT)
     try await proxy.daemon.logged("gracefully shutting down")
     proxy.daemon.signal(SIGTERM)
@@ -86,7 +79,7 @@ import Testing
   @Test func `HUP takes up a good configuration, and exchanges under way end by the old one`() async throws {
     let scene = try Scene.ofTest(), cast = try Cast(scene)
     let go = Flag()
-    let upstream = try holding(scene, go)
+    let upstream = try ScriptedUpstream.holding(scene, until: go)
     let (kept, dropped, added, tls) = try (scene.port(), scene.port(), scene.port(), scene.port())
     func text(_ name: String, _ other: UInt16) -> String {
       configuration(

@@ -57,13 +57,19 @@ struct `The opener of root's files` {
     return both
   }
 
-  @Test func `a certificate that is renewed where only root reads is served`() async throws {
-    let scene = try Scene.ofTest(), port = try scene.port()
+  /// A daemon that shows a certificate of the first authority, which only root can read.
+  private func served(
+    _ scene: Scene, _ port: UInt16
+  ) async throws -> (authorities: (first: TestAuthority, second: TestAuthority), daemon: Sallyport) {
     let authorities = try authorities(scene)
     chmod(try scene.makeFolder("keys"), 0o700)
     try issue(scene, authorities.first, "keys/server")
-    let text = server(port, ("keys/server.pem", "keys/server.key"))
-    let daemon = try await start(scene, text)
+    return (authorities, try await start(scene, server(port, ("keys/server.pem", "keys/server.key"))))
+  }
+
+  @Test func `a certificate that is renewed where only root reads is served`() async throws {
+    let scene = try Scene.ofTest(), port = try scene.port()
+    let (authorities, daemon) = try await served(scene, port)
     #expect(daemon.errors.isEmpty, "\(daemon.errors)")
     #expect(await answer(scene, port, trusting: "first") == "one")
     // By a change alone.
@@ -328,11 +334,7 @@ struct `The opener of root's files` {
 
   @Test func `its end is told, and serving goes on with what was read`() async throws {
     let scene = try Scene.ofTest(), port = try scene.port()
-    let authorities = try authorities(scene)
-    chmod(try scene.makeFolder("keys"), 0o700)
-    try issue(scene, authorities.first, "keys/server")
-    let text = server(port, ("keys/server.pem", "keys/server.key"))
-    let daemon = try await start(scene, text)
+    let (authorities, daemon) = try await served(scene, port)
     let healthy = try await scene.sallyport("health", "--config", scene.path("sallyport.conf"))
     #expect(healthy.status == 0 && !healthy.text.contains("WARN"), "\(healthy.everything)")
     kill(try await opener(of: daemon), SIGKILL)

@@ -114,20 +114,21 @@ import Testing
     }
   }
 
+  /// Writes openssl.cnf.
+  private func write(_ lines: String, _ scene: Scene) throws {
+    try scene.write("openssl.cnf", text: "openssl_conf = conf\n[conf]\n\(lines)\n")
+  }
+
   /// openssl.cnf decides over TLS, too: no context may escape its rule.
   @Test func `where openssl.cnf asks for FIPS and there is none, nothing is served`() async throws {
     let scene = try Scene.ofTest()
     try await material(scene)
-    try scene.write(
-      "openssl.cnf",
-      text: """
-        openssl_conf = conf
-        [conf]
-        alg_section = properties
-        [properties]
-        default_properties = fips=yes
-
-        """)
+    try write(
+      """
+      alg_section = properties
+      [properties]
+      default_properties = fips=yes
+      """, scene)
     let port = try scene.port()
     await #expect(throws: (any Error).self) {
       _ = try await Sallyport.start(
@@ -142,19 +143,15 @@ import Testing
   @Test func `where openssl.cnf names other providers, TLS uses them`() async throws {
     let scene = try Scene.ofTest()
     try await material(scene)
-    try scene.write(
-      "openssl.cnf",
-      text: """
-        openssl_conf = conf
-        [conf]
-        providers = providers
-        [providers]
-        default = active
-        legacy = active
-        [active]
-        activate = 1
-
-        """)
+    try write(
+      """
+      providers = providers
+      [providers]
+      default = active
+      legacy = active
+      [active]
+      activate = 1
+      """, scene)
     let port = try scene.port()
     _ = try await Sallyport.start(
       scene,

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// An authority of `sallyport ca`, and a server that enrols devices by EST.
-private struct Station {
+private struct Station: EnrolmentPlace {
   let scene: Scene
   let port: UInt16
   let daemon: Sallyport
@@ -12,10 +12,7 @@ private struct Station {
   init(_ more: String = "") async throws {
     scene = try Scene.ofTest()
     port = try scene.port()
-    for arguments in [["init", "ca"], ["issue", "ca", "--server", "localhost"]] {
-      let made = try await scene.run(Sallyport.binary(), ["ca"] + arguments)
-      try #require(made.status == 0, "\(made.everything)")
-    }
+    try await Self.makeAuthority(scene)
     try scene.write("users", text: "alice:{PLAIN}wonderland\nbob:{PLAIN}builder\n")
     daemon = try await Sallyport.serve(
       scene,
@@ -30,12 +27,6 @@ private struct Station {
         location / { return 200 "verify=$ssl_client_verify dn=$ssl_client_s_dn\\n"; }
       }
       """)
-  }
-
-  func curl(_ path: String, _ more: [String] = []) async throws -> CurlResult {
-    try await scene.curl(
-      ["--cacert", scene.path("ca/ca.crt"), "--resolve", "localhost:\(port):127.0.0.1"] + more
-        + ["https://localhost:\(port)\(path)"])
   }
 
   func est(

@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 
 /// An authority of `sallyport ca`, a server of it that takes its clients, and a door where they get their certificates.
-private struct Door {
+private struct Door: EnrolmentPlace {
   let scene: Scene
   let port: UInt16
   let daemon: Sallyport
@@ -21,10 +21,7 @@ private struct Door {
     scene = try Scene.ofTest()
     port = try scene.port()
     let scene = scene
-    for arguments in [["init", "ca"], ["issue", "ca", "--server", "localhost"]] {
-      let made = try await scene.run(Sallyport.binary(), ["ca"] + arguments)
-      try #require(made.status == 0, "\(made.everything)")
-    }
+    try await Self.makeAuthority(scene)
     try await first(scene)
     let apr1 = try await scene.succeed("openssl", "passwd", "-apr1", "wonderland")
     try scene.write("users", text: "alice:\(apr1)\nbob:{PLAIN}builder\n")
@@ -42,12 +39,6 @@ private struct Door {
         location / { return 200 "reused=$ssl_session_reused verify=$ssl_client_verify dn=$ssl_client_s_dn\\n"; }
       }
       """)
-  }
-
-  func curl(_ path: String, _ more: [String] = []) async throws -> CurlResult {
-    try await scene.curl(
-      ["--cacert", scene.path("ca/ca.crt"), "--resolve", "localhost:\(port):127.0.0.1"] + more
-        + ["https://localhost:\(port)\(path)"])
   }
 
   func ask(

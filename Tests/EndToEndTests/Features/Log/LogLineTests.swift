@@ -66,12 +66,10 @@ import Testing
     let scene = try Scene.ofTest()
     _ = try Cast(scene)
     let (port, upstream) = (try scene.port(), try scene.port())
-    _ = try await NginxUpstream.start(
-      scene, ports: [upstream],
+    _ = try await NginxUpstream.secure(
+      scene, upstream, certificate: "server",
       """
-      server { listen 127.0.0.1:\(upstream) ssl;
-        ssl_certificate \(scene.path("server.pem")); ssl_certificate_key \(scene.path("server.key"));
-        location / { add_header X-Up yes; add_header Set-Cookie "b=1"; add_header Set-Cookie "C=2; Path=/"; return 200 ok; } }
+      location / { add_header X-Up yes; add_header Set-Cookie "b=1"; add_header Set-Cookie "C=2; Path=/"; return 200 ok; }
       """)
     let plain = try ScriptedUpstream.echo(scene)
     // Not the one that echoes: it would wait for the rest of a request.
@@ -180,13 +178,8 @@ import Testing
     let scene = try Scene.ofTest()
     _ = try Cast(scene)
     let (port, upstream) = (try scene.port(), try scene.port())
-    _ = try await NginxUpstream.start(
-      scene, ports: [upstream],
-      """
-      server { listen 127.0.0.1:\(upstream) ssl;
-        ssl_certificate \(scene.path("server.pem")); ssl_certificate_key \(scene.path("server.key"));
-        location / { return 200 "$connection "; } }
-      """)
+    _ = try await NginxUpstream.secure(
+      scene, upstream, certificate: "server", #"location / { return 200 "$connection "; }"#)
     let says = "proxy_ssl_trusted_certificate ca.pem; proxy_ssl_pin server.pem; proxy_ssl_name a.test;"
     _ = try await Sallyport.serve(
       scene,

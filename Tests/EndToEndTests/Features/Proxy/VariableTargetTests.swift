@@ -2,14 +2,16 @@ import TestSupport
 import Testing
 
 @Suite(.stagedOverBoth) struct `A proxy_pass with variables` {
-  @Test func `names its upstream in Host, and judges it under that name`() async throws {
-    let scene = try Scene.ofTest()
+  /// One upstream in clear, and one with TLS that anchors.pem verifies.
+  private func upstreams(_ scene: Scene) async throws -> (plain: ScriptedUpstream, secure: OpenSSLServer) {
     let authority = try TestAuthority("Upstream")
     try scene.anchors("anchors", authority)
-    let plain = try ScriptedUpstream.echo(scene)
-    let secure = try await OpenSSLServer.start(
-      scene, scene.identity("upstream", authority.server(names: ["localhost"])), "-www")
-    let port = try scene.port()
+    let identity = try scene.identity("upstream", authority.server(names: ["localhost"]))
+    return (try ScriptedUpstream.echo(scene), try await OpenSSLServer.start(scene, identity, "-www"))
+  }
+
+  @Test func `names its upstream in Host, and judges it under that name`() async throws {
+    let scene = try Scene.ofTest(), (plain, secure) = try await upstreams(scene), port = try scene.port()
     let daemon = try await Sallyport.serve(
       scene,
       """
@@ -36,13 +38,7 @@ import Testing
   }
 
   @Test func `takes the scheme from a value, and each scheme has the trust settings of the location`() async throws {
-    let scene = try Scene.ofTest()
-    let authority = try TestAuthority("Upstream")
-    try scene.anchors("anchors", authority)
-    let plain = try ScriptedUpstream.echo(scene)
-    let secure = try await OpenSSLServer.start(
-      scene, scene.identity("upstream", authority.server(names: ["localhost"])), "-www")
-    let port = try scene.port()
+    let scene = try Scene.ofTest(), (plain, secure) = try await upstreams(scene), port = try scene.port()
     let daemon = try await Sallyport.serve(
       scene,
       """

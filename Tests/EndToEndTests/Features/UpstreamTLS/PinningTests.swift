@@ -263,12 +263,7 @@ extension CertificateBuilder {
     _ = try scene.identity("upstream", certified)
     try scene.write("other.pem", text: authority.server(names: ["up.test"]).certificate.pem)
     let (upstream, port) = try (scene.port(), scene.port())
-    let nginx = try await NginxUpstream.start(
-      scene, ports: [upstream],
-      """
-      server { listen 127.0.0.1:\(upstream) ssl; ssl_certificate \(scene.path("upstream.pem"));
-        ssl_certificate_key \(scene.path("upstream.key")); ssl_session_cache builtin; return 200 "$connection"; }
-      """)
+    let nginx = try await NginxUpstream.secure(scene, upstream, "ssl_session_cache builtin; return 200 $connection;")
     let wrong = try pin(authority.server(names: ["up.test"]))
     _ = try await Sallyport.start(
       scene,

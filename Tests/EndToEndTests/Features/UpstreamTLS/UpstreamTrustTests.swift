@@ -169,12 +169,7 @@ private func pin(_ certified: CertifiedKey) -> String {
     _ = try scene.identity("upstream", certified)
     try scene.anchors("strangers", TestAuthority("Stranger"))
     let (upstream, port) = try (scene.port(), scene.port())
-    let nginx = try await NginxUpstream.start(
-      scene, ports: [upstream],
-      """
-      server { listen 127.0.0.1:\(upstream) ssl; ssl_certificate \(scene.path("upstream.pem"));
-        ssl_certificate_key \(scene.path("upstream.key")); ssl_session_cache builtin; return 200 "$request_uri"; }
-      """)
+    let nginx = try await NginxUpstream.secure(scene, upstream, "ssl_session_cache builtin; return 200 $request_uri;")
     let wrong = try pin(authority.server(names: ["up.test"]))
     let daemon = try await Sallyport.start(
       scene,
