@@ -1,5 +1,6 @@
 import ArgumentParser
 import Configuration
+import Language
 import Observability
 import Review
 
@@ -38,13 +39,22 @@ struct WaysCommand: ParsableCommand {
   @Flag(help: "Print one JSON object.")
   var json = false
 
+  @Flag(
+    help:
+      "Print a policy file that says what clients get today, to correct and keep (`sallyport check --policy`).")
+  var writePolicy = false
+
   func validate() throws {
     try file.refuse(besides: path)
     if than != nil, json || who != nil { throw ValidationError("--than can't be combined with --json and --who") }
+    if writePolicy, than != nil || json || who != nil || to != nil {
+      throw ValidationError("--write-policy can't be combined with --than, --json, --who and --to")
+    }
   }
 
   func run() throws {
     let path = try self.path ?? file.path()
+    if writePolicy { return try draft(path) }
     let selection = Ways.Selection(to: to, who: who)
     var isWeaker = false
     do throws(WaysFault) {
@@ -63,5 +73,15 @@ struct WaysCommand: ParsableCommand {
       throw ExitCode.failure
     }
     if isWeaker { throw ExitCode(2) }
+  }
+
+  private func draft(_ path: String) throws {
+    do throws(TrialWorld.Refusal) {
+      print(AccessDraft(try TrialWorld(ConfigurationSource(path)), configuration: path).text, terminator: "")
+    } catch {
+      for diagnostic in error.diagnostics.folded { LogFile.standardError.write(string: "\(diagnostic)\n") }
+      LogFile.standardError.write(string: "error: \(LogEscape.visible(error.text))\n")
+      throw ExitCode.failure
+    }
   }
 }

@@ -88,13 +88,13 @@ import Testing
   @Test func `say the same of a thousand configurations that were made by chance`() throws {
     let scene = try folder()
     defer { scene.end() }
-    var made = RandomConfiguration(port: try scene.port(), folder: scene.folder)
+    var made = RandomLines(port: try scene.port(), folder: scene.folder)
     for _ in 0..<1000 { try expectAgreement(made.next(), scene) }
   }
 }
 
 /// Configurations of parts of which some can't be served. The same ones in each run.
-private struct RandomConfiguration {
+private struct RandomLines {
   private let port: UInt16
   private let folder: String
   private var state: UInt64 = 44
