@@ -89,6 +89,13 @@ import Testing
     #expect(!text.contains { $0.contains("X-A") || $0.contains("pagespeed") })
   }
 
+  @Test func `SSLv3 is left out beside versions of TLS, and alone it closes its server`() {
+    let server = "listen 443 ssl; ssl_certificate a; ssl_certificate_key b; return 204;"
+    let text = lines("ssl_protocols SSLv3 TLSv1.2 TLSv1.3; server { \(server) }")
+    #expect(text.contains("ssl_protocols TLSv1.2 TLSv1.3;") && text.contains("return 204;"))
+    #expect(lines("server { ssl_protocols SSLv3; \(server) }").contains("ssl_reject_handshake on;"))
+  }
+
   @Test func `what changes fields of requests closes its location, because it may keep clients out`() {
     let text = lines(
       "server { listen 80; location / { more_clear_input_headers X-User; proxy_pass http://127.0.0.1:9; } }")

@@ -7,7 +7,7 @@ enum NginxHarmless {
     "ssi_",
     "addition_",
     "vhost_traffic_status", "opentracing", "opentelemetry", "pagespeed", "http3", "quic", "status_",
-    "fancyindex_", "geoip_proxy", "xslt_", "mp4_", "userid",
+    "upload_progress", "track_uploads", "fancyindex_", "geoip_proxy", "xslt_", "mp4_", "userid",
   ]
   private static let names: Set<String> = [
     "ssi", "brotli", "slice", "add_before_body", "add_after_body",

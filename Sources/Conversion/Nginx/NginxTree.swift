@@ -72,6 +72,7 @@ struct NginxTree {
     self.pinsEach = pinsEach
     roots = directives.map { add($0, nil) }
     translateFields()
+    dropBrokenVersions()
   }
 
   private mutating func add(_ directive: Directive, _ parent: Int?) -> Int {

@@ -129,8 +129,17 @@ private struct NginxTrialWriter {
       guard let port = target(authority, isHTTP, of: authority, around) else { return words }
       words[0] =
         isHTTP ? first.replacing(authority, with: "127.0.0.1:\(port)", maxReplacements: 1) : "127.0.0.1:\(port)"
-    case "fastcgi_pass", "uwsgi_pass", "scgi_pass", "memcached_pass":
-      leaveOut(line, "a program behind has no stand-in")
+    case "fastcgi_pass", "uwsgi_pass", "scgi_pass":
+      guard !first.contains("$"), !first.contains("://") else {
+        leaveOut(line, "a program behind has no stand-in if its address has a variable, or TLS")
+        return nil
+      }
+      // A server of HTTP stands in: who reaches it is compared, and not what its parameters tell.
+      let port = groups.contains(first) ? nil : target(first, true, of: first, around).map { "127.0.0.1:\($0)" }
+      trial.add("proxy_pass http://\(port ?? first);", line)
+      return nil
+    case "memcached_pass":
+      leaveOut(line, "memcached has no stand-in")
       return nil
     case "server" where around.last?.name == "upstream":
       let group = around.last?.arguments.first?.text ?? ""

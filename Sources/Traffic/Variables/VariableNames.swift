@@ -65,7 +65,8 @@ package struct VariableNames: Sendable {
 
   /// nginx's variables that have no value in sallyport yet.
   private static let planned: Set<String> = [
-    "ssl_server_cert_type", "server_rewrite", "upstream_queue_time", "secure_link",
+    "ssl_server_cert_type", "server_rewrite", "upstream_queue_time", "upstream_last_addr",
+    "upstream_last_server_name", "secure_link",
     "memcached_key", "ancient_browser", "modern_browser", "msie",
     "date_local", "date_gmt", "uid_got", "uid_set", "uid_reset",
     "ssl_ech_status", "ssl_ech_outer_server_name",
