@@ -59,5 +59,8 @@ struct `Programs behind uwsgi` {
     _ = cast
     #expect(try await scene.curl(["http://127.0.0.1:\(port)/"]).status == (isTrusted ? 203 : 502))
     if !isTrusted { try await daemon.logged("while SSL handshaking to upstream") }
+    // A probe says nothing to it: the protocol has no question that a refusal answers.
+    let probed = try await scene.sallyport("probe", "--config", scene.path("sallyport.conf"))
+    #expect(probed.status == (isTrusted ? 0 : 1) && probed.everything.contains("tls://"), "\(probed.everything)")
   }
 }
