@@ -73,7 +73,8 @@ final class AuditWriter: LogKeeper, @unchecked Sendable {
     let (isTaken, begins) = waiting.withLock { waiting in
       guard waiting.events.count < Self.limit else {
         waiting.lost &+= 1
-        return (false, false)
+        // Nobody opens the file for a rehearsal, which must not be cut.
+        return (!waiting.isAttached, false)
       }
       waiting.events.append(event)
       let begins = !waiting.isScheduled && waiting.isAttached && !waiting.isFailing

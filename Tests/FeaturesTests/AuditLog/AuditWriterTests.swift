@@ -134,8 +134,7 @@ private let event = AuditEvent(.admission, at: 1)
 
   @Test func `events without room are counted, and a line says how many`() throws {
     let desk = try Desk(), writer = desk.writer()
-    for _ in 0..<AuditWriter.limit { #expect(writer.take(event)) }
-    for _ in 0..<3 { #expect(!writer.take(event)) }
+    for _ in 0..<AuditWriter.limit + 3 { writer.take(event) }
     desk.attach(writer)
     writer.close()
     let verification = try desk.verify()
