@@ -168,7 +168,7 @@ package struct Explanation {
 
   // MARK: The configuration
 
-  private static func load(
+  static func load(
     _ path: String, sharing shared: SharedState, _ trace: ExplainTrace
   ) throws(Refusal) -> (Generation, KeyMaterial) {
     let (loaded, _, found) = Configuration.read(path: path)

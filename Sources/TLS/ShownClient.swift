@@ -50,3 +50,36 @@ extension ServerTLSContext {
       .record(renewsLists: renewsLists))
   }
 }
+
+extension ClientJudgement {
+  /// By what the client counts; nil if by nothing.
+  package var client: VerifiedClient? { verdict.client }
+}
+
+extension ServerTLSContext {
+  /// Whether a handshake may settle on this version, by its name in OpenSSL (`TLSv1.2`). One without a name here may.
+  package func takes(version name: String) -> Bool {
+    let versions: [String: (Int32, UInt64)] = [
+      "TLSv1": (TLS1_VERSION, UInt64(COPENSSL_OP_NO_TLSv1)),
+      "TLSv1.1": (TLS1_1_VERSION, UInt64(COPENSSL_OP_NO_TLSv1_1)),
+      "TLSv1.2": (TLS1_2_VERSION, UInt64(COPENSSL_OP_NO_TLSv1_2)),
+      "TLSv1.3": (TLS1_3_VERSION, UInt64(COPENSSL_OP_NO_TLSv1_3)),
+    ]
+    guard let (version, off) = versions[name] else { return true }
+    let (least, most) = (copenssl_ctx_get_min_proto(handle), copenssl_ctx_get_max_proto(handle))
+    return Int(version) >= Int(least) && (most == 0 || Int(version) <= Int(most))
+      && UInt64(SSL_CTX_get_options(handle)) & off == 0
+  }
+}
+
+extension Certificate {
+  /// The hash function of the certificate's signature, by OpenSSL's name (`SHA1`); empty for a signature without one.
+  package var signatureHash: String {
+    var hash = NID_undef
+    guard X509_get_signature_info(handle, &hash, nil, nil, nil) == 1, hash != NID_undef, let name = OBJ_nid2sn(hash)
+    else {
+      return ""
+    }
+    return String(cString: name)
+  }
+}

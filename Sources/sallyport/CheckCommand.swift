@@ -1,5 +1,6 @@
 import ArgumentParser
 import Daemon
+import Features
 import Glibc
 import Loading
 import Observability
@@ -17,7 +18,8 @@ struct CheckCommand: ParsableCommand {
       The exit status is 0 if the configuration is valid. With --diff it is 0 if nothing changes in whom the \
       configuration trusts, 1 if something does, and 2 if a configuration is not valid. With --running it is 0 if nothing \
       differs, 1 if something does, and 2 if the API can't be asked. With --policy it is 0 if all assertions hold, and 2 if \
-      one fails, a rule is uncovered, or a file can't be read.
+      one fails, a rule is uncovered, or a file can't be read. With --clients it is 0 if everybody who got in still does, 2 \
+      if somebody doesn't, and 1 if the configuration or a record can't be used.
       """)
 
   @Argument(help: "The configuration file, as with --config.")
@@ -66,6 +68,15 @@ struct CheckCommand: ParsableCommand {
   @Option(help: "Print what changes in trust and access from this older configuration file to the one of --config.")
   var diff: String?
 
+  @Option(
+    help: ArgumentHelp(
+      "Print whom of this record of `client_record`, or of a folder with records, the configuration will refuse. Can be repeated.",
+      valueName: "record"))
+  var clients: [String] = []
+
+  @Option(help: ArgumentHelp("With --clients: judge at this date, as 2027-03-15.", valueName: "date"))
+  var at: String?
+
   @Flag(
     help:
       "Print what the API of the running process (`ctl`) has changed that the file does not say, and which addresses it listens on that the file doesn't name, or the other way round."
@@ -97,9 +108,14 @@ struct CheckCommand: ParsableCommand {
     try file.refuse(besides: path)
     if policy.isEmpty, coverage || junit != nil { throw ValidationError("--coverage and --junit belong to --policy") }
     if quiet, verbose { throw ValidationError("--quiet and --verbose can't be combined") }
-    let modes = [dump, explain != nil, diff != nil, running, !policy.isEmpty].filter { $0 }.count
-    if modes > 1 { throw ValidationError("--dump, --explain, --diff, --running and --policy can't be combined") }
+    let modes = [dump, explain != nil, diff != nil, running, !policy.isEmpty, !clients.isEmpty].filter { $0 }.count
+    if modes > 1 {
+      throw ValidationError("--dump, --explain, --diff, --running, --policy and --clients can't be combined")
+    }
     if json, dump || running { throw ValidationError("--json can't be combined with --dump or --running") }
+    if let at, clients.isEmpty || Day.moment(at) == nil {
+      throw ValidationError("--at belongs to --clients, and is a date such as 2027-03-15")
+    }
     if explain == nil, cert != nil || from != nil || !header.isEmpty {
       throw ValidationError("--cert, --from and --header belong to --explain")
     }
@@ -109,6 +125,7 @@ struct CheckCommand: ParsableCommand {
     if running { return try tellOfRunning() }
     let path = try self.path ?? file.path()
     if let explain { return try tell(of: explain, path) }
+    if !clients.isEmpty { return try tellOfClients(path) }
     if let diff { return try compare(from: diff, to: path) }
     if !policy.isEmpty { return try judge(path) }
     var check = Check(path, offline ? .files : .thisMachine(trial: DryStart.trial))
@@ -159,6 +176,24 @@ struct CheckCommand: ParsableCommand {
       complain("error: \(error.text)")
     }
     throw ExitCode(2)
+  }
+
+  private func tellOfClients(_ path: String) throws {
+    let record: RecordedClients, forecast: ClientForecast
+    do throws(RecordedFilesError) { record = try RecordedClients(files: clients) } catch {
+      complain("error: \(LogEscape.visible(error.description))")
+      throw ExitCode.failure
+    }
+    do throws(Explanation.Refusal) {
+      forecast = try ClientForecast(record, by: path, at: at.flatMap(Day.moment), now: Int64(time(nil)))
+    } catch {
+      for diagnostic in error.diagnostics.folded { complain("\(diagnostic)") }
+      complain("error: \(error.text)")
+      throw ExitCode.failure
+    }
+    if json { print(forecast.json) }
+    for line in json ? [] : forecast.lines { print(line) }
+    if forecast.hasRefused { throw ExitCode(2) }
   }
 
   private func tellOfRunning() throws {

@@ -9,7 +9,8 @@ struct Sallyport: ParsableCommand {
     version: "\(Product.name) \(Product.version)",
     subcommands: [
       RunCommand.self, ProxyCommand.self, ReloadCommand.self, SignalCommand.self, HealthCommand.self,
-      ControlCommand.self, CheckCommand.self, WaysCommand.self, FormatCommand.self, ConvertCommand.self, PinCommand.self,
+      ControlCommand.self, CheckCommand.self, WaysCommand.self, ClientsCommand.self, FormatCommand.self,
+      ConvertCommand.self, PinCommand.self,
       ACMECommand.self, ProbeCommand.self, CACommand.self, TrustCommand.self,
       EnvelopeCommand.self, SignatureCommand.self, AuditCommand.self, DemoCommand.self, ManualCommand.self,
     ])

@@ -1,0 +1,67 @@
+import Crypto
+@testable import Features
+import Glibc
+import TestSupport
+import Testing
+
+/// `client_record`, and what the commands say of it, beside real handshakes.
+@Suite(.stagedOverBoth) struct `Clients that a daemon records` {
+  private func record(_ scene: Scene, _ file: String = "who.clients") throws -> RecordedClients {
+    try RecordedClients(reading: scene.bytes(file))
+  }
+
+  @Test func `the forecast names whom the next trust refuses, and it refuses them`() async throws {
+    let scene = try Scene.ofTest(), cast = try Cast(scene)
+    let next = try TestAuthority("Next")
+    try scene.write("both.pem", text: cast.authority.root.certificate.pem + next.root.certificate.pem)
+    try scene.write("next.pem", text: next.root.certificate.pem)
+    let port = try scene.port()
+    func text(_ ca: String, _ lines: String = "") -> String {
+      configuration(
+        """
+        client_record who.clients;
+        server {
+          listen 127.0.0.1:\(port) ssl; server_name localhost; \(Cast.tls.replacing("ca.pem", with: ca)) \(lines)
+          location / { return 200 in; }
+        }
+        """)
+    }
+    let daemon = try await Sallyport.start(scene, text("both.pem"))
+    var people: [IdentityFiles] = []
+    for index in 0..<24 {
+      let authority = index % 3 == 0 ? cast.authority : next
+      let kind: TestAuthority.ClientKind = index % 8 == 1 ? .serverAuthOnly : index % 8 == 2 ? .viaIntermediate : .good
+      people.append(try scene.identity("p\(index)", authority.client(kind, commonName: "p\(index)")))
+    }
+    func refused() async throws -> Set<String> {
+      var found: Set<String> = []
+      for (index, person) in people.enumerated() {
+        let result = try await scene.curl(cast.to(port) + person.curl + ["https://localhost/"])
+        if result.status != 200 { found.insert("CN=p\(index)") }
+      }
+      return found
+    }
+    let before = try await refused()
+    #expect(before == ["CN=p1", "CN=p9", "CN=p17"])
+    daemon.signal(SIGHUP)
+    try await until("the record") { (try? record(scene).visits.count) == 24 }
+    var status = stat()
+    #expect(stat(scene.path("who.clients"), &status) == 0 && status.st_mode & 0o7777 == 0o600)
+
+    try scene.write("next.conf", text: Sallyport.withUser(text("next.pem", "ssl_client_deny cn=p4;")))
+    let check = try await scene.sallyport("check", scene.path("next.conf"), "--clients", scene.path("who.clients"))
+    #expect(check.status == 2)
+    // What comes later is told below.
+    let lines = check.text.split(separator: "\n").dropFirst().prefix { $0.hasPrefix("  ") }.joined(separator: "\n")
+    let predicted = Set(lines.matches(of: /CN=p\d+/).map { String($0.output) })
+    try daemon.rewrite(text("next.pem", "ssl_client_deny cn=p4;"))
+    daemon.signal(SIGHUP)
+    try await until("the next trust") { try await refused().contains("CN=p4") }
+    #expect(try await refused() == predicted.union(before))
+    #expect(predicted.isDisjoint(with: before) && predicted.count == 8, "\(check.text)")
+
+    let list = try await scene.sallyport("clients", scene.path("who.clients"), "--by", "issuer")
+    #expect(list.status == 0 && list.text.hasPrefix("24 clients between "), "\(list.text)")
+    #expect(list.text.contains("CN=Next Root") && list.text.contains("no clientAuth"))
+  }
+}
