@@ -18,7 +18,7 @@ import Testing
   private static let three = """
     server { listen 80;
       location /a { proxy_pass https://a.example.com:8443; }
-      location /b { grpc_pass grpcs://b.example.com; }
+      location /b { grpc_pass grpcs://b.example.com:443; }
     }
     server { listen 81; location / { set $app c.example.com; proxy_pass https://$app; } }
     """
