@@ -140,6 +140,8 @@ package struct AuditVerification: Sendable {
     case .stop:
       writers[line.process] = nil
       return
+    // Behind the last line of a process comes its signature.
+    case .signature where writers[line.process] == nil: return
     case .lost:
       tell("\(line.count) events before this line were not written: there was no room for them", at: place)
     default: break
