@@ -24,8 +24,14 @@ final class AuditWatch: ClientWatch {
     event.add("reason", reason)
     event.add("resumed", tls.isResumed)
     guard !writer.take(event), isRequired else { return }
-    // Nobody gets in whose line may never be written.
-    session.log(.info, "the connection was closed: the audit log has no room for its line")
+    // Nobody gets in whose line may never be written. If it is, another one says what became of the client.
+    let words = "the audit log has no room for its line"
+    session.log(.info, "the connection was closed: \(words)")
+    var closing = self.event(.refusal, session, tls.clientVerdict.certificate)
+    closing.add("verdict", "closed")
+    closing.add("cause", "audit_log")
+    closing.add("reason", words)
+    writer.take(closing)
     session.cut()
   }
 
