@@ -10,27 +10,11 @@ import Sandbox
 /// those of the start, so that who has taken over the sandboxed process can start nothing else. Of root's capabilities it
 /// keeps those that a start makes use of, and it executes nothing that would have more. It ends with this process.
 struct BinaryStarter: Sendable {
-  private let channel: Int32
-  private let process: pid_t
+  private let process: HelperProcess
+  private var channel: Int32 { process.channel }
 
   /// Call this while the process has one thread, and before it gives rights up. nil: the process can't be copied.
-  static func fork() -> BinaryStarter? {
-    var ends: [Int32] = [-1, -1]
-    let kind = Int32(SOCK_SEQPACKET.rawValue) | Int32(SOCK_CLOEXEC.rawValue)
-    guard socketpair(AF_UNIX, kind, 0, &ends) == 0 else { return nil }
-    let process = linux_fork()
-    guard process != 0 else {
-      // Otherwise the copy would hold both ends, and never see this process's end.
-      Glibc.close(ends[0])
-      serve(ends[1])
-    }
-    Glibc.close(ends[1])
-    guard process > 0 else {
-      Glibc.close(ends[0])
-      return nil
-    }
-    return BinaryStarter(channel: ends[0], process: process)
-  }
+  static func fork() -> BinaryStarter? { HelperProcess.fork { serve($0) }.map { BinaryStarter(process: $0) } }
 
   /// Starts the program. `descriptors`: the channel to this process first, then the sockets with these names.
   func start(handing names: [String], _ descriptors: [Int32]) throws(CannotReplace) {
@@ -51,22 +35,9 @@ struct BinaryStarter: Sendable {
     }
   }
 
-  /// Lets the other process end, and waits for that, one second at most: systemd would kill a process that is left when this
-  /// one has ended, and say so in the journal.
-  func close() {
-    shutdown(channel, Int32(SHUT_WR))
-    var status: Int32 = 0
-    for _ in 0..<200 {
-      guard waitpid(process, &status, WNOHANG) == 0 else { return }
-      usleep(5000)
-    }
-  }
+  func close() { process.close() }
 
-  /// Whether the other process has ended, without waiting for it. Reaps it.
-  var hasEnded: Bool {
-    var status: Int32 = 0
-    return waitpid(process, &status, WNOHANG) != 0
-  }
+  var hasEnded: Bool { process.hasEnded }
 
   /// What the other process is to do.
   private enum Order: UInt8 { case start, end }

@@ -30,8 +30,8 @@ final class ChallengeHook: Sendable {
   /// What a program is to do: its first argument, as lego's `exec` has it.
   enum Verb: UInt8 { case present, cleanup }
 
-  private let channel: Int32
-  private let process: pid_t
+  private let process: HelperProcess
+  private var channel: Int32 { process.channel }
   private let permitted: [Permission]
   private let state = Mutex(State())
 
@@ -43,8 +43,7 @@ final class ChallengeHook: Sendable {
   /// One program runs at a time: two that change the same zone of a DNS server could undo each other's change.
   private let turn = Mutex(())
 
-  private init(_ channel: Int32, _ process: pid_t, _ permitted: [Permission]) {
-    self.channel = channel
+  private init(_ process: HelperProcess, _ permitted: [Permission]) {
     self.process = process
     self.permitted = permitted
   }
@@ -63,20 +62,8 @@ final class ChallengeHook: Sendable {
   static func fork(_ settings: Settings) -> ChallengeHook? {
     let permitted = permissions(settings)
     guard !permitted.isEmpty, PrivilegeLimits.threads ?? 1 == 1 else { return nil }
-    var ends: [Int32] = [-1, -1]
-    let kind = Int32(SOCK_SEQPACKET.rawValue) | Int32(SOCK_CLOEXEC.rawValue)
-    guard socketpair(AF_UNIX, kind, 0, &ends) == 0 else { return nil }
-    let process = linux_fork()
-    guard process != 0 else {
-      Glibc.close(ends[0])
-      ChallengeHookProcess.serve(ends[1], permitted, settings.main)
-    }
-    Glibc.close(ends[1])
-    guard process > 0 else {
-      Glibc.close(ends[0])
-      return nil
-    }
-    return ChallengeHook(ends[0], process, permitted)
+    return HelperProcess.fork { ChallengeHookProcess.serve($0, permitted, settings.main) }
+      .map { ChallengeHook($0, permitted) }
   }
 
   /// Whether the program may be run for the name. A reload can't add to that.
@@ -103,21 +90,11 @@ final class ChallengeHook: Sendable {
     return failures
   }
 
-  /// Whether the other process has ended, without waiting for it. Reaps it.
-  var hasEnded: Bool {
-    var status: Int32 = 0
-    return waitpid(process, &status, WNOHANG) != 0
-  }
+  var hasEnded: Bool { process.hasEnded }
 
   /// Lets the other process end, and waits for that: a moment, or some seconds if it has records to remove.
   func close() {
-    shutdown(channel, Int32(SHUT_WR))
-    let hasRecords = state.withLock { !$0.records.isEmpty }
-    var status: Int32 = 0
-    for _ in 0..<(hasRecords ? 2000 : 200) {
-      guard waitpid(process, &status, WNOHANG) == 0 else { return }
-      usleep(5000)
-    }
+    process.close(waiting: state.withLock { $0.records.isEmpty } ? 1 : 10)
   }
 
   private func run(_ verb: Verb, _ permission: Permission, _ value: String) throws(ACMEError) {

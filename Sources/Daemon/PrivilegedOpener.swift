@@ -17,17 +17,14 @@ import Traffic
 /// It opens what the configuration that root wrote names, by its own reading (`OpenerService`), and hands the descriptor
 /// over. It reads no other file, and so has no key. It ends with this process.
 final class PrivilegedOpener: Sendable {
-  private let channel: Int32
-  private let process: pid_t
+  private let process: HelperProcess
+  private var channel: Int32 { process.channel }
   /// One request at a time. The words say why nothing can be asked any more.
   private let turn = Mutex<String?>(nil)
 
   private static let patience = 10
 
-  private init(_ channel: Int32, _ process: pid_t) {
-    self.channel = channel
-    self.process = process
-  }
+  private init(_ process: HelperProcess) { self.process = process }
 
   /// Call this while the process has one thread, and before it reads a key. nil: this process gives no rights of root's up,
   /// or can't be copied.
@@ -35,21 +32,8 @@ final class PrivilegedOpener: Sendable {
     guard let user = Privileges.userToBecome(settings.main), linux_has_sanitizer() == 0,
       PrivilegeLimits.threads ?? 1 == 1
     else { return nil }
-    var ends: [Int32] = [-1, -1]
-    let kind = Int32(SOCK_SEQPACKET.rawValue) | Int32(SOCK_CLOEXEC.rawValue)
-    guard socketpair(AF_UNIX, kind, 0, &ends) == 0 else { return nil }
     let rules = FileNeeds.rulesOfOpener(settings)
-    let process = linux_fork()
-    guard process != 0 else {
-      Glibc.close(ends[0])
-      PrivilegedOpenerProcess.serve(ends[1], source, user, rules)
-    }
-    Glibc.close(ends[1])
-    guard process > 0 else {
-      Glibc.close(ends[0])
-      return nil
-    }
-    return PrivilegedOpener(ends[0], process)
+    return HelperProcess.fork { PrivilegedOpenerProcess.serve($0, source, user, rules) }.map { PrivilegedOpener($0) }
   }
 
   /// Asks. Returns the descriptor, which the caller closes; nil where the request opens nothing. Blocks.
@@ -96,21 +80,12 @@ final class PrivilegedOpener: Sendable {
 
   /// Whether the other process has ended, without waiting for it. Reaps it.
   var hasEnded: Bool {
-    var status: Int32 = 0
-    guard waitpid(process, &status, WNOHANG) != 0 else { return false }
+    guard process.hasEnded else { return false }
     turn.withLock { $0 = $0 ?? Self.gone.reason }
     return true
   }
 
-  /// Lets the other process end, and waits for that, one second at most, as `BinaryStarter`.
-  func close() {
-    shutdown(channel, Int32(SHUT_WR))
-    var status: Int32 = 0
-    for _ in 0..<200 {
-      guard waitpid(process, &status, WNOHANG) == 0 else { return }
-      usleep(5000)
-    }
-  }
+  func close() { process.close() }
 
   // MARK: What is asked
 
