@@ -68,6 +68,14 @@ struct Deadlines<Target: AnyObject>: ~Copyable {
     unused.append(UInt32(truncatingIfNeeded: slot))
   }
 
+  /// Removes all slots. Returns their targets.
+  mutating func removeAll() -> [Target] {
+    (0..<count).compactMap { slot in
+      defer { remove(slot) }
+      return slots[slot].target
+    }
+  }
+
   /// Moves a slot's deadline; `never` takes it back.
   @inline(__always)
   mutating func set(_ slot: Int, to time: UInt64) {

@@ -261,6 +261,16 @@ public final class EventLoop: @unchecked Sendable {
     return done
   }
 
+  /// Lets go of the targets with deadlines and of the blocks of a loop that never runs. They hold the loop, which would keep
+  /// its three descriptors for as long as the process runs.
+  package func abandon() {
+    for target in deadlines.removeAll() { target.deadlineSlot = -1 }
+    for target in askedAgain { target.isAskedAgain = false }
+    askedAgain.removeAll()
+    graveyard.removeAll()
+    mailbox.removeAll()
+  }
+
   private func callAgain() -> Int {
     guard !askedAgain.isEmpty else { return 0 }
     let targets = askedAgain

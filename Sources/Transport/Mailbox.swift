@@ -26,6 +26,15 @@ final class Mailbox: Sendable {
     _ = Glibc.write(descriptor, &one, 8)
   }
 
+  func removeAll() {
+    // What a block holds may post another one while it goes.
+    let dropped = blocks.withLock { blocks in
+      defer { blocks.removeAll() }
+      return blocks
+    }
+    withExtendedLifetime(dropped) {}
+  }
+
   /// The oldest blocks, at most `most`. While more are left, the descriptor stays readable.
   func take(atMost most: Int) -> [@Sendable () -> Void] {
     var count: UInt64 = 0

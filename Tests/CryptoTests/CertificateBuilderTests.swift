@@ -1,6 +1,7 @@
 import Bytes
 import Crypto
 import Foundation
+import TestSupport
 import Testing
 
 struct CertificateBuilderTests {
@@ -12,7 +13,7 @@ struct CertificateBuilderTests {
     scratch = try Scratch()
   }
 
-  private func verify(_ pair: CertifiedKey, _ arguments: String...) throws -> OpenSSLCommand.Outcome {
+  private func verify(_ pair: CertifiedKey, _ arguments: String...) throws -> ProgramRun {
     let root = try scratch.file("root.pem", text: fixtures.root.certificate.pem)
     let chain = try scratch.file("chain.pem", text: pair.chain.map(\.pem).joined())
     let leaf = try scratch.file("leaf.pem", text: pair.certificate.pem)

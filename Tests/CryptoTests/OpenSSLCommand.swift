@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 /// A folder for one test's files, removed with the last of it.
@@ -30,29 +31,8 @@ final class Scratch: Sendable {
 
 /// The real `openssl` command: the other opinion on everything that Crypto reads and writes.
 enum OpenSSLCommand {
-  struct Outcome {
-    let status: Int32
-    let output: String
-    let errors: String
-  }
-
-  static func attempt(_ arguments: [String], input: [UInt8] = []) throws -> Outcome {
-    let process = Process()
-    process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
-    process.arguments = ["openssl"] + arguments
-    let (stdin, stdout, stderr) = (Pipe(), Pipe(), Pipe())
-    process.standardInput = stdin
-    process.standardOutput = stdout
-    process.standardError = stderr
-    try process.run()
-    try stdin.fileHandleForWriting.write(contentsOf: Data(input))
-    try stdin.fileHandleForWriting.close()
-    let output = stdout.fileHandleForReading.readDataToEndOfFile()
-    let errors = stderr.fileHandleForReading.readDataToEndOfFile()
-    process.waitUntilExit()
-    return Outcome(
-      status: process.terminationStatus, output: String(decoding: output, as: UTF8.self),
-      errors: String(decoding: errors, as: UTF8.self))
+  static func attempt(_ arguments: [String], input: [UInt8] = []) throws -> ProgramRun {
+    try ProgramRun("openssl", arguments, input: input)
   }
 
   /// What it printed, without the last line feed; an exit status other than 0 fails the test.

@@ -31,6 +31,11 @@ import Testing
     #expect(found.isEmpty, "\(word) in \(found)")
   }
 
+  /// Foundation's way reads past its list of open descriptors when there are some 1,300, which ends the process of all tests.
+  @Test func `no test starts a program by Foundation`() {
+    #expect(SourceFile.places(of: [" Process()"], in: SourceFile.tests).isEmpty)
+  }
+
   @Test func `no source makes a verified chain that nobody verified`() {
     #expect(SourceFile.places(of: ["(unjudged:"]).isEmpty)
   }

@@ -19,17 +19,13 @@ import Testing
     try scene.write("inside/in", text: "x")
     try scene.write("outside", text: "x")
     symlink("../outside", scene.path("inside/link"))
-    let process = Process()
-    process.executableURL = URL(fileURLWithPath: try #require(Self.program))
-    process.arguments = [folder, attempt] + (free ? ["free"] : opener ? ["opener"] : [])
-    let output = Pipe()
-    process.standardOutput = output
-    process.standardInput = FileHandle.nullDevice
-    try process.run()
-    let text = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
-    process.waitUntilExit()
-    if process.terminationReason == .uncaughtSignal { return "signal \(process.terminationStatus)" }
-    return process.terminationStatus == 0 ? text.trimmingCharacters(in: .newlines) : "exit \(process.terminationStatus)"
+    let run = try ProgramRun(
+      #require(Self.program), [folder, attempt] + (free ? ["free"] : opener ? ["opener"] : []))
+    switch run.ending {
+    case .killed(let signal): return "signal \(signal)"
+    case .exited(0): return run.output.trimmingCharacters(in: .newlines)
+    case .exited(let status): return "exit \(status)"
+    }
   }
 
   @Test(arguments: ["read-inside", "write-inside", "resolv.conf", "thread", "tcp", "signal-self"])

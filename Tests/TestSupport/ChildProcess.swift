@@ -111,6 +111,17 @@ package final class ChildProcess: Sendable {
     try await waiting(for: "process \(identifier) to end", within: bound) { ending }
   }
 
+  /// Blocks until it has ended.
+  package func wait() -> Ending {
+    var information = siginfo_t()
+    while waitid(P_PID, id_t(identifier), &information, WEXITED | WNOWAIT) != 0 && errno == EINTR {}
+    // The thread that reaps it sees the same event.
+    while true {
+      if let ending { return ending }
+      sched_yield()
+    }
+  }
+
   /// For the end of a scene: kills it and waits. Blocks for the moment that takes.
   package func stop() {
     signal(SIGKILL)

@@ -53,6 +53,22 @@ import Testing
     #expect(count.seen.withLock { $0 }.count == 32)
   }
 
+  @Test func `a loop that never ran is gone once it has let go of its targets and blocks`() throws {
+    weak var seen: EventLoop?
+    do {
+      let loop = try EventLoop(index: 0), target = EventTarget(loop: loop)
+      seen = loop
+      target.setDeadline(in: 1000)
+      loop.again(EventTarget(loop: loop))
+      loop.post { _ = loop.index }
+      loop.abandon()
+      #expect(!target.hasDeadline)
+      target.setDeadline(in: nil)
+      loop.wakeUp()
+    }
+    #expect(seen == nil)
+  }
+
   @Test func `a value confined to a loop is made before it is used, and is gone when released`() async throws {
     final class Value {}
     let confined = LoopConfined(on: try Stage.loop()) { _ in Value() }

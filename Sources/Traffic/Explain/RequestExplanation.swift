@@ -94,6 +94,8 @@ package struct RequestExplanation {
       self.trace = trace
     }
 
+    deinit { worker.loop.abandon() }
+
     /// Runs what the last client has left to be done.
     fileprivate func settle() {
       worker.loop.wakeUp()

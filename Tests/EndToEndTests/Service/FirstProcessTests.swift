@@ -3,14 +3,7 @@ import Glibc
 import TestSupport
 import Testing
 
-private let canUnshare: Bool = {
-  let attempt = Process()
-  attempt.executableURL = URL(fileURLWithPath: "/usr/bin/unshare")
-  attempt.arguments = ["--pid", "--fork", "--kill-child", "true"]
-  guard geteuid() == 0, (try? attempt.run()) != nil else { return false }
-  attempt.waitUntilExit()
-  return attempt.terminationStatus == 0
-}()
+private let canUnshare = geteuid() == 0 && ProgramRun.succeeds("unshare", "--pid", "--fork", "--kill-child", "true")
 
 /// A container may have no init of its own.
 @Suite(.staged, .enabled(if: canUnshare, "unshare --pid is not permitted here")) struct `As process 1` {

@@ -1,16 +1,10 @@
-import Foundation
 import Glibc
 import TestSupport
 import Testing
 
-private let canHideProc: Bool = {
-  let attempt = Process()
-  attempt.executableURL = URL(fileURLWithPath: "/usr/bin/unshare")
-  attempt.arguments = ["-m", "sh", "-c", "mount -t tmpfs none /proc && test ! -e /proc/self"]
-  guard geteuid() == 0, (try? attempt.run()) != nil else { return false }
-  attempt.waitUntilExit()
-  return attempt.terminationStatus == 0
-}()
+private let canHideProc =
+  geteuid() == 0
+  && ProgramRun.succeeds("unshare", "-m", "sh", "-c", "mount -t tmpfs none /proc && test ! -e /proc/self")
 
 /// A container image or a chroot may have no /proc.
 @Suite(

@@ -74,6 +74,9 @@ final class Rig {
     script()
   }
 
+  /// Else the loop would keep itself by those whose deadlines it has, and the process would run out of descriptors.
+  deinit { loop.abandon() }
+
   /// Writes the lines of access logs, and waits for that.
   func flushLogs() {
     worker.flushLogs()

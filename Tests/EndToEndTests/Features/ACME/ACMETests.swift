@@ -432,14 +432,7 @@ import Testing
   }
 }
 
-private let canMount: Bool = {
-  let attempt = Process()
-  attempt.executableURL = URL(fileURLWithPath: "/usr/bin/unshare")
-  attempt.arguments = ["-m", "mount", "-t", "tmpfs", "none", "/mnt"]
-  guard geteuid() == 0, (try? attempt.run()) != nil else { return false }
-  attempt.waitUntilExit()
-  return attempt.terminationStatus == 0
-}()
+private let canMount = geteuid() == 0 && ProgramRun.succeeds("unshare", "-m", "mount", "-t", "tmpfs", "none", "/mnt")
 
 @Suite(.staged) struct `A folder of ACME that fails` {
   private func text(_ server: RenewingACME, _ port: UInt16, _ state: String) -> String {

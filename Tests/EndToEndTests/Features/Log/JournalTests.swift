@@ -26,14 +26,7 @@ private final class PlayedJournal: Sendable {
 
   deinit { close(descriptor) }
 
-  static let isPossible: Bool = {
-    let attempt = Process()
-    attempt.executableURL = URL(fileURLWithPath: "/usr/bin/unshare")
-    attempt.arguments = ["-m", "sh", "-c", "mount -t tmpfs none /run"]
-    guard (try? attempt.run()) != nil else { return false }
-    attempt.waitUntilExit()
-    return attempt.terminationStatus == 0
-  }()
+  static let isPossible = ProgramRun.succeeds("unshare", "-m", "sh", "-c", "mount -t tmpfs none /run")
 
   var launcher: [String] {
     [
