@@ -64,9 +64,9 @@ public final class EventLoop: @unchecked Sendable {
   private static let postedBatchSize = 32
 
   private let queue: DispatchQueue
-  private let epoll: Int32
+  private var epoll: Int32
   private let mailbox: Mailbox
-  private let timer: Int32
+  private var timer: Int32
   private var armed = UInt64.max
   private let nice = linux_nice()
   /// For `top -H`: Dispatch may run the queue on another thread after each sleep.
@@ -100,8 +100,7 @@ public final class EventLoop: @unchecked Sendable {
   }
 
   deinit {
-    Glibc.close(epoll)
-    Glibc.close(timer)
+    closeDescriptors()
     events.deallocate()
     readBuffer.deallocate()
   }
@@ -261,9 +260,15 @@ public final class EventLoop: @unchecked Sendable {
     return done
   }
 
-  /// Lets go of the targets with deadlines and of the blocks of a loop that never runs. They hold the loop, which would keep
-  /// its three descriptors for as long as the process runs.
+  private func closeDescriptors() {
+    for descriptor in [epoll, timer] where descriptor >= 0 { Glibc.close(descriptor) }
+    (epoll, timer) = (-1, -1)
+  }
+
+  /// Lets go of the targets with deadlines and of the blocks of a loop that never runs, and closes what only a loop that runs
+  /// needs. Clients that were left open hold the loop for as long as the process runs.
   package func abandon() {
+    closeDescriptors()
     for target in deadlines.removeAll() { target.deadlineSlot = -1 }
     for target in askedAgain { target.isAskedAgain = false }
     askedAgain.removeAll()
