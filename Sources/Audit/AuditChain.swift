@@ -1,6 +1,5 @@
 import Bytes
 package import Crypto
-import Glibc
 import Observability
 
 /// The end of a chain of lines: each line has the SHA-256 of the one before, so that none can be changed, removed, inserted
@@ -63,20 +62,4 @@ package struct AuditChain: Sendable, Equatable {
 
   /// The name of a key in a line: the first octets of its SHA-256.
   static func name(of key: SignatureKey) -> String { Hex.encode(Array(key.fingerprint.prefix(8))) }
-}
-
-/// Times as lines have them.
-enum AuditTime {
-  /// `2026-11-30T02:24:21.123Z`. `moment`: milliseconds since 1970.
-  static func text(_ moment: Int64) -> String {
-    var instant = time_t(moment / 1000), parts = tm()
-    guard moment >= 0, gmtime_r(&instant, &parts) != nil else { return "\(moment)" }
-    func padded(_ number: some BinaryInteger, _ width: Int) -> String {
-      let text = "\(number)"
-      return String(repeating: "0", count: max(0, width - text.count)) + text
-    }
-    let date = "\(padded(Int(parts.tm_year) + 1900, 4))-\(padded(parts.tm_mon + 1, 2))-\(padded(parts.tm_mday, 2))"
-    let clock = "\(padded(parts.tm_hour, 2)):\(padded(parts.tm_min, 2)):\(padded(parts.tm_sec, 2))"
-    return "\(date)T\(clock).\(padded(moment % 1000, 3))Z"
-  }
 }

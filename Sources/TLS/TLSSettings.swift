@@ -256,6 +256,7 @@ extension ServerTLSSettings {
     (trust.presented, trust.certificateCache, trust.dhParameters) = ([], nil, nil)
     (trust.stapling, trust.sessionCache, trust.sessionTickets) = (.off, .off, false)
     (trust.ticketKeys, trust.ticketStore, trust.earlyData) = ([], nil, false)
+    (trust.protocols, trust.offersHTTP2) = (.http, false)
     return .trust(trust)
   }
 }

@@ -146,7 +146,7 @@ private func key(_ scene: Scene, _ name: String) throws -> (sign: SignatureKey, 
     #expect(verify([files[0], files[2]]).problems.first?.description.hasPrefix("f1:1: lines 4 to 6") == true)
     #expect(verify([files[1], files[2]]).problems == [])
     #expect(verify([files[1], files[2]]).gaps.first?.words.contains("its former files aren't given") == true)
-    #expect(verify([files[1], files[0]]).problems.isEmpty == false)
+    #expect(verify([files[1], files[0]]).gaps.contains { $0.words.hasPrefix("another chain begins") })
   }
 
   @Test func `lost events are told`() {

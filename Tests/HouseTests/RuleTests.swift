@@ -121,7 +121,7 @@ import Testing
     "TLS/KeyProof.swift", "Enrolment/Register/AuthorityReading.swift", "Enrolment/ServerRenewal.swift",
     "TLS/TLSCallbacks.swift", "TLS/JudgementEnd.swift", "TLS/Reverification.swift", "Traffic/Worker.swift",
     "Forward/UpstreamHandler.swift", "Features/Support/Store/StoreClient.swift",
-    "Upstream/UpstreamSession.swift",
+    "Upstream/UpstreamSession.swift", "Audit/AuditTime.swift",
   ]
 
   @Test func `the wall clock says dates, and the monotonic clock measures spans`() {

@@ -42,7 +42,7 @@ final class AuditLogs: SharedPart {
     }
     for settings in files.all.values.sorted(by: { $0.path < $1.path }) {
       guard let log = generation.logFiles[settings.path] else { continue }
-      var event = AuditEvent(begun.contains(settings.path) ? .reload : .start, at: AuditWriter.now)
+      var event = AuditEvent(begun.contains(settings.path) ? .reload : .start, at: AuditTime.now)
       event.add("generation", Int64(generation.number))
       event.add("configuration", Hex.encode(files.digest))
       event.add("key", keys[settings.path].map { Hex.encode(Array($0.fingerprint.prefix(8))) })
@@ -52,7 +52,7 @@ final class AuditLogs: SharedPart {
   }
 
   func apiDidChange(_ words: String, by who: String) {
-    var event = AuditEvent(.change, at: AuditWriter.now)
+    var event = AuditEvent(.change, at: AuditTime.now)
     event.add("what", words)
     event.add("by", who)
     for writer in writers { writer.take(event) }

@@ -69,7 +69,7 @@ final class AuditWatch: ClientWatch {
   private func event(
     _ kind: AuditEvent.Kind, _ session: ClientSession, _ certificate: Certificate?
   ) -> AuditEvent {
-    var event = AuditEvent(kind, at: AuditWriter.now)
+    var event = AuditEvent(kind, at: AuditTime.now)
     event.add("connection", Int64(clamping: session.facts.number))
     event.add("client", session.facts.peer.host)
     event.add("server", session.loggedName(of: session.firstServer))

@@ -1,7 +1,6 @@
 import Audit
 import Bytes
 import Crypto
-import Dispatch
 import Glibc
 import Observability
 import Synchronization
@@ -10,7 +9,7 @@ import Traffic
 /// Writes one audit log: all workers give it events, and its own thread makes lines of them, one chain for all.
 ///
 /// The queue is bounded. An event that finds no room is lost, and a line says how many were.
-// @unchecked: `line` is only used on `queue`.
+// @unchecked: `line` is only used on `thread`.
 final class AuditWriter: LogKeeper, @unchecked Sendable {
   /// What the thread has of the file.
   private struct Line {
@@ -45,13 +44,13 @@ final class AuditWriter: LogKeeper, @unchecked Sendable {
   static let limit = 16_384
   /// The events of one write.
   private static let batch = 1024
-  /// Seconds until a failed write is tried again.
-  private static let pause = 1
+  /// Milliseconds until a failed write is tried again.
+  private static let pause = 1000
 
   let path: String
   private let process: String
   private let shared: SharedState
-  private let queue = DispatchQueue(label: "sallyport.audit")
+  private let thread = LogThread()
   private let waiting = Mutex(Waiting())
   private var line: Line?
 
@@ -59,12 +58,6 @@ final class AuditWriter: LogKeeper, @unchecked Sendable {
     self.path = path
     self.process = process
     self.shared = shared
-  }
-
-  static var now: Int64 {
-    var time = timespec()
-    clock_gettime(CLOCK_REALTIME, &time)
-    return Int64(time.tv_sec) &* 1000 &+ Int64(time.tv_nsec) / 1_000_000
   }
 
   /// Takes an event. Returns false if it is lost, or can't be written now.
@@ -81,7 +74,7 @@ final class AuditWriter: LogKeeper, @unchecked Sendable {
       if begins { waiting.isScheduled = true }
       return (!waiting.isFailing, begins)
     }
-    if begins { queue.async { [self] in drain() } }
+    if begins { thread.run { [self] in drain() } }
     return isTaken
   }
 
@@ -90,7 +83,7 @@ final class AuditWriter: LogKeeper, @unchecked Sendable {
   /// From now on, lines go to this file. `first`: what the log begins with, before the events that wait.
   func attach(_ log: LogFile, _ settings: AuditSettings, _ key: SignatureKey?, _ errorLog: ErrorLog, first: AuditEvent)
   {
-    queue.sync {
+    thread.runAndWait {
       if line?.log !== log {
         line = Line(file: AuditFile(log), log: log, every: settings.every, errorLog: errorLog)
         log.keep(by: self)
@@ -106,7 +99,7 @@ final class AuditWriter: LogKeeper, @unchecked Sendable {
     }
   }
 
-  /// Writes what waits. On the queue.
+  /// Writes what waits. On the thread.
   private func drain() {
     while line?.isHeld == false {
       // Those that could not be written go first, and nothing joins them: the queue has the limit.
@@ -124,7 +117,7 @@ final class AuditWriter: LogKeeper, @unchecked Sendable {
       }
       var all = events
       if lost > 0 {
-        var event = AuditEvent(.lost, at: Self.now)
+        var event = AuditEvent(.lost, at: AuditTime.now)
         event.add("count", lost)
         all.append(event)
       }
@@ -139,7 +132,7 @@ final class AuditWriter: LogKeeper, @unchecked Sendable {
     guard var line else { return false }
     let process = process
     do throws(AuditFile.Fault) {
-      let complaint = try line.file.append(at: Self.now, process: process) { chain in
+      let complaint = try line.file.append(at: AuditTime.now, process: process) { chain in
         events.flatMap { chain.line($0, by: process) }
       }
       line.unwritten = []
@@ -158,7 +151,7 @@ final class AuditWriter: LogKeeper, @unchecked Sendable {
   private func retryLater(_ events: [AuditEvent]) {
     line?.unwritten = events
     waiting.withLock { $0.isFailing = true }
-    queue.asyncAfter(deadline: .now() + .seconds(Self.pause)) { [self] in drain() }
+    thread.run(in: Self.pause) { [self] in drain() }
   }
 
   // MARK: Faults
@@ -191,7 +184,7 @@ final class AuditWriter: LogKeeper, @unchecked Sendable {
   private func signLater() {
     guard let line, line.key != nil, line.unsigned > 0, !line.willSign else { return }
     self.line?.willSign = true
-    queue.asyncAfter(deadline: .now() + .milliseconds(line.every)) { [self] in
+    thread.run(in: line.every) { [self] in
       self.line?.willSign = false
       sign()
     }
@@ -202,7 +195,7 @@ final class AuditWriter: LogKeeper, @unchecked Sendable {
     guard var line, line.unsigned > 0, !line.isHeld else { return }
     defer { self.line?.file.synchronize() }
     guard let key = line.key else { return }
-    let moment = Self.now, process = process
+    let moment = AuditTime.now, process = process
     do throws(AuditFile.Fault) {
       let complaint = try line.file.append(at: moment, process: process) { chain in
         chain.signature(by: key, at: moment, process: process) ?? []
@@ -219,17 +212,17 @@ final class AuditWriter: LogKeeper, @unchecked Sendable {
   // MARK: Rotation and end
 
   func willReopen() {
-    queue.sync {
+    thread.runAndWait {
       finish(.rotate)
       line?.isHeld = true
     }
   }
 
   func didReopen() {
-    queue.sync {
+    thread.runAndWait {
       line?.isHeld = false
       line?.file.fileDidChange()
-      _ = write([AuditEvent(.resume, at: Self.now)])
+      _ = write([AuditEvent(.resume, at: AuditTime.now)])
       drain()
     }
   }
@@ -238,7 +231,7 @@ final class AuditWriter: LogKeeper, @unchecked Sendable {
   private func finish(_ kind: AuditEvent.Kind) {
     drain()
     guard line != nil else { return }
-    _ = write([AuditEvent(kind, at: Self.now)])
+    _ = write([AuditEvent(kind, at: AuditTime.now)])
     sign()
     guard let chain = line?.file.chain else { return }
     line?.errorLog.notice(
@@ -247,13 +240,10 @@ final class AuditWriter: LogKeeper, @unchecked Sendable {
 
   /// The process ends, or the configuration names the file no more. Waits for a second at most.
   func close() {
-    let done = DispatchSemaphore(value: 0)
-    queue.async { [self] in
+    thread.run(waiting: 1000) { [self] in
       finish(.stop)
       line = nil
       waiting.withLock { $0.isAttached = false }
-      done.signal()
     }
-    _ = done.wait(timeout: .now() + .seconds(1))
   }
 }

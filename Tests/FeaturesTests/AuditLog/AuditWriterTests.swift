@@ -108,7 +108,7 @@ private let event = AuditEvent(.admission, at: 1)
     #expect(desk.kinds() == [.resume, .admission, .stop])
     let verification = try desk.verify(["audit.log.1", "audit.log"])
     #expect(verification.problems == [] && verification.gaps == [])
-    #expect(try desk.verify(["audit.log", "audit.log.1"]).problems.isEmpty == false)
+    #expect(try desk.verify(["audit.log", "audit.log.1"]).gaps.isEmpty == false)
   }
 
   @Test func `the chain is signed at a rotation and at the end, and each time that is due`() async throws {
@@ -192,8 +192,8 @@ private let server = "listen 443 ssl; ssl_certificate a.p12; return 204;"
 
 @Suite struct `An audit log, as configured` {
   static let faults: [(lines: String, problem: String)] = [
-    ("audit_log a.log every=0s;", "1:25 invalid time \"every=0s\" | every=1s to every=24h"),
-    ("audit_log a.log size=1;", "1:25 "),
+    ("audit_log a.log every=0s;", "1:24 invalid time \"every=0s\" | every=1s to every=24h"),
+    ("audit_log a.log size=1;", "1:24 "),
     ("audit_log $host.log;", "1:18 \"audit_log\" takes the name of a file, without variables | audit_log audit.log;"),
   ]
 

@@ -99,7 +99,7 @@ import Testing
         "-X", "POST", "-d", "{\"a\":\"b\"}", "https://localhost/api/9/http/keyvals/z",
       ])
     #expect(posted.status == 201)
-    let statuses = try await scene.ask(tls: port) { client in
+    let statuses = try await scene.ask(tls: port, identity: cast.alice) { client in
       let first = try client.get("/").status
       try daemon.rewrite(text.replacing("ssl_client_certificate ca.pem", with: "ssl_client_certificate other.pem"))
       daemon.signal(SIGHUP)

@@ -1,27 +1,26 @@
-import Audit
 import Glibc
-import Observability
+package import Observability
 
 /// The file of an audit log, to which several processes may write: a line is written under a lock, behind whatever stands
 /// there. Only the writer's thread has it. Each call may wait for the disk.
-struct AuditFile {
+package struct AuditFile {
   private let file: LogFile
-  private(set) var chain = AuditChain()
+  package private(set) var chain = AuditChain()
   /// The size of the file when its last line was the last of `chain`; nil: nobody has looked yet.
   private var size: Int64?
   /// The octets of that line, with its line feed.
   private var lastCount = 0
 
   /// Why nothing could be written.
-  struct Fault: Error {
+  package struct Fault: Error {
     /// errno
-    let code: Int32
+    package let code: Int32
   }
 
-  init(_ file: LogFile) { self.file = file }
+  package init(_ file: LogFile) { self.file = file }
 
   /// Why no chain can go on in a file; nil if one can, or if nobody can look.
-  static func faultOfContinuing(_ path: String) -> String? {
+  package static func faultOfContinuing(_ path: String) -> String? {
     let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)
     guard descriptor >= 0 else { return nil }
     defer { close(descriptor) }
@@ -55,7 +54,7 @@ struct AuditFile {
 
   /// Writes the lines that `make` adds to the chain. Nothing is written, and the chain is the former one, if that fails.
   /// Returns why the file isn't what this process has left; nil if it is.
-  mutating func append(
+  package mutating func append(
     at moment: Int64, process: String, _ make: (inout AuditChain) -> [UInt8]
   ) throws(Fault) -> String? {
     let descriptor = file.descriptor
@@ -149,10 +148,10 @@ struct AuditFile {
   }
 
   /// Has the disk take what was written.
-  func synchronize() { _ = fdatasync(file.descriptor) }
+  package func synchronize() { _ = fdatasync(file.descriptor) }
 
   /// Another file follows, to which the chain goes on.
-  mutating func fileDidChange() {
+  package mutating func fileDidChange() {
     var status = stat()
     // Reopened without having been moved, it is the same file.
     if fstat(file.descriptor, &status) == 0, Int64(status.st_size) == size { return }
