@@ -92,7 +92,8 @@ import Testing
 
   /// Errors that are told behind words of the page, as in `the line has the reason`.
   private static let reasons: Set<String> = [
-    "Sources/Features/Keyval/KeyvalState.swift", "Sources/UpstreamAuth/UserFile.swift",
+    "Sources/Features/Keyval/KeyvalState.swift", "Sources/Features/ClientRecord/RecordedClients.swift",
+    "Sources/UpstreamAuth/UserFile.swift",
     "Sources/Transport/SocketError.swift", "Sources/Envelope/Sealer.swift", "Sources/Envelope/EnvelopeFormat.swift",
     "Sources/Observability/LogDestination.swift",
     // The errors of a configuration, whose words are in what it holds.

@@ -126,6 +126,7 @@ struct RecordWriter: Sendable {
 
   private mutating func append(_ due: [RecordedVisit.Key: RecordedVisit], now: Int64) throws(Fault) {
     var text = "", fresh = Set<[UInt8]>(), new = (chains: chains.count, strangers: strangers)
+    var written: [RecordedVisit.Key: RecordedVisit] = [:]
     for (key, visit) in due {
       if !chains.contains(key.chain) {
         // Until it is written whole again, which drops as many, the file takes a bounded number.
@@ -140,6 +141,7 @@ struct RecordWriter: Sendable {
         }
       }
       text += RecordedClients.line(key, visit)
+      written[key] = visit
     }
     let bytes = Array(text.utf8)
     do throws(NewFile.Failure) {
@@ -161,7 +163,7 @@ struct RecordWriter: Sendable {
     }
     size += bytes.count
     known.formUnion(fresh)
-    for (key, visit) in due { note(key, visit) }
+    for (key, visit) in written { note(key, visit) }
     for key in due.keys { waiting.remove(key) }
     if waiting.visits.isEmpty { forget() }
   }
