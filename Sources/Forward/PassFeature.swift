@@ -223,7 +223,11 @@ extension UpstreamPass: ContentFeature {
     var ways = LocationWays()
     for part in parts { ways.add(part.ways) }
     if tcp == nil, !response.ignoredFields.contains(.redirect) {
-      ways.leads.append(RequestLead(.content, to: .anywhere, "X-Accel-Redirect of the upstream", at: location))
+      let words = "X-Accel-Redirect of the upstream"
+      ways.leads.append(
+        RequestLead(
+          .content, to: .anywhere, words, at: location,
+          if: AccessCondition(asking: .asked, .content, "a response with X-Accel-Redirect")))
     }
     return ways
   }

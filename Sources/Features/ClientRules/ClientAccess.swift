@@ -126,7 +126,7 @@ package struct ClientAccess: LocationFeature {
       AccessCondition(
         rules.allow.isEmpty ? .form : .certificate, .entry,
         "a certificate by the rules: \(lines.joined(separator: ", "))",
-        at: place, examples: rules.allow.map { .rule($0) }
+        at: place, examples: rules.allow.map { .rule($0) }, isOfCertificates: true
       ) { [rules] trial in
         if case .admitted = rules.judge(trial.client, scratch: trial.scratch) { .admits } else { .refuses }
       }

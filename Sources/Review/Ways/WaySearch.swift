@@ -120,6 +120,7 @@ struct WaySearch {
     var arrival = arrival
     for response in root.responses { add(response, of: http.servers[server].root, arrival) }
     for lead in root.leads { if case .rewrite = lead.departure { go(lead, arrival) } }
+    fail(root.leads, arrival)
     let rewrite = root.conditions.filter { $0.phase == .rewrite }
     if !rewrite.isEmpty { arrival.gates.append(gate(rewrite, in: server, listener, arrival)) }
     if root.endsEarly { return }
@@ -244,16 +245,7 @@ struct WaySearch {
     let traits = traits(of: location)
     let isRoot = location === http.servers[server].root
     var arrival = arrival
-    if !arrival.isSubrequest {
-      for lead in traits.leads {
-        if case .failure = lead.departure {
-          var failed = arrival
-          failed.isInternal = true
-          failed.hidesMethod = true
-          go(lead, failed)
-        }
-      }
-    }
+    fail(traits.leads, arrival)
     if location.isInternal, !arrival.isInternal { return }
     for lead in traits.leads { if case .entrance = lead.departure { go(lead, arrival, from: location) } }
     let isOther = arrival.isOther
@@ -276,7 +268,19 @@ struct WaySearch {
     if let content = content(of: location, within: arrival.outer) { add(content, of: location, arrival) }
   }
 
-  private func pass(_ conditions: [AccessCondition], _ arrival: inout Arrival, oneIsEnough: Bool = false) {
+  /// Error pages, of whatever has failed where the request has arrived. A subrequest has none.
+  private mutating func fail(_ leads: [RequestLead], _ arrival: Arrival) {
+    if arrival.isSubrequest { return }
+    var failed = arrival
+    failed.isInternal = true
+    failed.hidesMethod = true
+    for lead in leads { if case .failure = lead.departure { go(lead, failed) } }
+  }
+
+  private func pass(_ all: [AccessCondition], _ arrival: inout Arrival, oneIsEnough: Bool = false) {
+    // What rules on certificates say is only reported, too.
+    let isReported = http.servers[server].clientPolicy?.rejection == .reportOnly
+    let conditions = isReported ? all.filter { !$0.isOfCertificates } : all
     if conditions.isEmpty { return }
     let gates =
       oneIsEnough
@@ -342,17 +346,26 @@ struct WaySearch {
       // A subrequest's response leads nowhere.
       if arrival.isSubrequest { return }
       next.hidesMethod = true
-      for location in http.servers[server].root.withNested where location !== http.servers[server].root {
+      let root = http.servers[server].root
+      // Nobody names the block of an `if` or a `limit_except`.
+      for location in Self.byPath(root).dropFirst() + root.locations.filter(\.match.isNamed) {
         // Clients come to the others by themselves, and are asked for no more there.
         if arrival.entry == .admitted, !location.isInternal, !location.match.isNamed { continue }
         reach(location, next)
       }
-    case .path(let template): go(toPath: template, next)
+    case .path(let template):
+      if case .rewrite = lead.departure {
+        go(toPath: template, next, beginsAnew: false)
+      } else {
+        go(toPath: template, next)
+      }
     case .block, .listener: break
     }
   }
 
-  private mutating func go(toPath template: Template, _ arrival: Arrival) {
+  /// `beginsAnew`: the directives of the server block run before the location is found, as with each new path but that of
+  /// `rewrite`.
+  private mutating func go(toPath template: Template, _ arrival: Arrival, beginsAnew: Bool = true) {
     let root = http.servers[server].root
     var text: [UInt8] = []
     var isWhole = true
@@ -368,10 +381,11 @@ struct WaySearch {
       isWhole = true
     }
     var arrival = arrival
-    let server = traits(of: root)
-    // The directives of the server block run anew.
-    pass(server.conditions.filter { $0.phase == .rewrite }, &arrival)
-    if server.endsEarly { return }
+    if beginsAnew {
+      let server = traits(of: root)
+      pass(server.conditions.filter { $0.phase == .rewrite }, &arrival)
+      if server.endsEarly { return }
+    }
     if isWhole {
       switch paths.find(text, in: root.locations) {
       case .location(let location): return reach(location, arrival)

@@ -55,15 +55,17 @@ struct WitnessSearch {
 
   /// Whether somebody has come to the content of a way, in its server block. What others are asked is taken as answered.
   static func comes(_ outcome: Outcome, by way: Way, _ http: HTTPSettings) -> Bool {
-    guard outcome.server === http.servers[way.server] else { return false }
     switch outcome.end {
     case .handshake, .unknown: return false
     case .upstream, .content, .status, .session: break
     }
-    if http.servers[way.server].stream == nil, outcome.locations.last !== way.location,
-      !(outcome.locations.isEmpty && way.location === http.servers[way.server].root)
-    {
-      return false
+    // What stands outside locations is none. A location is of one server block.
+    if let last = outcome.locations.last {
+      guard last === way.location else { return false }
+    } else {
+      guard way.location === http.servers[way.server].root, outcome.server === http.servers[way.server] else {
+        return false
+      }
     }
     switch way.content.kind {
     case .upstream: return !outcome.upstreams.isEmpty

@@ -55,6 +55,8 @@ package struct AccessCondition: Sendable {
   package let words: String
   /// The line that asks; nil: several lines do.
   package let place: SourceLocation?
+  /// It is a rule on certificates, which a server block may only report.
+  package let isOfCertificates: Bool
   /// Who could pass, for a trial.
   package let examples: [Example]
   private let judge: @Sendable (AccessSubject) -> Answer
@@ -69,9 +71,10 @@ package struct AccessCondition: Sendable {
 
   package init(
     _ kind: Kind, _ phase: Phase, _ words: String, at place: SourceLocation? = nil, examples: [Example] = [],
-    judge: @escaping @Sendable (AccessSubject) -> Answer
+    isOfCertificates: Bool = false, judge: @escaping @Sendable (AccessSubject) -> Answer
   ) {
     self.examples = examples
+    self.isOfCertificates = isOfCertificates
     self.kind = kind
     self.phase = phase
     self.words = words

@@ -52,7 +52,8 @@ struct RandomConfiguration {
         let isDefault = numbers.roll(30) && defaults.insert(port).inserted
         listens += "listen 127.0.0.1:\(port)\(isDefault ? " default_server" : "");\n"
       }
-      servers += "server {\n\(listens)server_name \(names.popLast() ?? "\"\"");\n\(server())}\n"
+      let isTLS = listens.contains("ssl")
+      servers += "server {\n\(listens)server_name \(names.popLast() ?? "\"\"");\n\(server(isTLS))}\n"
     }
     return """
       events {}
@@ -62,15 +63,15 @@ struct RandomConfiguration {
       """
   }
 
-  private mutating func server() -> String {
+  private mutating func server(_ isTLS: Bool) -> String {
     var lines = ""
-    let mode = numbers.pick(["off", "on", "on", "optional", "optional_no_ca"])
+    let mode = isTLS ? numbers.pick(["off", "on", "on", "optional", "optional_no_ca"]) : "off"
     if mode != "off" {
       lines += "ssl_client_certificate \(numbers.pick(["one.pem", "two.pem"])); ssl_verify_client \(mode);\n"
     }
     if mode == "on", numbers.roll(10) { lines += "ssl_verify_report_only on;\n" }
     if mode == "on", numbers.roll(10) { lines += "ssl_verify_reject handshake;\n" }
-    if numbers.roll(5) { lines += "ssl_reject_handshake on;\n" }
+    if isTLS, numbers.roll(5) { lines += "ssl_reject_handshake on;\n" }
     if numbers.roll(10) { lines += "merge_slashes off;\n" }
     if numbers.roll(30) { lines += "path_readings off;\n" }
     if mode != "off", numbers.roll(20) { lines += "ssl_client_allow cn=alice;\n" }
@@ -82,9 +83,15 @@ struct RandomConfiguration {
       lines += "error_page \(numbers.pick(["403", "404", "495 496", "497", "400", "421"])) \(target());\n"
     }
     var seen: Set<String> = []
+    if numbers.roll(60) {
+      seen.insert("/")
+      lines += location("/", mode, depth: 1)
+    }
     for _ in 0..<Int.random(in: 1...5, using: &numbers) {
       let match = self.match()
-      if seen.insert(match).inserted { lines += location(match, mode, depth: 0) }
+      if seen.insert(match.hasPrefix("^~ ") ? String(match.dropFirst(3)) : match).inserted {
+        lines += location(match, mode, depth: 0)
+      }
     }
     for name in ["@n", "@m"] where numbers.roll(60) || lines.contains(name) { lines += location(name, mode, depth: 1) }
     return lines
@@ -121,8 +128,7 @@ struct RandomConfiguration {
     if numbers.roll(5) { lines += "mirror /auth;\n" }
     switch Int.random(in: 0..<10, using: &numbers) {
     case 0: lines += "return 200 text;\n"
-    case 1: lines += "return 404;\n"
-    case 2: break
+    case 1: if numbers.roll(50) { lines += "return 404;\n" }
     default:
       port += 1
       lines += "proxy_pass http://127.0.0.1:\(port);\n"

@@ -1,0 +1,174 @@
+import Crypto
+import Language
+import Observability
+@testable import Review
+import TLS
+@testable import Traffic
+import Transport
+
+/// Plays random worlds, and counts what becomes of their clients.
+struct RandomWorlds {
+  var worlds = 0
+  var invalid = 0
+  var attempts = 0
+  var reached = 0
+  var refused = 0
+  var unknown = 0
+  /// Those of the refused whose ways were compared.
+  var certain = 0
+  /// What is wrong, each with its seed.
+  var faults: [String] = []
+
+  /// Why a text was no configuration, for a grammar that is wrong.
+  var lastRefusal = ""
+
+  /// One client with what a configuration can ask of it.
+  private struct Client {
+    let attempt: Attempt
+    let way: WayClient
+    let words: String
+  }
+
+  var summary: String {
+    "\(worlds) worlds (\(invalid) invalid), \(attempts) requests: \(reached) reached a content, \(refused) were refused (\(certain) by a condition),"
+      + " \(unknown) unknown, \(faults.count) faults"
+  }
+
+  /// `folder`: where the files are that the configuration names.
+  mutating func play(_ seed: UInt64, in folder: String) {
+    let source = ConfigurationSource.text(RandomConfiguration(seed: seed).text, name: "\(folder)/world.conf")
+    let world: TrialWorld
+    do throws(TrialWorld.Refusal) { world = try TrialWorld(source) } catch {
+      invalid += 1
+      if invalid < 4 { lastRefusal = "\(error.text): \(error.diagnostics.filter { $0.severity == .error })" }
+      return
+    }
+    worlds += 1
+    let search = WaySearch(world.http)
+    guard search.isComplete else { return faults.append("seed \(seed): the search gave up") }
+    var numbers = SeededNumbers(seed: seed &+ 1_000_000)
+    for _ in 0..<100 {
+      let client = client(&numbers, world)
+      attempts += 1
+      let outcome = world.run(client.attempt)
+      if let fault = judge(outcome, of: client, search.ways, world) {
+        faults.append("seed \(seed): \(fault)\n\(client.words)\n\(outcome.lines.joined(separator: "\n"))")
+        return
+      }
+    }
+  }
+
+  /// Returns what is wrong.
+  private mutating func judge(
+    _ outcome: Outcome, of client: Client, _ ways: [Way], _ world: TrialWorld
+  ) -> String? {
+    if outcome.isUnknown {
+      unknown += 1
+      return nil
+    }
+    // An error page can be of the block that the handshake has chosen.
+    let server = world.http.servers.first { server in
+      outcome.locations.last.map { last in server.root.withNested.contains { $0 === last } }
+        ?? (server === outcome.server)
+    }
+    guard let index = world.http.servers.firstIndex(where: { $0 === server }) else { return nil }
+    let mine = ways.filter { $0.listener == client.attempt.listener && $0.server == index && !$0.isSubrequest }
+    let found = mine.filter { WitnessSearch.comes(outcome, by: $0, world.http) }
+    if hasContent(outcome) {
+      reached += 1
+      if found.isEmpty { return "no way leads to what the client has got: \(outcome.words)" }
+      if found.allSatisfy({ $0.answer(to: client.way) == .refuses }) {
+        return "each way refuses a client who has got there: \(outcome.words)"
+      }
+      return nil
+    }
+    refused += 1
+    // The handshake was another block's, which may judge clients otherwise; or another reading of the path was refused.
+    guard world.server(of: client.attempt) == nil || world.server(of: client.attempt) == index,
+      outcome.status == 401 || outcome.status == 403, !outcome.refusals.contains("path_readings"),
+      let last = outcome.locations.first, outcome.locations.count == 1
+    else { return nil }
+    certain += 1
+    let admitting = mine.filter { way in
+      way.location === last && way.hops.isEmpty && way.entry == .admitted && way.answer(to: client.way) == .admits
+    }
+    return admitting.isEmpty ? nil : "a way admits a client who was refused: \(outcome.words)"
+  }
+
+  private func hasContent(_ outcome: Outcome) -> Bool {
+    switch outcome.end {
+    case .upstream: !outcome.upstreams.isEmpty
+    case .content: (outcome.status ?? 200) < 300
+    case .status(let status): status < 300
+    case .handshake, .session, .unknown: false
+    }
+  }
+
+  private func client(_ numbers: inout SeededNumbers, _ world: TrialWorld) -> Client {
+    let listener = Int.random(in: 0..<world.http.listeners.count, using: &numbers)
+    var persona = Persona.nobody
+    switch Int.random(in: 0..<10, using: &numbers) {
+    case 0..<3: break
+    case 3: persona = .stranger
+    default:
+      if !world.authorities.isEmpty {
+        let issuer = Int.random(in: 0..<world.authorities.count, using: &numbers)
+        let name = numbers.pick(RandomConfiguration.clientNames)
+        persona = Persona(name, subject: [NamePart("CN", name)], issuer: .authority(issuer))
+        if numbers.roll(10) { persona.fault = .expired }
+      }
+    }
+    let host = numbers.pick(RandomConfiguration.hosts)
+    let isTLS = world.http.listeners[listener].isTLS
+    let name = !isTLS ? "" : numbers.roll(70) ? host : numbers.roll(30) ? "" : numbers.pick(RandomConfiguration.hosts)
+    var attempt = Attempt(persona, listener: listener, serverName: name, host: host)
+    attempt.method = numbers.pick(["GET", "GET", "GET", "POST", "DELETE", "HEAD"])
+    attempt.target = target(&numbers)
+    if numbers.roll(30) { attempt.client = .ipv4(address: 0x0A00_0005, port: 40_000) }
+    let hasPassword = numbers.roll(20)
+    if hasPassword { attempt.fields = ["Authorization: Basic YWxpY2U6eA=="] }
+    var way = WayClient(
+      address: attempt.client, method: attempt.method,
+      lacks: hasPassword ? [.token, .signature] : [.password, .token, .signature]
+    ) { server in
+      if !isTLS { return .absent }
+      return Self.verdict(of: persona, at: server, world)
+    }
+    if isTLS, world.http.servers.isEmpty { way.address = nil }
+    let words =
+      "\(attempt.method) \(attempt.target) Host \(host) SNI \(name) at \(world.http.listeners[listener].address) by"
+      + " \(persona.name) \(persona.issuer) from \(attempt.client.host)\(hasPassword ? " with a password" : "")"
+    return Client(attempt: attempt, way: way, words: words)
+  }
+
+  private func target(_ numbers: inout SeededNumbers) -> String {
+    let path = numbers.pick(RandomConfiguration.paths)
+    return switch Int.random(in: 0..<12, using: &numbers) {
+    case 0: path + "zzz"
+    case 1: "/" + path
+    case 2: path.replacing("a", with: "%61")
+    case 3: path.uppercased()
+    case 4: path + ";x/"
+    case 5: "/q/..\(path)"
+    case 6: path + "?x=1"
+    case 7: "/r/b"
+    case 8: path + "inner"
+    default: path
+    }
+  }
+
+  /// What OpenSSL would say, from how the certificate was made.
+  private static func verdict(of persona: Persona, at server: Int, _ world: TrialWorld) -> ClientVerdict? {
+    guard let policy = world.http.servers[server].clientPolicy, policy.verification != .off,
+      let leaf = world.certificates(of: persona, for: server)?.first
+    else { return .absent }
+    let isTrusted =
+      if case .authority(let index) = persona.issuer { world.authorities[index].servers.contains(server) } else {
+        false
+      }
+    if isTrusted, persona.fault == nil { return .verified(VerifiedChain(unjudged: leaf)) }
+    // Without a known CA, `optional_no_ca` asks for no more; an end in the past is another fault.
+    if policy.verification == .optionalNoCA, persona.fault == nil { return .unverified(leaf, reason: "self-made") }
+    return .refused(leaf, code: 20, reason: "self-made")
+  }
+}
