@@ -19,6 +19,8 @@ package struct AccessClient: Sendable {
   /// Its names, serial number, fault and fields. The issuer is known only in a world.
   private var persona: Persona
   var issuer: Issuer
+  /// Whether the file says a name of it: else it is any client of its issuer.
+  private(set) var hasName = false
   var address: SocketAddress?
 
   static let nobody = AccessClient(persona: .nobody, issuer: .nobody)
@@ -121,6 +123,9 @@ package struct AccessClient: Sendable {
       if let fault = client.take(line) { faults.append(Diagnostic(.error, at: line.place(0), fault)) }
     }
     if !isCertified { client.issuer = .nobody }
+    client.hasName =
+      !client.persona.subject.isEmpty || !client.persona.alternativeNames.isEmpty || client.persona.serial != nil
+    if client.persona.subject.isEmpty { client.persona.subject = [NamePart("CN", name)] }
     return (client, faults)
   }
 

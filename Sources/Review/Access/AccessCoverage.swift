@@ -17,19 +17,18 @@ package struct AccessCoverage: Sendable {
     package let place: SourceLocation
     /// What its absence opens, in the words of `check --diff`.
     package let effect: String
-    /// An assertion that would miss it; nil: no attempt shows a difference.
-    package let assertion: String?
+    /// An assertion that would miss it.
+    package let assertion: String
 
     var words: String { "no assertion fails without it: \(effect)" }
-    var advice: String {
-      assertion.map { "add: \($0)" }
-        ?? "no attempt shows a difference; say why: untested \(ConfigurationWord.written(text.prefix { $0 != " " }.description)) REASON;"
-    }
+    var advice: String { "add: \(assertion)" }
   }
 
   package private(set) var covered = 0
   package private(set) var uncovered: [Rule] = []
-  /// The places of rules that a file says can't be tested, with its reason.
+  /// Statements that open something when they are gone, and no attempt shows for whom.
+  package private(set) var unshown: [(text: String, place: SourceLocation)] = []
+  /// Those that a file says can't be tested, with its reason.
   package private(set) var untested: [(text: String, reason: String)] = []
 
   init(of policies: [AccessPolicy], _ source: ConfigurationSource, _ files: SourceFiles, _ world: TrialWorld) {
@@ -58,10 +57,11 @@ package struct AccessCoverage: Sendable {
       }
       let before = survey ?? Survey(world, addresses: policies.flatMap { $0.clients.values.compactMap(\.address) })
       survey = before
-      uncovered.append(
-        Rule(
-          text: text, place: line.location, effect: effect,
-          assertion: Self.assertion(telling: before, from: mutant, policies)))
+      if let assertion = Self.assertion(telling: before, from: mutant, policies) {
+        uncovered.append(Rule(text: text, place: line.location, effect: effect, assertion: assertion))
+      } else {
+        unshown.append((text, line.location))
+      }
     }
   }
 
@@ -135,6 +135,10 @@ package struct AccessCoverage: Sendable {
     for rule in uncovered {
       lines += ["\(rule.place): error: \(rule.text): \(rule.words)", "    \(rule.advice)"]
     }
+    if !unshown.isEmpty {
+      let all = unshown.map { "\($0.text) (\($0.place))" }.joined(separator: ", ")
+      lines.append("notice: without these something is open, and no attempt shows for whom: \(all)")
+    }
     for rule in untested { lines.append("notice: \(rule.text) is not tested: \(rule.reason)") }
     let all = covered + uncovered.count
     lines.append("coverage: \(covered) of \(all) rule\(all == 1 ? "" : "s") that decide on access")
@@ -150,6 +154,12 @@ package struct AccessCoverage: Sendable {
           json.member("place", "\(rule.place)")
           json.member("effect", rule.effect)
           json.member("assertion", rule.assertion)
+        }
+      }
+      json.array("unshown", unshown) { rule, json in
+        json.object { json in
+          json.member("rule", rule.text)
+          json.member("place", "\(rule.place)")
         }
       }
       json.array("untested", untested) { rule, json in

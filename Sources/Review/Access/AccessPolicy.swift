@@ -281,7 +281,7 @@ struct AccessWords {
     return status
   }
 
-  /// `from=ADDRESS`, `sni=NAME`, `header="NAME: VALUE"`.
+  /// `from=ADDRESS`, `sni=NAME`, `"header=NAME: VALUE"`.
   mutating func options(_ target: inout AccessPlace) throws(Fault) {
     while !isAtEnd {
       let word = line.text(index)
@@ -296,12 +296,12 @@ struct AccessWords {
       case "sni": target.serverName = value
       case "header":
         guard AccessClient.isField(value) else {
-          throw Fault(place: place, message: "\"\(value)\" is no field", hint: "header=\"NAME: VALUE\"")
+          throw Fault(place: place, message: "\"\(value)\" is no field", hint: "\"header=NAME: VALUE\"")
         }
         target.fields.append(value)
       default:
         throw Fault(
-          place: place, message: "unknown option \"\(word)\"", hint: "from=ADDRESS, sni=NAME or header=\"NAME: VALUE\"")
+          place: place, message: "unknown option \"\(word)\"", hint: "from=ADDRESS, sni=NAME or \"header=NAME: VALUE\"")
       }
       index += 1
     }

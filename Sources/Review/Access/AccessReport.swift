@@ -13,6 +13,8 @@ package struct AccessReport {
     package let coverage: AccessCoverage?
     /// What no attempt shows, because nobody knows how to try it.
     package let unknown: [String]
+    /// How many requests and connections were tried.
+    package let attempts: Int
   }
 
   /// Why nothing could be judged.
@@ -50,11 +52,12 @@ package struct AccessReport {
     // One file may cover what another doesn't.
     let coverage = withCoverage ? AccessCoverage(of: policies, source, files, world) : nil
     for policy in policies {
-      let trial = AccessTrial(policy, world)
+      let trial = AccessTrial(policy, world), before = world.attempts
+      let results = trial.results()
       judged.append(
         File(
-          path: policy.path, results: trial.results(),
-          coverage: policy.path == policies.last?.path ? coverage : nil, unknown: trial.unknown))
+          path: policy.path, results: results, coverage: policy.path == policies.last?.path ? coverage : nil,
+          unknown: trial.unknown, attempts: world.attempts - before))
     }
     configuration = path
     self.files = judged
@@ -75,8 +78,8 @@ package struct AccessReport {
       let assertions = "\(all) assertion\(all == 1 ? "" : "s")"
       lines.append(
         failed == 0
-          ? "policy \(file.path): \(assertions) hold\(all == 1 ? "s" : "")"
-          : "policy \(file.path): \(failed) of \(assertions) fail")
+          ? "policy \(file.path): \(assertions) hold\(all == 1 ? "s" : ""), \(file.attempts) attempts"
+          : "policy \(file.path): \(failed) of \(assertions) fail, \(file.attempts) attempts")
     }
     return lines.map { LogEscape.visible($0) }
   }
@@ -111,6 +114,7 @@ package struct AccessReport {
               }
             }
           }
+          json.member("attempts", file.attempts)
           json.array("unknown", file.unknown) { $1.value($0) }
           if let coverage = file.coverage { coverage.append(to: &json) }
         }

@@ -318,7 +318,7 @@ package struct AccessTrial {
         steps.append(persona.but("issued by \(world.authorities[index].subject)") { $0.issuer = .authority(index) })
       }
     }
-    if !persona.subject.isEmpty || !persona.alternativeNames.isEmpty || persona.serial != nil {
+    if client.hasName {
       steps.append(
         persona.but("with another name") { other in
           other.subject = [NamePart("CN", "somebody-else")]

@@ -48,6 +48,8 @@ package final class TrialWorld {
   /// Those that the configuration was read from.
   let statements: [Directive]
   package private(set) var authorities: [Authority] = []
+  /// How many attempts have been made.
+  package private(set) var attempts = 0
   /// What the configuration pins of clients, as it would be written.
   package var pins: [String] { standIns.pins.map(\.spelling) }
   private let trust: Trust
@@ -291,6 +293,7 @@ package final class TrialWorld {
       request.certificates = certificates
     }
     _ = trace.take()
+    attempts += 1
     do throws(RequestExplanation.Refusal) { try RequestExplanation(request, on: stage).run() } catch {
       return .unknown(error.text)
     }

@@ -213,9 +213,9 @@ package struct RequestExplanation {
       worker: worker, live: live, servers: servers, transport: transport, tls: tls, peer: request.client, number: 1)
     session.facts.rehearsedLocal = rehearsedLocal(servers)
     session.streamDidOpen()
+    defer { session.close() }
     if let tls { tell(of: tls) }
     try converse(session, worker)
-    session.close()
   }
 
   /// The name that the client asks for; empty: none.

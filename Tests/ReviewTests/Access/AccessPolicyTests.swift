@@ -59,8 +59,8 @@ import Testing
   @Test func `holds of a configuration that keeps it`() throws {
     try withScene { scene in
       let report = try report(scene, Self.erp("ssl_client_allow cn=boss;"), Self.policy)
-      #expect(
-        report.isFine && report.lines == ["policy \(scene.path("x.policy")): 8 assertions hold"], "\(report.lines)")
+      #expect(report.isFine && report.lines.count == 1, "\(report.lines)")
+      #expect(report.lines[0].hasPrefix("policy \(scene.path("x.policy")): 8 assertions hold, "), "\(report.lines)")
     }
   }
 
