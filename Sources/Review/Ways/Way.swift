@@ -164,6 +164,9 @@ package struct AccessGate: Sendable {
     return "\(server) \(admission == nil) \(oneIsEnough) \(words.joined(separator: "; "))"
   }
 
+  /// Words that begin so say why nothing is asked for.
+  static let asksNothing = "nothing: "
+
   static func keys(_ gates: [AccessGate]) -> Set<String> { Set(gates.map(\.key)) }
 
   package var words: [String] {
@@ -231,18 +234,18 @@ extension ServerTLSSettings {
   }
 
   var admissionWords: String {
-    if rejectsHandshake { return "nothing: each handshake is rejected" }
+    if rejectsHandshake { return "\(AccessGate.asksNothing)each handshake is rejected" }
     let authorities = [clientCertificate, trustedCertificate].compactMap { $0.map { "\($0)" } }.joined(
       separator: " or ")
     let fit = reliesOnPins ? "that is pinned" : workloadTrust != nil ? "of a SPIFFE trust domain" : "of \(authorities)"
     let pinned = clientPins != nil && !reliesOnPins ? ", and pinned" : ""
     let purpose = clientPurpose == .any ? ", of any purpose" : ""
     switch (verification, rejection) {
-    case (.off, _): return "nothing: no certificate is asked for"
-    case (_, .reportOnly): return "nothing: who would be refused is only reported"
+    case (.off, _): return "\(AccessGate.asksNothing)no certificate is asked for"
+    case (_, .reportOnly): return "\(AccessGate.asksNothing)who would be refused is only reported"
     case (.on, _): return "a certificate \(fit)\(pinned)\(purpose)"
-    case (.optional, _): return "nothing: a certificate \(fit)\(pinned)\(purpose), or none"
-    case (.optionalNoCA, _): return "nothing: any certificate, or none"
+    case (.optional, _): return "\(AccessGate.asksNothing)a certificate \(fit)\(pinned)\(purpose), or none"
+    case (.optionalNoCA, _): return "\(AccessGate.asksNothing)any certificate, or none"
     }
   }
 

@@ -24,11 +24,11 @@ package struct WaysReport {
         for hop in way.hops { lines.append("    then      \(Self.text(hop))") }
         lines.append("    location  \(Self.location(way))")
         for gate in way.gates {
-          for words in gate.words where !words.hasPrefix("nothing:") {
+          for words in gate.words where !words.hasPrefix(AccessGate.asksNothing) {
             lines.append("    asks for  \(words)\(Self.place(gate))")
           }
-          for words in gate.words where words.hasPrefix("nothing:") {
-            lines.append("    asks      \(words.dropFirst("nothing: ".count))")
+          for words in gate.words where words.hasPrefix(AccessGate.asksNothing) {
+            lines.append("    asks      \(words.dropFirst(AccessGate.asksNothing.count))")
           }
         }
         for note in notes(way) { lines.append("    note      \(note)") }

@@ -40,7 +40,8 @@ package struct WeakerWays {
 
   /// What a way asks of its clients, and what it promises to the upstream.
   private static func promises(_ way: Way, _ ways: Ways) -> Set<String> {
-    var promises = Set(way.gates.flatMap(\.words))
+    // What nobody must have is no promise.
+    var promises = Set(way.gates.flatMap(\.words).filter { !$0.hasPrefix(AccessGate.asksNothing) })
     promises.formUnion(ways.told(by: way).map { "tells \($0)" })
     guard way.content.kind == .upstream else { return promises }
     let server = ways.http.servers[way.server]
