@@ -219,6 +219,7 @@ extension Outcome {
   /// Whether the client is refused before anything of its request is looked at but its Host.
   fileprivate var isRefusedAtOnce: Bool {
     if case .handshake = end { return true }
-    return !isAdmitted && !isUnknown && locations.isEmpty && refusals.isEmpty && upstreams.isEmpty
+    // For its certificate, or because its Host is one of another trust. A path that no location has gets 404.
+    return [400, 421].contains(status) && !isUnknown && locations.isEmpty && refusals.isEmpty && upstreams.isEmpty
   }
 }
