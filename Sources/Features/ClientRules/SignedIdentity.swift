@@ -61,12 +61,9 @@ struct SignedIdentitySettings: SigningPart, Hashable {
   }
 
   func policy(_ loaded: GenerationParts) -> [PassPolicyLine] {
-    let signer = loaded[ProofMaterial.self].signers[self]
-    return [
-      PassPolicyLine(
-        "client proof",
-        signer.map { "signed (RFC 9421) by the key \(String(decoding: $0.policy.keyID, as: UTF8.self))" })
-    ]
+    let signer = loaded[ProofMaterial.self].signers[self].map { String(decoding: $0.policy.keyID, as: UTF8.self) }
+    let key = key == nil ? "a key that the process makes at its start" : signer.map { "the key \($0)" }
+    return [PassPolicyLine("client proof", key.map { "signed (RFC 9421) by \($0)" })]
   }
 }
 
