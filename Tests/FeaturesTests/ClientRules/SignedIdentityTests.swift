@@ -15,7 +15,7 @@ import Testing
 @testable import Traffic
 
 private let tls =
-  "listen 443 ssl; ssl_certificate a.pem; ssl_certificate_key a.key; ssl_client_certificate a.pem; ssl_verify_client optional;\n"
+  "listen 443 ssl; ssl_certificate a.pem; ssl_certificate_key a.key; ssl_client_certificate a.pem; ssl_verify_client optional; "
 
 /// A server whose lines begin in line 2, column 1.
 private func location(_ lines: String, pass: String = "proxy_pass http://127.0.0.1;") -> LoadedText {

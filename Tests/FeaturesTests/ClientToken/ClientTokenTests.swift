@@ -33,7 +33,7 @@ private func location(_ lines: String, server: String = tls) -> LoadedText {
       rig = try Rig(
         """
         server {
-          listen 80; client_token jwks=\(file) \(words); \(lines)
+          listen 80; client_token jwks=\(file) \(words); client_token_set $who sub; \(lines)
           location / { empty_gif; add_header X-Verdict $client_token_verdict; }
           location /up/ { proxy_pass http://127.0.0.1:9; proxy_set_header X-Who $who; }
           location /open/ { client_token off; empty_gif; }
@@ -109,7 +109,7 @@ private func location(_ lines: String, server: String = tls) -> LoadedText {
     let scene = try Scene()
     defer { scene.end() }
     let stage = try Stage(
-      scene, "unbound", "client_token_require scope write admin; client_token_require grp a; client_token_set $who sub;"
+      scene, "unbound", "client_token_require scope write admin; client_token_require grp a;"
     )
     func sent(_ claims: String) throws -> [String] {
       try stage.rig.forwarded("GET /up/ HTTP/1.1", "Host: h", "X-Who: mallory", "X_Who: eve", stage.bearer(claims))
@@ -130,7 +130,7 @@ private func location(_ lines: String, server: String = tls) -> LoadedText {
   @Test func `an optional token may be missing, and not be wrong`() throws {
     let scene = try Scene()
     defer { scene.end() }
-    let stage = try Stage(scene, "unbound optional", "client_token_set $who sub;")
+    let stage = try Stage(scene, "unbound optional")
     #expect(try stage.answer().contains("X-Verdict: NONE\r\n"))
     #expect(try stage.answer("/", "Authorization: Basic YTpi").contains("X-Verdict: NONE\r\n"))
     #expect(try stage.answer("/", stage.bearer("{\"exp\":1}")).hasPrefix("HTTP/1.1 401 "))
