@@ -109,10 +109,10 @@ package struct Access: LocationFeature {
   package var ways: LocationWays {
     // What stands behind a rule for all never counts.
     let counting = rules.prefix { $0.source != .all } + rules.filter { $0.source == .all }.prefix(1)
-    guard let first = counting.first, let last = counting.last else { return LocationWays() }
+    guard let last = counting.last else { return LocationWays() }
     let refusesOthers = last.source == .all && !last.allows
     return LocationWays(conditions: [
-      condition(!refusesOthers ? .form : first.source == .all ? .closed : .address)
+      condition(!refusesOthers ? .form : counting.contains(where: \.allows) ? .address : .closed)
     ])
   }
 
