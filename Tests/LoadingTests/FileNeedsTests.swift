@@ -101,14 +101,16 @@ import Testing
   /// The directives that name a file or folder, each of which is in `FileNeeds` or needs no rule. A new one belongs there,
   /// and then here.
   private static let known: Set<String> = [
-    "include", "pid", "error_log", "access_log", "audit_log", "root", "alias", "client_body_temp_path", "auth_basic_user_file",
+    "include", "pid", "error_log", "access_log", "audit_log", "client_record", "root", "alias", "client_body_temp_path",
+    "auth_basic_user_file",
     "enrolment_authority", "proxy_auth_user_file", "proxy_auth_state", "proxy_via", "ssl_certificate",
     "ssl_certificate_key",
     "ssl_password_file", "ssl_client_certificate", "ssl_trusted_certificate", "ssl_crl", "ssl_crl_cache",
     "ssl_dhparam",
     "ssl_session_ticket_key", "ssl_stapling_file", "proxy_ssl_certificate", "proxy_ssl_certificate_key",
     "proxy_ssl_password_file", "proxy_ssl_trusted_certificate", "proxy_ssl_crl", "proxy_ssl_pin", "listen",
-    "message_envelope_key", "message_signature_key", "client_identity", "client_token", "account_key", "state_path", "shared_store",
+    "message_envelope_key", "message_signature_key", "client_identity", "client_token", "account_key", "state_path",
+    "shared_store",
     "keyval_zone", "state",
     // Names below `root` or `alias`.
     "index", "try_files",

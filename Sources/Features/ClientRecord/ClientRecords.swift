@@ -46,7 +46,7 @@ package final class ClientRecords: SharedPart {
     // A file that the configuration names no more gets what its last clients have left, too.
     for file in former { file.retire() }
     for file in files {
-      file.log(to: generation.errorLog)
+      file.tell(in: generation.errorLog)
       // A start or a reload tells at once whether the file can be written.
       file.write()
     }
@@ -113,7 +113,7 @@ final class RecordFile: Sendable {
 
   func take(_ bounds: RecordWriter.Bounds) { state.withLock { $0.bounds = bounds } }
 
-  func log(to log: ErrorLog) { state.withLock { $0.log = log } }
+  func tell(in log: ErrorLog) { state.withLock { $0.log = log } }
 
   /// Takes what a worker has seen.
   func take(_ seen: [SeenVisit]) {

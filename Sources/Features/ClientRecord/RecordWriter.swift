@@ -165,7 +165,9 @@ struct RecordWriter: Sendable {
     known.formUnion(fresh)
     for (key, visit) in written { note(key, visit) }
     for key in due.keys { waiting.remove(key) }
-    if waiting.visits.isEmpty { forget() }
+    // Who waits on is known, so the file has the certificates.
+    waiting.removeCertificates()
+    waitingOctets = 0
   }
 
   /// Returns 0, or errno after a part of the bytes at most.

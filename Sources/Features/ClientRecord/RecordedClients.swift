@@ -64,6 +64,9 @@ package struct RecordedClients: Sendable, Equatable {
 
   mutating func remove(_ key: RecordedVisit.Key) { visits[key] = nil }
 
+  /// What is left refers to certificates that stand elsewhere.
+  mutating func removeCertificates() { certificates = [:] }
+
   /// Adds the record of another machine.
   package mutating func add(_ other: RecordedClients) {
     certificates.merge(other.certificates) { own, _ in own }
@@ -75,10 +78,10 @@ package struct RecordedClients: Sendable, Equatable {
 
   // MARK: Bounds
 
-  /// Forgets who came last before `oldest` (seconds since 1970), and all but `limit` chains: first those that were never let
-  /// in beyond an eighth of the limit, then those that came longest ago.
+  /// Forgets who came last before `oldest` (seconds since 1970), visits whose certificates are missing, and all but `limit`
+  /// chains: first those that were never let in beyond an eighth of the limit, then those that came longest ago.
   package mutating func prune(before oldest: Int64, limit: Int) {
-    visits = visits.filter { $0.value.last >= oldest }
+    visits = visits.filter { key, visit in visit.last >= oldest && key.chain.allSatisfy { certificates[$0] != nil } }
     var chains: [[[UInt8]]: (last: Int64, isLetIn: Bool)] = [:]
     for (key, visit) in visits {
       let former = chains[key.chain]

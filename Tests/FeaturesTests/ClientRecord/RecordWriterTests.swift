@@ -132,10 +132,16 @@ import Testing
     other.add([try seen("bob", at: 1002)])
     try other.write(now: 1002)
     #expect(try read().visits.count == 2)
-    try FileManager.default.removeItem(atPath: path)
-    writer.add([try seen("carol", at: 1003)])
+    // Alice comes again, and waits, when the file with her certificate goes.
+    let alice = try authority.client().certificate
+    writer.add([seen([alice], at: 1003)])
     try writer.write(now: 1003)
-    #expect(try read().visits.count == 1)
+    writer.add([seen([alice], at: 1004)])
+    try writer.write(now: 1004)
+    try FileManager.default.removeItem(atPath: path)
+    writer.add([try seen("carol", at: 1005)])
+    try writer.write(now: 1005)
+    #expect(try read().visits.values.map(\.last) == [1005])
   }
 
   @Test func `strangers fill no record, and cost nobody who was let in his place`() throws {
