@@ -1,6 +1,7 @@
 import Bytes
 import Crypto
 import Foundation
+import TestSupport
 import Testing
 
 struct PKCS12Tests {
