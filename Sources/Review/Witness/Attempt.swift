@@ -141,7 +141,10 @@ package struct Outcome: Sendable {
     case .rule(let place, let admits)?: rules.append(Rule(place: place, admits: admits))
     case .refusal(let step)?: refusals.append(step)
     case .asks?: asks.append(line.text)
-    case .waits?: end = .unknown(line.text)
+    case .waits?:
+      // A content that a thread makes is there, and the client gets it.
+      if case .content = end { break }
+      end = .unknown(line.text)
     case .upstream(let name, let content)?:
       upstreams.append(Upstream(name: name, content: content))
       end = .upstream(name)

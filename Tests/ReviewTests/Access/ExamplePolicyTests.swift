@@ -71,7 +71,8 @@ import Testing
       || ["behind-load-balancer", "ldap", "nginx-block", "postgresql", "redis", "sidecar"].contains(example)
   }
 
-  @Test(arguments: names)
+  /// The longest example takes minutes in a build for tests.
+  @Test(arguments: names.filter { $0 != "full" || getenv("SALLYPORT_COVERAGE") != nil })
   func `holds`(example: String) throws {
     try withScene { scene in
       let path = try stage(example, scene)
