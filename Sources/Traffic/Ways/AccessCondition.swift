@@ -25,7 +25,7 @@ package struct AccessCondition: Sendable {
   }
 
   /// When it is asked for, which decides what skips it.
-  package enum Phase: Int, Sendable, Comparable {
+  package enum Moment: Int, Sendable, Comparable {
     /// At each entry to a location, even by an internal redirect or a subrequest.
     case entry
     /// Among the rewrite directives, which subrequests run too.
@@ -37,7 +37,7 @@ package struct AccessCondition: Sendable {
     /// By the content itself.
     case content
 
-    package static func < (one: Phase, other: Phase) -> Bool { one.rawValue < other.rawValue }
+    package static func < (one: Moment, other: Moment) -> Bool { one.rawValue < other.rawValue }
   }
 
   /// What it says to one request.
@@ -51,7 +51,7 @@ package struct AccessCondition: Sendable {
   }
 
   package let kind: Kind
-  package let phase: Phase
+  package let phase: Moment
   package let words: String
   /// The line that asks; nil: several lines do.
   package let place: SourceLocation?
@@ -70,7 +70,7 @@ package struct AccessCondition: Sendable {
   }
 
   package init(
-    _ kind: Kind, _ phase: Phase, _ words: String, at place: SourceLocation? = nil, examples: [Example] = [],
+    _ kind: Kind, _ phase: Moment, _ words: String, at place: SourceLocation? = nil, examples: [Example] = [],
     isOfCertificates: Bool = false, judge: @escaping @Sendable (AccessSubject) -> Answer
   ) {
     self.examples = examples
@@ -84,7 +84,7 @@ package struct AccessCondition: Sendable {
 
   /// A condition that only something outside the configuration can decide. A client that can't have what is asked for is
   /// refused.
-  package init(asking kind: Kind, _ phase: Phase, _ words: String, at place: SourceLocation? = nil) {
+  package init(asking kind: Kind, _ phase: Moment, _ words: String, at place: SourceLocation? = nil) {
     self.init(kind, phase, words, at: place) { $0.lacks.contains(kind) ? .refuses : .unknown }
   }
 
