@@ -16,7 +16,12 @@ package struct WeakerWays {
   package init(_ new: Ways, than old: Ways) {
     http = new.http
     var former: [String: [Set<String>]] = [:]
-    for way in old.all { former[Self.key(way, old.http), default: []].append(Self.promises(way, old)) }
+    for way in old.all {
+      let promises = Self.promises(way, old)
+      former[Self.key(way, old.http), default: []].append(promises)
+      // Whoever gets the response could as well have gotten nothing of it.
+      if !way.isSubrequest { former[Self.key(way, old.http, isSubrequest: true), default: []].append(promises) }
+    }
     for way in new.all where way.openness < .nobody {
       let own = Self.promises(way, new)
       guard let older = former[Self.key(way, new.http)] else {
@@ -29,12 +34,14 @@ package struct WeakerWays {
     }
   }
 
-  private static func key(_ way: Way, _ http: HTTPSettings) -> String {
+  /// `isSubrequest`: nil: as the way has it.
+  private static func key(_ way: Way, _ http: HTTPSettings, isSubrequest: Bool? = nil) -> String {
     let listener = http.listeners[way.listener], server = http.servers[way.server]
     let isDefault = listener.defaultServer == way.server
     return [
       "\(listener.address)", "\(listener.isTLS)", server.names.map(\.asWritten).joined(separator: " "), "\(isDefault)",
-      way.location.match.asWritten, way.content.stem, "\(way.isSubrequest)", "\(way.entry == .admitted)",
+      way.location.match.asWritten, way.content.stem, "\(isSubrequest ?? way.isSubrequest)",
+      "\(way.entry == .admitted)",
     ].joined(separator: "\n")
   }
 
