@@ -29,6 +29,7 @@ import Testing
     "keepalive_time": "a directive of http and one of upstream",
     "keepalive_timeout": "a directive of http and one of upstream", "listen": "a system call, and a label",
     "proxy_protocol": "a parameter of listen, and a value of real_ip_header", "root": "a user",
+    "rewrite": "a word of what leads to a location",
     "return": "a directive of http and one of stream", "set": "a directive of http and one of stream",
     "sendfile": "a system call", "use": "a label of metrics", "server_name": "a variable in a log format",
     "ssl": "a parameter of listen",

@@ -72,8 +72,8 @@ extension FileSettings: LocationFeature {
       .inert("mp4", .location, .words(0...0, ""), because: wholeFiles, remark: remarkOnStart),
       .inert("flv", .location, .words(0...0, ""), because: wholeFiles, remark: remarkOnStart),
     ]
-    + ["buffer_size", "max_buffer_size", "limit_rate", "limit_rate_after", "start_key_frame"].map {
-      .inert("mp4_\($0)", levels, because: wholeFiles)
+    + ["mp4_buffer_size", "mp4_max_buffer_size", "mp4_limit_rate", "mp4_limit_rate_after", "mp4_start_key_frame"].map {
+      .inert($0, levels, because: wholeFiles)
     }
 
   private static let wholeFiles = "players ask for parts of a file by Range, and the file is sent as it is"
