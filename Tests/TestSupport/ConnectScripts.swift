@@ -21,7 +21,9 @@ package enum ConnectScripts {
                 piece = one.recv(65536)
                 if not piece: break
                 other.sendall(piece)
-            other.shutdown(socket.SHUT_WR)
+        except OSError: pass
+        # Also after a reset: else the other side would wait for ever.
+        try: other.shutdown(socket.SHUT_WR)
         except OSError: pass
 
     def serve(client):

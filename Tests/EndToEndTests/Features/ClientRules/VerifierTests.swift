@@ -214,8 +214,10 @@ private func runs(_ command: String, _ words: [String]) async -> Bool { await Sc
     let stage = try await ProofStage(scene) { keys, port in
       let own = try Self.servlets.map { try scene.write("\($0.0).java", text: $0.1) }
       let classes = try scene.makeFolder("classes")
+      // Without a path of sources, javac would look for them in the current folder, which has those that are named.
       let made = try await scene.run(
-        "javac", ["-d", classes, "\(verifiers)/java/SallyportIdentityFilter.java"] + own, within: .seconds(120))
+        "javac", ["-sourcepath", classes, "-d", classes, "\(verifiers)/java/SallyportIdentityFilter.java"] + own,
+        within: .seconds(120))
       #expect(made.status == 0, "\(made.everything)")
       try start(scene, "backend", "java", ["-cp", classes, "Backend", keys, "\(port)"])
     }

@@ -58,7 +58,9 @@ import Testing
     let renewed = token(next, of: cast.alice.certified)
     try await until("the new key to count") { try await ask(cast.alice.curl + renewed).status == 200 }
     #expect(try await ask(cast.alice.curl + alices).status == 401)
-    try await until("the log to say it") { scene.text("token.log").contains("/ FAILED:the key \"k1\" is unknown") }
+    try await until("the log to say it") {
+      scene.text("token.log").contains("/ FAILED:the key \\x22k1\\x22 is unknown")
+    }
     #expect(scene.text("token.log").contains("/ SUCCESS") && scene.text("token.log").contains("/ NONE"))
   }
 
