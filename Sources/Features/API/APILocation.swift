@@ -96,6 +96,16 @@ struct APILocation: ContentFeature {
     ]
   }
 
+  var ways: LocationWays {
+    guard mayWrite else { return LocationWays() }
+    var ways = LocationWays()
+    if isGuardedBySocket {
+      ways.conditions = [AccessCondition(asking: .asked, .content, "a unix socket whose other end is root or our user")]
+    }
+    ways.opens = ["servers of upstreams with a zone, limits, values of keyval and denials of clients can be changed"]
+    return ways
+  }
+
   func words(_ http: HTTPSettings) -> String { mayWrite ? "serves the API, which changes servers" : "serves the API" }
 
   static func compare(_ old: Self?, _ new: Self?, _ names: ComparedNames, _ found: inout TrustChanges) {

@@ -81,6 +81,12 @@ extension EnrolmentSettings: ContentFeature {
     return [("enrolment", "of \(authority), for users with a password in \(users)\(way)")]
   }
 
+  var ways: LocationWays {
+    var ways = LocationWays()
+    ways.opens = ["certificates of \(authority) are issued: ways that ask for one of it are open, too"]
+    return ways
+  }
+
   func words(_ http: HTTPSettings) -> String { "issues certificates of \(authority)" }
 
   static func compare(_ old: Self?, _ new: Self?, _ names: ComparedNames, _ found: inout TrustChanges) {

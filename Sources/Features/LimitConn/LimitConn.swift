@@ -106,6 +106,14 @@ struct LimitConn: FeatureSettings, LocationFeature, APIFeature {
       preaccess: ConnectionLimit(self, makers.shared[ConnectionZones.self], makers[LiveStores.self]))
   }
 
+  var ways: LocationWays {
+    if response.isDryRun { return LocationWays() }
+    return LocationWays(
+      conditions: lines.map {
+        .limit("at most \($0.count) at a time for each \($0.zone.key.asWritten) (\(Self.name) \($0.zone.name))")
+      })
+  }
+
   static func compare(_ old: Self?, _ new: Self?, _ names: ComparedNames, _ found: inout TrustChanges) {
     let before = Dictionary((old?.lines ?? []).map { ($0.zone.name, $0) }, uniquingKeysWith: { first, _ in first })
     let after = Dictionary((new?.lines ?? []).map { ($0.zone.name, $0) }, uniquingKeysWith: { first, _ in first })

@@ -132,6 +132,14 @@ struct LimitReq: FeatureSettings, LocationFeature, APIFeature {
     parts.steps.preaccess.append(RequestLimit(self, makers.shared[RequestZones.self], makers[LiveStores.self]))
   }
 
+  var ways: LocationWays {
+    if response.isDryRun { return LocationWays() }
+    return LocationWays(
+      conditions: lines.map {
+        .limit("at most \(Self.rate($0.rate)) for each \($0.zone.key.asWritten) (\(Self.name) zone=\($0.zone.name))")
+      })
+  }
+
   static func compare(_ old: Self?, _ new: Self?, _ names: ComparedNames, _ found: inout TrustChanges) {
     let before = Dictionary((old?.lines ?? []).map { ($0.zone.name, $0) }, uniquingKeysWith: { first, _ in first })
     let after = Dictionary((new?.lines ?? []).map { ($0.zone.name, $0) }, uniquingKeysWith: { first, _ in first })

@@ -143,10 +143,13 @@ package struct AccessGate: Sendable {
   let hidesMethod: Bool
   let hidesAddress: Bool
   let isTLS: Bool
+  /// false: no client can show a certificate, as at a listener without TLS.
+  let takesCertificates: Bool
 
   init(
     _ conditions: [AccessCondition], oneIsEnough: Bool = false, admission: ServerTLSSettings? = nil, in server: Int,
-    isOfRefused: Bool = false, hidesMethod: Bool = false, hidesAddress: Bool = false, isTLS: Bool = true
+    isOfRefused: Bool = false, hidesMethod: Bool = false, hidesAddress: Bool = false, isTLS: Bool = true,
+    takesCertificates: Bool = true
   ) {
     self.conditions = conditions
     self.oneIsEnough = oneIsEnough && conditions.count > 1
@@ -156,6 +159,7 @@ package struct AccessGate: Sendable {
     self.hidesMethod = hidesMethod
     self.hidesAddress = hidesAddress
     self.isTLS = isTLS
+    self.takesCertificates = takesCertificates
   }
 
   /// Gates of one key ask for the same.
@@ -170,15 +174,20 @@ package struct AccessGate: Sendable {
   static func keys(_ gates: [AccessGate]) -> Set<String> { Set(gates.map(\.key)) }
 
   package var words: [String] {
-    if oneIsEnough { return ["one of: " + conditions.map(\.words).joined(separator: "; or ")] }
-    return (admission.map { [$0.admissionWords] } ?? []) + conditions.map(\.words)
+    let words = conditions.map { $0.words + (lacksCertificate($0) ? ", which nobody can show at this listener" : "") }
+    if oneIsEnough { return ["one of: " + words.joined(separator: "; or ")] }
+    return (admission.map { [$0.admissionWords] } ?? []) + words
   }
 
   package var openness: Way.Openness {
-    var found = conditions.map(\.openness)
+    var found = conditions.map { lacksCertificate($0) ? .nobody : $0.openness }
     if oneIsEnough { return found.min() ?? .anybody }
     if let admission { found.append(admission.openness) }
     return found.max() ?? .anybody
+  }
+
+  private func lacksCertificate(_ condition: AccessCondition) -> Bool {
+    condition.kind == .certificate && condition.isOfCertificates && !takesCertificates
   }
 
   package func answer(to client: WayClient) -> AccessCondition.Answer {

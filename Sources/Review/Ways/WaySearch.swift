@@ -79,7 +79,7 @@ struct WaySearch {
     (self.listener, self.server) = (listener, server)
     var gates = gates
     let root = traits(of: settings.root)
-    if let policy = isTLS ? settings.tls : settings.relayedPolicy, let admission = admission(policy) {
+    if let policy = policy(of: server, at: listener), let admission = admission(policy) {
       gates.append(gate([], admission: admission, in: server, listener))
     }
     if settings.stream != nil { return searchSession(root, gates, hops) }
@@ -94,6 +94,13 @@ struct WaySearch {
     beginAtPaths(arrival, root)
     beginAtRefusals(root, hops)
     follow(root)
+  }
+
+  /// By what a server block judges the clients of a listener; nil: nobody there can show a certificate.
+  private func policy(of server: Int, at listener: Int) -> ServerTLSSettings? {
+    let settings = http.servers[server]
+    if http.listeners[listener].isTLS { return settings.tls }
+    return traits[ObjectIdentifier(settings.root)]?.certificatesSaidBy == nil ? nil : settings.clientPolicy
   }
 
   /// nil: the block has no lines about clients that anybody must meet. A block that rejects handshakes still gets the requests
@@ -112,7 +119,8 @@ struct WaySearch {
     let hidesAddress = believing.contains(server) || http.listeners[listener].expectsProxyHeader
     return AccessGate(
       conditions, oneIsEnough: oneIsEnough, admission: admission, in: server, isOfRefused: isOfRefused,
-      hidesMethod: arrival?.hidesMethod ?? false, hidesAddress: hidesAddress, isTLS: http.listeners[listener].isTLS)
+      hidesMethod: arrival?.hidesMethod ?? false, hidesAddress: hidesAddress, isTLS: http.listeners[listener].isTLS,
+      takesCertificates: policy(of: server, at: listener) != nil)
   }
 
   /// Requests with paths: the rewrite directives of the server block run first, then any location can follow.
@@ -257,6 +265,7 @@ struct WaySearch {
       pass(traits.conditions.filter { $0.phase == .rewrite }, &arrival)
       if traits.endsEarly { return }
     }
+    pass(traits.conditions.filter { $0.phase == .limit }, &arrival)
     if !arrival.isSubrequest {
       for lead in traits.leads { if case .question = lead.departure { go(lead, arrival) } }
       pass(traits.conditions.filter { $0.phase == .access }, &arrival, oneIsEnough: traits.oneIsEnough)
@@ -279,7 +288,7 @@ struct WaySearch {
 
   private func pass(_ all: [AccessCondition], _ arrival: inout Arrival, oneIsEnough: Bool = false) {
     // What rules on certificates say is only reported, too.
-    let isReported = http.servers[server].clientPolicy?.rejection == .reportOnly
+    let isReported = policy(of: server, at: listener)?.rejection == .reportOnly
     let conditions = isReported ? all.filter { !$0.isOfCertificates } : all
     if conditions.isEmpty { return }
     let gates =

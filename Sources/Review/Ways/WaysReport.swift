@@ -96,7 +96,7 @@ package struct WaysReport {
   }
 
   private func notes(_ way: Way) -> [String] {
-    var notes: [String] = []
+    var notes = way.location.ways.opens
     if case .refused(let codes) = way.entry {
       notes.append(
         "nobody has admitted the client: it is the error page of \(codes.map { "\($0)" }.joined(separator: ", "))")

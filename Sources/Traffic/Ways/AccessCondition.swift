@@ -30,6 +30,8 @@ package struct AccessCondition: Sendable {
     case entry
     /// Among the rewrite directives, which subrequests run too.
     case rewrite
+    /// Before the access phase: limits, which refuse nobody for who he is. No `satisfy` makes them one of several.
+    case limit
     /// In the access phase, which subrequests skip, and where `satisfy any` may make one condition enough.
     case access
     /// Behind the access phase.
@@ -86,6 +88,11 @@ package struct AccessCondition: Sendable {
   /// refused.
   package init(asking kind: Kind, _ phase: Moment, _ words: String, at place: SourceLocation? = nil) {
     self.init(kind, phase, words, at: place) { $0.lacks.contains(kind) ? .refuses : .unknown }
+  }
+
+  /// How often or how many at a time, which no single request fails.
+  package static func limit(_ words: String) -> AccessCondition {
+    AccessCondition(.form, .limit, words) { _ in .silent }
   }
 
   package func answer(to trial: AccessSubject) -> Answer { judge(trial) }

@@ -79,6 +79,8 @@ package struct LocationWays: Sendable {
   package var addressesSaidBy: String?
   /// Whose word about the client's certificate is taken; nil: nobody's.
   package var certificatesSaidBy: String?
+  /// What whoever comes to the content can change or get by it, so that ways elsewhere open: in words.
+  package var opens: [String] = []
   /// Other readings of a path are judged, too: in these words.
   package var judgedReadings: String?
 
@@ -100,6 +102,7 @@ package struct LocationWays: Sendable {
     files = files ?? other.files
     addressesSaidBy = addressesSaidBy ?? other.addressesSaidBy
     certificatesSaidBy = certificatesSaidBy ?? other.certificatesSaidBy
+    opens += other.opens
     judgedReadings = judgedReadings ?? other.judgedReadings
   }
 }

@@ -150,6 +150,51 @@ import Transport
     #expect(try ways(text(other), to: "127.0.0.1:9").map(\.openness) == [.nobody])
   }
 
+  @Test
+  func `a rule on certificates lets nobody in where none can be shown, even if refusals are only reported over TLS`()
+    throws
+  {
+    func text(_ lines: String) -> String {
+      """
+      events {} http { server { listen 127.0.0.1:443 ssl; listen 127.0.0.1:80; ssl_certificate s; ssl_certificate_key k;
+        ssl_client_certificate ca; ssl_verify_client on; \(lines)
+        location / { ssl_client_allow cn=a; proxy_pass http://127.0.0.1:9; } } }
+      """
+    }
+    let all = try ways(text("ssl_verify_report_only on;"), to: "127.0.0.1:9")
+    #expect(all.map(\.openness) == [.anybody, .nobody])
+    #expect(all.map { $0.answer(to: Self.nobody) } == [.admits, .refuses])
+    #expect(all.last?.gates.last?.words.last?.hasSuffix("which nobody can show at this listener") == true)
+    // A front shows those of its clients, and who is none has no certificate there.
+    let relayed = text("real_client_cert_from 10.0.0.0/8; real_client_cert_header Client-Cert rfc9440;")
+    let plain = try #require(try ways(relayed, to: "127.0.0.1:9").last)
+    #expect(plain.openness == .rules && plain.answer(to: Self.nobody) == .refuses)
+  }
+
+  @Test func `limits are told, and make nobody somebody else`() throws {
+    let limits = "limit_req_zone $uri zone=r:1m rate=90r/m; limit_conn_zone $uri zone=c:1m;"
+    func text(_ lines: String) -> String {
+      "events {} http { \(limits) server { listen 80; location / { \(lines) satisfy any; limit_req zone=r;"
+        + " limit_conn c 3; allow 10.0.0.0/8; deny all; auth_basic a; auth_basic_user_file users;"
+        + " proxy_pass http://127.0.0.1:9; } } }"
+    }
+    let way = try #require(try ways(text(""), to: "127.0.0.1:9").first)
+    #expect(way.openness == .address && way.answer(to: Self.nobody) == .unknown)
+    let words = way.gates.flatMap(\.words)
+    #expect(words.contains("at most 90 requests per minute for each $uri (limit_req zone=r)"), "\(words)")
+    #expect(words.contains("at most 3 at a time for each $uri (limit_conn c)"), "\(words)")
+    let dry = try ways(text("limit_req_dry_run on; limit_conn_dry_run on;"), to: "127.0.0.1:9")
+    #expect(dry.first?.gates.flatMap(\.words).contains { $0.hasPrefix("at most") } == false)
+  }
+
+  @Test func `what changes the configuration while it serves says what it opens`() throws {
+    func opens(_ lines: String) throws -> [String] {
+      try ways(server("location /api/ { \(lines) }")).flatMap(\.location.ways.opens)
+    }
+    #expect(try opens("api;").isEmpty)
+    #expect(try !opens("api write=on; allow 127.0.0.1; deny all;").isEmpty)
+  }
+
   @Test func `circles of leads end`() throws {
     let text = server(
       """
