@@ -13,4 +13,17 @@ package enum ConfigurationLookup {
       return lstat(place, &status) == 0 || (errno != ENOENT && errno != ENOTDIR)
     }
   }
+
+  /// What a command says that finds none. `starting`: for `run`, beside which two commands start a proxy without a file.
+  package static func fault(starting: Bool) -> String {
+    var hints = ["name the configuration file with --config"]
+    if starting {
+      hints += [
+        "to try sallyport out: `sallyport demo` needs no file, and makes its certificates",
+        "in front of one application: `sallyport proxy` takes options in place of a file",
+      ]
+    }
+    return "error: there is no \(places.joined(separator: " and no "))\n"
+      + hints.map { "    hint: \($0)\n" }.joined()
+  }
 }

@@ -28,13 +28,11 @@ struct ConfigurationFile: ParsableArguments {
     if config == "-" { throw ValidationError("--config -: only a process with a file can be found") }
   }
 
-  /// The path, or an error that says where a file was sought.
-  func path() throws -> String {
+  /// The path, or an error that says where a file was sought. `starting`: whoever asks would run a proxy.
+  func path(starting: Bool = false) throws -> String {
     if let config { return config }
     if let found = ConfigurationLookup.find() { return found }
-    LogFile.standardError.write(
-      string: "error: there is no \(ConfigurationLookup.places.joined(separator: " and no "))\n"
-        + "    hint: name the configuration file with --config\n")
+    LogFile.standardError.write(string: ConfigurationLookup.fault(starting: starting))
     throw ExitCode.failure
   }
 

@@ -26,7 +26,7 @@ struct RunCommand: ParsableCommand {
 
   func validate() throws { try file.refuse(besides: path) }
 
-  func run() throws { Daemon.run(ConfigurationSource(try path ?? file.path())) }
+  func run() throws { Daemon.run(ConfigurationSource(try path ?? file.path(starting: true))) }
 
   /// The path of a command line in the form that services have: `run`, `--config` or `-c`, and a name.
   ///

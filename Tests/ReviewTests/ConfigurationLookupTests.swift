@@ -17,4 +17,15 @@ import Testing
     }
     #expect(ConfigurationLookup.places == ["./sallyport.conf", "/etc/sallyport/sallyport.conf"])
   }
+
+  @Test func `that is missing is told with the places, and to who starts with the commands that need none`() {
+    let (run, check) = (ConfigurationLookup.fault(starting: true), ConfigurationLookup.fault(starting: false))
+    for text in [run, check] {
+      #expect(text.hasPrefix("error: there is no ./sallyport.conf and no /etc/sallyport/sallyport.conf\n"))
+      #expect(text.contains("--config") && text.hasSuffix("\n"))
+    }
+    for command in ["`sallyport demo`", "`sallyport proxy`"] {
+      #expect(run.contains(command) && !check.contains(command), "\(command)")
+    }
+  }
 }

@@ -120,7 +120,7 @@ import Testing
     #expect(unit.contains("\nExecStopPost=/bin/sh -c 'if rm %t/sallyport/pause "))
     #expect(unit.contains("\nRuntimeDirectory=sallyport\n"))
     // The files of unix sockets that systemd's store keeps.
-    #expect(unit.contains("\nRuntimeDirectoryPreserve=restart\n"))
+    #expect(unit.contains("\nRuntimeDirectoryPreserve=yes\n"))
   }
 
   @Test func `credentials come from systemd's folder`() async throws {
