@@ -14,7 +14,7 @@ import Testing
     // Functions of their own with the name log.
     "Sources/Loading/Access/FileNeeds.swift", "Sources/Daemon/Health/HealthListener.swift",
     "Sources/Daemon/Supervisor.swift", "Sources/Observability/FaultLog.swift", "Sources/Traffic/Worker.swift",
-    "Sources/Traffic/Client/Admission.swift", "Sources/Traffic/Client/ClientFaultLog.swift",
+    "Sources/Traffic/Client/AdmissionRefusal.swift", "Sources/Traffic/Client/ClientFaultLog.swift",
     "Sources/Traffic/Client/ClientFaults.swift", "Sources/Features/Log/ErrorLogs.swift",
     "Sources/Traffic/Client/ClientSession.swift",
     "Sources/Traffic/Client/ProxyHeaderReading.swift", "Sources/Traffic/Client/HTTP2Connection.swift",
