@@ -147,9 +147,10 @@ let settings: [SwiftSetting] =
     // Tests/run asks for it. A newer compiler, which warns of more, must not keep anybody from building.
   ] + (Context.environment["SALLYPORT_STRICT"] != nil ? [.treatAllWarnings(as: .error)] : [])
 
-// What runs once, for a start, a reload or a command, costs the compiler's optimiser a third of a release build, and nobody
-// waits for it: docs/decisions/0060-what-is-not-optimised.md. Nothing of a connection or a request may be in these modules.
-let once: Set = ["Conversion", "Review", "Daemon", "sallyport"]
+// What runs once, for a start, a reload, a command or a new certificate, costs the compiler's optimiser a third of a release
+// build, and nobody waits for it: docs/decisions/0060-what-is-not-optimised.md. What each connection or each request runs
+// may not be in these modules.
+let once: Set = ["Enrolment", "ACME", "Conversion", "Review", "Daemon", "sallyport"]
 
 func settings(of module: String) -> [SwiftSetting] {
   settings + (once.contains(module) ? [.unsafeFlags(["-Onone"], .when(configuration: .release))] : [])
