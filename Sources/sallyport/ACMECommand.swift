@@ -12,7 +12,8 @@ struct ACMECommand: ParsableCommand {
       Both commands read the configuration and the folders of acme_issuer (state_path), so run them as the process's user or as \
       root.
       """,
-    subcommands: [ACMEStatusCommand.self, ACMERenewCommand.self])
+    subcommands: [ACMEStatusCommand.self, ACMERenewCommand.self]
+  ).example("sallyport acme status")
 
   /// The certificates that a command is about.
   static func certificates(
@@ -39,7 +40,8 @@ struct ACMEStatusCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "status",
     abstract: "Print each certificate of acme_certificate: how long it is valid, and why it was not renewed.",
-    discussion: "The exit status is 1 if one is missing, has ended, or could not be renewed.")
+    discussion: "The exit status is 1 if one is missing, has ended, or could not be renewed."
+  ).example("sallyport acme status --json")
 
   @OptionGroup var file: ConfigurationFile
   @Argument(help: "Only those of this issuer, or with this name.")
@@ -67,7 +69,8 @@ struct ACMERenewCommand: ParsableCommand {
     discussion: """
       It leaves a request in the folder of the issuer (state_path), which the process takes within a second. The exit status is 0 \
       if all came, and 1 if one did not. CAs limit how often they issue: don't run it by a timer.
-      """)
+      """
+  ).example("sallyport acme renew www.example.com")
 
   @OptionGroup var file: ConfigurationFile
   @Argument(help: "Only those of this issuer, or with this name.")

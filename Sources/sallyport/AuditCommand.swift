@@ -9,7 +9,8 @@ struct AuditCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "audit",
     abstract: "Check a log of audit_log.",
-    subcommands: [AuditVerifyCommand.self])
+    subcommands: [AuditVerifyCommand.self]
+  ).example("sallyport audit verify audit.log.1 audit.log --key audit.pub")
 }
 
 struct AuditVerifyCommand: ParsableCommand {
@@ -20,7 +21,8 @@ struct AuditVerifyCommand: ParsableCommand {
       Reads the files of one log, the oldest first: sallyport audit verify audit.log.2 audit.log.1 audit.log. Each line must \
       have the SHA-256 of the one before. Exit status: 0 if the chain is whole, 1 if a file or key can't be read, 2 if the log \
       was changed. A gap is told, and is no change: a process that ended at once has lines that it had not written yet.
-      """)
+      """
+  ).example("sallyport audit verify audit.log.1 audit.log --key audit.pub")
 
   @Argument(help: ArgumentHelp("Files of the log, the oldest first; - is standard input.", valueName: "file"))
   var files: [String]

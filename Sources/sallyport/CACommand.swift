@@ -15,7 +15,8 @@ struct CACommand: ParsableCommand {
     subcommands: [
       CAInitCommand.self, CAIssueCommand.self, CARevokeCommand.self, CAListOfRevokedCommand.self, CAListCommand.self,
       CASignCommand.self, CARenewCommand.self, CAUpkeepCommand.self, CAMigrateCommand.self, CAInspectCommand.self,
-    ])
+    ]
+  ).example("sallyport ca init /etc/sallyport/ca")
 }
 
 /// The authority that a command uses.
@@ -122,7 +123,8 @@ enum CATool {
 struct CARevokeCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "revoke", abstract: "Revoke a certificate, and renew the revocation list.",
-    discussion: "If you give a name, the command revokes every valid certificate with this name.")
+    discussion: "If you give a name, the command revokes every valid certificate with this name."
+  ).example("sallyport ca revoke /etc/sallyport/ca alice")
 
   @OptionGroup var argument: AuthorityArgument
   @Argument(help: "A serial as `ca list` shows it, or a common name.")
@@ -146,7 +148,7 @@ struct CAListOfRevokedCommand: ParsableCommand {
     commandName: "crl", abstract: "Renew the revocation list, crl.pem.",
     discussion:
       "When the list expires, sallyport refuses every client of the CA. `ca upkeep` renews it in time, by a timer."
-  )
+  ).example("sallyport ca crl /etc/sallyport/ca --days 30")
 
   @OptionGroup var argument: AuthorityArgument
   @Option(help: "The number of days that the list is valid.")

@@ -10,7 +10,8 @@ struct CAInitCommand: ParsableCommand {
       For two levels, first make a root with --root, then an authority with --intermediate-of ROOT. The intermediate \
       issues certificates from day to day, and the root's folder can be kept offline. The root's key is needed again \
       only for another intermediate and for the root's revocation list.
-      """)
+      """
+  ).example("sallyport ca init /etc/sallyport/ca --name 'Example CA'")
 
   @OptionGroup var argument: AuthorityArgument
   @Option(help: "The common name of the CA's certificate. The default is \"sallyport CA\".")

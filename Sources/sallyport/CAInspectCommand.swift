@@ -11,7 +11,8 @@ struct CAInspectCommand: ParsableCommand {
     discussion: """
       PEM or DER; `-` reads standard input. The command verifies no chain, and prints no private key, only the pin of its \
       public half. Warnings say what is wrong, such as an end in the past. The exit status is 0 with warnings, too.
-      """)
+      """
+  ).example("sallyport ca inspect client.crt")
 
   @Argument(help: "The file, or - for standard input.")
   var file: String

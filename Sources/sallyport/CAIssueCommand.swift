@@ -11,7 +11,8 @@ struct CAIssueCommand: ParsableCommand {
     discussion: """
       A client certificate is for clientAuth and valid for 365 days. A server certificate is for serverAuth and valid for \
       the CA/Browser Forum's limit, today \(CertificateProfile.serverDays(at: Int64(time(nil)))) days.
-      """)
+      """
+  ).example("sallyport ca issue /etc/sallyport/ca --client alice --out certificates")
 
   @OptionGroup var argument: AuthorityArgument
   @Option(help: ArgumentHelp("Issue a client certificate with this common name.", valueName: "name"))

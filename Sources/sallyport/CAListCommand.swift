@@ -5,7 +5,8 @@ import Observability
 
 struct CAListCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
-    commandName: "list", abstract: "List all certificates that the authority has issued.")
+    commandName: "list", abstract: "List all certificates that the authority has issued."
+  ).example("sallyport ca list /etc/sallyport/ca --expiring 30")
 
   @OptionGroup var argument: AuthorityArgument
   @Flag(help: "Print a JSON array of objects.")

@@ -8,7 +8,8 @@ struct CAMigrateCommand: ParsableCommand {
       In a database (PostgreSQL), several machines can issue and revoke at the same time. Each has a folder with `ca.crt`, \
       `private/ca.key`, the file `database` and a copy of `crl.pem`: copy the folder to them after this command. If the \
       command ends in the middle, run it again.
-      """)
+      """
+  ).example("sallyport ca migrate /etc/sallyport/ca --store 'postgresql://ca@db.example.com/ca'")
 
   @OptionGroup var argument: AuthorityArgument
   @Option(

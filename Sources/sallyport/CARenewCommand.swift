@@ -12,7 +12,8 @@ struct CARenewCommand: ParsableCommand {
       certificate stays valid until its end, unless --revoke-old is given. The command replaces NAME.crt, if that is the \
       old certificate. --ca renews the authority's own certificate with the same key: everything that it issued stays \
       valid, and clients need the new ca.crt before the old one ends.
-      """)
+      """
+  ).example("sallyport ca renew /etc/sallyport/ca alice --days 90")
 
   @OptionGroup var argument: AuthorityArgument
   @Argument(help: "A serial as `ca list` shows it, or a common name.")

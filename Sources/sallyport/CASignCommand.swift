@@ -13,7 +13,8 @@ struct CASignCommand: ParsableCommand {
       more, ECDSA P-256, P-384 or P-521, Ed25519, or ML-DSA. It takes the common name and the alternative names of the request, \
       unless --name or --san replace them, and nothing else: no extension, no organization. It prints the names first, \
       and at a terminal it asks before it signs. Anybody can write any name into a request, so read them.
-      """)
+      """
+  ).example("sallyport ca sign /etc/sallyport/ca alice.csr --profile client")
 
   @OptionGroup var argument: AuthorityArgument
   @Argument(help: "The request as PEM or DER, or - for standard input.")

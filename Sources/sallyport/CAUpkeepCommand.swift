@@ -15,7 +15,8 @@ struct CAUpkeepCommand: ParsableCommand {
       also renews the certificates NAME.crt of servers in that folder, with the keys that they have. It warns on stderr of \
       the authority's own certificate half a year before its end, and of other certificates that end within --days days and \
       have no successor: their owners have the keys (`ca renew`). A warning doesn't change the exit status.
-      """)
+      """
+  ).example("sallyport ca upkeep /etc/sallyport/ca --out /etc/sallyport/tls --every 6h")
 
   @OptionGroup var argument: AuthorityArgument
   @Option(help: "A folder with certificates of servers, which are renewed there.")

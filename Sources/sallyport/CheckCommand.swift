@@ -20,7 +20,8 @@ struct CheckCommand: ParsableCommand {
       differs, 1 if something does, and 2 if the API can't be asked. With --policy it is 0 if all assertions hold, and 2 if \
       one fails, a rule is uncovered, or a file can't be read. With --clients it is 0 if everybody who got in still does, 2 \
       if somebody doesn't, and 1 if the configuration or a record can't be used.
-      """)
+      """
+  ).example("sallyport check new.conf --diff /etc/sallyport/sallyport.conf")
 
   @Argument(help: "The configuration file, as with --config.")
   var path: String?

@@ -14,7 +14,8 @@ struct ClientsCommand: ParsableCommand {
       with old or weak certificates and handshakes.
 
       `sallyport check --clients` says whom a configuration would refuse.
-      """)
+      """
+  ).example("sallyport clients /var/lib/sallyport/clients --ending 30d")
 
   @Argument(help: ArgumentHelp("A record, or a folder with records.", valueName: "record"))
   var records: [String]

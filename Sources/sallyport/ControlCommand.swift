@@ -16,7 +16,8 @@ struct ControlCommand: ParsableCommand {
     subcommands: [
       Servers.self, Change.self, Add.self, Remove.self, Clients.self, Cut.self, Deny.self, Allow.self, Denials.self,
       Get.self,
-    ])
+    ]
+  ).example("sallyport ctl servers")
 
   struct Place: ParsableArguments {
     @Option(help: "The unix socket that the server of the API listens on.")
@@ -56,6 +57,7 @@ struct ControlCommand: ParsableCommand {
 
   struct Servers: ParsableCommand {
     static let configuration = CommandConfiguration(abstract: "Print a line for each server of the groups with `zone`.")
+      .example("sallyport ctl servers app")
     @Argument(help: "A group; without it, all.") var group: String?
     @OptionGroup var place: Place
     func run() throws { try place.ask { (api) throws(APIClient.Fault) in try api.servers(of: group) } }
@@ -65,7 +67,8 @@ struct ControlCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
       commandName: "set", abstract: "Change a server of a group.",
       discussion:
-        "Settings: down, up, drain, undrain, weight=N, max_conns=N, max_fails=N, fail_timeout=TIME, slow_start=TIME.")
+        "Settings: down, up, drain, undrain, weight=N, max_conns=N, max_fails=N, fail_timeout=TIME, slow_start=TIME."
+    ).example("sallyport ctl set app 10.0.0.7:8080 drain")
     @Argument(help: "The group.") var group: String
     @Argument(help: "The server: its address, or its number in the API.") var server: String
     @Argument(help: "What changes.") var settings: [String]
@@ -86,7 +89,8 @@ struct ControlCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
       abstract: "Add a server to a group.",
       discussion:
-        "Settings: backup, down, weight=N, max_conns=N, max_fails=N, fail_timeout=TIME, slow_start=TIME, route=NAME.")
+        "Settings: backup, down, weight=N, max_conns=N, max_fails=N, fail_timeout=TIME, slow_start=TIME, route=NAME."
+    ).example("sallyport ctl add app 10.0.0.8:8080 weight=2")
     @Argument(help: "The group.") var group: String
     @Argument(help: "The server: an address and a port, or unix:PATH.") var server: String
     @Argument(help: "What it is like.") var settings: [String] = []
@@ -102,7 +106,8 @@ struct ControlCommand: ParsableCommand {
 
   struct Remove: ParsableCommand {
     static let configuration = CommandConfiguration(
-      abstract: "Remove a server from a group, and print those that are left. What it serves goes on.")
+      abstract: "Remove a server from a group, and print those that are left. What it serves goes on."
+    ).example("sallyport ctl remove app 10.0.0.7:8080")
     @Argument(help: "The group.") var group: String
     @Argument(help: "The server: its address, or its number in the API.") var server: String
     @OptionGroup var place: Place
@@ -145,12 +150,14 @@ struct ControlCommand: ParsableCommand {
 
   struct Clients: ParsableCommand {
     static let configuration = CommandConfiguration(abstract: "Print a line for each client that is connected.")
+      .example("sallyport ctl clients --socket /run/sallyport/api.sock")
     @OptionGroup var place: Place
     func run() throws { try place.ask { (api) throws(APIClient.Fault) in try api.clients() } }
   }
 
   struct Cut: ParsableCommand {
-    static let configuration = CommandConfiguration(abstract: "Cut the connections of a client now.")
+    static let configuration = CommandConfiguration(abstract: "Cut the connections of a client now.").example(
+      "sallyport ctl cut --subject CN=alice")
     @Option(help: "Of its certificate: SHA-256, or SHA-1 as $ssl_client_fingerprint has it.") var fingerprint: String?
     @Option(help: "Of its certificate, as $ssl_client_serial has it.") var serial: String?
     @Option(help: "Of its certificate, as $ssl_client_s_dn has it.") var subject: String?
@@ -171,7 +178,8 @@ struct ControlCommand: ParsableCommand {
 
   struct Deny: ParsableCommand {
     static let configuration = CommandConfiguration(
-      abstract: "Deny a client's certificate for a time, at every server, and cut its connections.")
+      abstract: "Deny a client's certificate for a time, at every server, and cut its connections."
+    ).example("sallyport ctl deny 5d41402abc4b2a76b9719d911017c592aabbccdd 2h")
     @Argument(help: "Of its certificate: SHA-256, or SHA-1.") var fingerprint: String
     @Argument(help: "How long, such as 10m; 30d at most.") var time: String
     @OptionGroup var place: Place
@@ -191,7 +199,8 @@ struct ControlCommand: ParsableCommand {
   }
 
   struct Allow: ParsableCommand {
-    static let configuration = CommandConfiguration(abstract: "Take a denial back.")
+    static let configuration = CommandConfiguration(abstract: "Take a denial back.").example(
+      "sallyport ctl allow 5d41402abc4b2a76b9719d911017c592aabbccdd")
     @Argument(help: "The fingerprint that was denied.") var fingerprint: String
     @OptionGroup var place: Place
     func run() throws {
@@ -203,13 +212,15 @@ struct ControlCommand: ParsableCommand {
   }
 
   struct Denials: ParsableCommand {
-    static let configuration = CommandConfiguration(abstract: "Print the certificates that are denied.")
+    static let configuration = CommandConfiguration(abstract: "Print the certificates that are denied.").example(
+      "sallyport ctl denials")
     @OptionGroup var place: Place
     func run() throws { try place.ask { (api) throws(APIClient.Fault) in try api.denials() } }
   }
 
   struct Get: ParsableCommand {
-    static let configuration = CommandConfiguration(abstract: "Print a part of the API as JSON.")
+    static let configuration = CommandConfiguration(abstract: "Print a part of the API as JSON.").example(
+      "sallyport ctl get http/upstreams")
     @Argument(help: "The path behind /9/, such as http/upstreams.") var path: String
     @OptionGroup var place: Place
     func run() throws { try place.ask(isJSON: true) { (api) throws(APIClient.Fault) in [try api.ask("GET", path)] } }

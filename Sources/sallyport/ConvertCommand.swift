@@ -106,7 +106,8 @@ struct OldFile: ParsableArguments {
 struct ConvertStunnelCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "stunnel",
-    abstract: "Make a configuration of stunnel's file: each service becomes a server of stream.")
+    abstract: "Make a configuration of stunnel's file: each service becomes a server of stream."
+  ).example("sallyport convert stunnel /etc/stunnel/stunnel.conf > sallyport.conf")
 
   @OptionGroup var old: OldFile
 
@@ -157,7 +158,8 @@ struct ConvertGhostunnelCommand: ParsableCommand {
 struct ConvertHAProxyCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "haproxy",
-    abstract: "Make a configuration of HAProxy's file: frontends, backends, and what they ask of certificates.")
+    abstract: "Make a configuration of HAProxy's file: frontends, backends, and what they ask of certificates."
+  ).example("sallyport convert haproxy /etc/haproxy/haproxy.cfg > sallyport.conf")
 
   @OptionGroup var old: OldFile
 
@@ -183,7 +185,8 @@ struct ConvertNginxCommand: ParsableCommand {
     discussion: """
       Files that it includes are files of their own, and stand in the result in place of their include. Check the result \
       with `sallyport check`.
-      """)
+      """
+  ).example("sallyport convert nginx /etc/nginx/nginx.conf > sallyport.conf")
 
   @OptionGroup var old: OldFile
 

@@ -24,6 +24,10 @@ enum Entry {
       exit(ExitCode.validationFailure.rawValue)
     }
     words = ConvertCommand.completed(words)
+    if words.first == "help", words.count == 2, let name = words.last, let text = Reference.text(of: name) {
+      print(text, terminator: "")
+      exit(0)
+    }
     if let fault = CommandName.fault(in: words) {
       LogFile.standardError.write(string: fault)
       exit(ExitCode.validationFailure.rawValue)
@@ -74,9 +78,12 @@ enum CommandName {
       if inner.isEmpty || word.hasPrefix("-") { return nil }
       guard let next = inner.first(where: { $0._commandName == word }) else {
         let names = inner.filter { $0.configuration.shouldDisplay }.map { $0._commandName }
-        let near = Spelling.nearest(to: word, among: names).map { "did you mean \"\($0)\"?" }
+        let isReference = words.first == "help" && path == "sallyport"
+        let known = isReference ? names + Reference.names(like: word) : names
+        let near = Spelling.nearest(to: word, among: known).map { "did you mean \"\($0)\"?" }
+        let kinds = isReference ? "a command, a directive or a variable" : "a command of \(path)"
         return """
-          error: "\(word)" is not a command of \(path)
+          error: "\(word)" is not \(kinds)
               hint: \(near ?? "the commands are: \(names.joined(separator: ", "))"); see `\(path) --help`
 
           """

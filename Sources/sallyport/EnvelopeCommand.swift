@@ -13,10 +13,12 @@ struct EnvelopeCommand: ParsableCommand {
       Reads stdin and writes stdout. A key is a file (or credential:NAME) of hexadecimal digits or base64. Exit status: 0 \
       on success, 1 if the input can't be sealed or opened, 2 if a key or an option is invalid.
       """,
-    subcommands: [Seal.self, Open.self])
+    subcommands: [Seal.self, Open.self]
+  ).example("sallyport envelope seal --cipher aes-256-gcm --key envelope.key --mac none < message > sealed")
 
   struct Seal: ParsableCommand {
-    static let configuration = CommandConfiguration(abstract: "Seal a plain body in an envelope.")
+    static let configuration = CommandConfiguration(abstract: "Seal a plain body in an envelope.").example(
+      "sallyport envelope seal --cipher aes-256-gcm --key envelope.key --mac none < message > sealed")
     @OptionGroup var options: EnvelopeOptions
 
     func run() throws {
@@ -31,7 +33,8 @@ struct EnvelopeCommand: ParsableCommand {
   }
 
   struct Open: ParsableCommand {
-    static let configuration = CommandConfiguration(abstract: "Open an envelope and print its plain body.")
+    static let configuration = CommandConfiguration(abstract: "Open an envelope and print its plain body.").example(
+      "sallyport envelope open --cipher aes-256-gcm --key envelope.key --mac none < sealed")
     @OptionGroup var options: EnvelopeOptions
 
     func run() throws {

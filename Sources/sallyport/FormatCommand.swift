@@ -11,7 +11,8 @@ struct FormatCommand: ParsableCommand {
     discussion: """
       Keeps comments, one blank line of several, line breaks inside a directive, and each word as it is written. Refuses \
       a text that is not of nginx's language. Included files are files of their own: format each by its name.
-      """)
+      """
+  ).example("sallyport format --in-place sallyport.conf")
 
   @Flag(help: "Change nothing; exit with status 1 if the file is not formatted.")
   var check = false

@@ -20,7 +20,8 @@ struct HealthCommand: ParsableCommand {
       certificate, a CA or a revocation list ends soon (ssl_expiry_warning). A file that can't be loaded is FAILED, while its former content serves. Warnings and files are for \
       people. So a probe that takes a process out of service should say --ready. A \
       restart mends no expired certificate, so a probe that restarts should say --live.
-      """)
+      """
+  ).example("sallyport health --ready")
 
   @OptionGroup var file: ConfigurationFile
 

@@ -16,7 +16,8 @@ struct PinCommand: ParsableCommand {
     discussion: """
       The source is a certificate (PEM, DER, PKCS#12), a public or private key, or a server. The command prints the \
       directive to stdout and a description of the key to stderr.
-      """)
+      """
+  ).example("sallyport pin erp.example.com:443")
 
   @Argument(help: "A certificate or key file, or HOST:PORT of a TLS server.")
   var source: String

@@ -23,7 +23,8 @@ struct ProbeCommand: ParsableCommand {
       certificate; 3 if there was no complete handshake; 4 if the policy verifies nothing; 5 if the server's answer does \
       not say whether it accepts our certificate: a status of 400 to 499, or none. For several servers (an upstream \
       group), it is the first status other than 0.
-      """)
+      """
+  ).example("sallyport probe https://erp.example.com/ --cert client.crt --key client.key --cafile ca.crt")
 
   @Argument(
     help:

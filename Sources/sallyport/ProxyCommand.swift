@@ -31,7 +31,10 @@ struct ProxyCommand: ParsableCommand {
       and by the system's CAs if neither is. With --pin alone the key decides, whatever name and CA the certificate has.
 
       HUP loads the files again. `sallyport health --listen ADDRESS` asks the process.
-      """)
+      """
+  ).example(
+    "sallyport proxy --listen 0.0.0.0:8443 --cert server.crt --key server.key --client-ca ca.crt --to http://127.0.0.1:8080"
+  )
 
   @Option(help: "Where to listen: :PORT, HOST:PORT or unix:/PATH; repeatable.")
   var listen: [String] = []

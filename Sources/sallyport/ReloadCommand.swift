@@ -17,7 +17,8 @@ struct ReloadCommand: ParsableCommand {
       With --restart, it sends USR2, and waits: a new process starts beside the old one and takes over its sockets. If the new \
       one does not serve, such as because of a fault in the configuration, the old one serves on, and the exit status is 1. \
       `systemctl restart` stops the old one first, so there a fault is an outage.
-      """)
+      """
+  ).example("sallyport reload --config /etc/sallyport/sallyport.conf")
 
   @Argument(help: "The service's main process: $MAINPID in the unit. Without it, the one that runs the configuration.")
   var process: Int32?

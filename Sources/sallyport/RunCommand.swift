@@ -17,7 +17,8 @@ struct RunCommand: ParsableCommand {
 
       The exit status of a start that is refused is 78 if the configuration or a file that it names has to change, and 1 \
       if something else stands in the way, such as an address in use.
-      """)
+      """
+  ).example("sallyport run --config /etc/sallyport/sallyport.conf")
 
   @Argument(help: "The configuration file, as with --config.")
   var path: String?

@@ -15,3 +15,13 @@ struct Sallyport: ParsableCommand {
       EnvelopeCommand.self, SignatureCommand.self, AuditCommand.self, DemoCommand.self, ManualCommand.self,
     ])
 }
+
+extension CommandConfiguration {
+  /// The same with an example of a command line at the end of its help, and of its manual page.
+  func example(_ line: String) -> CommandConfiguration {
+    var configuration = self
+    if !discussion.isEmpty { configuration.discussion += "\n\n" }
+    configuration.discussion += "Example: \(line)"
+    return configuration
+  }
+}

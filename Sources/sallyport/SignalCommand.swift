@@ -7,7 +7,8 @@ struct SignalCommand: ParsableCommand {
     commandName: "signal",
     abstract: "Signal the process that runs a configuration, as nginx -s does.",
     discussion: "Finds the process by its configuration, as `sallyport health` does, and doesn't wait for it.",
-    shouldDisplay: false)
+    shouldDisplay: false
+  ).example("sallyport signal reopen --config /etc/sallyport/sallyport.conf")
 
   enum Name: String, ExpressibleByArgument, CaseIterable {
     /// QUIT: finish what is in progress, and end.

@@ -13,7 +13,8 @@ struct SignatureCommand: ParsableCommand {
       Reads a request of HTTP/1.1 from stdin: its head, an empty line and its body. Exit status: 0 on success, 1 if the \
       request can't be signed or its signature isn't valid, 2 if a key or an option is invalid.
       """,
-    subcommands: [Sign.self, Verify.self])
+    subcommands: [Sign.self, Verify.self]
+  ).example("sallyport signature verify --keyid alice --algorithm ed25519 --key alice.pub < request")
 
   struct Sign: ParsableCommand {
     static let configuration = CommandConfiguration(
@@ -21,7 +22,8 @@ struct SignatureCommand: ParsableCommand {
       discussion: """
         The output is Content-Digest, where it is covered and the request has a body without it, Signature-Input and \
         Signature. curl reads it: curl -H @FILE.
-        """)
+        """
+    ).example("sallyport signature sign --keyid alice --algorithm ed25519 --key alice.key < request")
     @OptionGroup var options: SignatureOptions
 
     @Option(help: "The label of the signature.")
@@ -71,7 +73,8 @@ struct SignatureCommand: ParsableCommand {
 
   struct Verify: ParsableCommand {
     static let configuration = CommandConfiguration(
-      abstract: "Verify the signature of a request, and print its keyid.")
+      abstract: "Verify the signature of a request, and print its keyid."
+    ).example("sallyport signature verify --keyid alice --algorithm ed25519 --key alice.pub < request")
     @OptionGroup var options: SignatureOptions
 
     @Option(help: "The label of the signature; without it, the request must have exactly one.")

@@ -14,7 +14,8 @@ struct TrustCommand: ParsableCommand {
       the store is /usr/local/share/ca-certificates, and update-ca-certificates puts it into effect; that needs root. \
       Firefox and Chromium read NSS databases: --nss DIR.
       """,
-    subcommands: [TrustAddCommand.self, TrustRemoveCommand.self])
+    subcommands: [TrustAddCommand.self, TrustRemoveCommand.self]
+  ).example("sallyport trust add /etc/sallyport/ca")
 }
 
 /// What both commands take.
@@ -60,7 +61,8 @@ struct TrustPlace: ParsableArguments {
 
 struct TrustAddCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
-    commandName: "add", abstract: "Trust a root: a CA's own certificate that may sign others.")
+    commandName: "add", abstract: "Trust a root: a CA's own certificate that may sign others."
+  ).example("sallyport trust add /etc/sallyport/ca")
 
   @OptionGroup var place: TrustPlace
 
@@ -101,7 +103,8 @@ struct TrustAddCommand: ParsableCommand {
 
 struct TrustRemoveCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
-    commandName: "remove", abstract: "Stop to trust a root that `trust add` added.")
+    commandName: "remove", abstract: "Stop to trust a root that `trust add` added."
+  ).example("sallyport trust remove /etc/sallyport/ca")
 
   @OptionGroup var place: TrustPlace
 

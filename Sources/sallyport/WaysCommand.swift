@@ -19,7 +19,8 @@ struct WaysCommand: ParsableCommand {
 
       The exit status is 0. With --than it is 0 if no way asks for less than in the older configuration, and 2 if one \
       does. It is 1 if a configuration is not valid.
-      """)
+      """
+  ).example("sallyport ways --to https://erp.example.com/admin/")
 
   @Argument(help: "The configuration file, as with --config.")
   var path: String?

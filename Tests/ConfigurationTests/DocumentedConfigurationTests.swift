@@ -68,7 +68,9 @@ struct DocumentedBlock: Sendable, CustomStringConvertible {
     var pages = ["README.md"]
     for folder in ["docs", "docs/operating"] {
       let names = (try? FileManager.default.contentsOfDirectory(atPath: "\(checkout)/\(folder)")) ?? []
-      pages += names.filter { $0.hasSuffix(".md") && $0 != "DIRECTIVES.md" }.sorted().map { "\(folder)/\($0)" }
+      pages += names.filter { $0.hasSuffix(".md") && $0 != "DIRECTIVES.md" && $0 != "VARIABLES.md" }.sorted().map {
+        "\(folder)/\($0)"
+      }
     }
     return pages.flatMap { page in
       blocks((try? String(contentsOfFile: "\(checkout)/\(page)", encoding: .utf8)) ?? "").compactMap { line, lines in

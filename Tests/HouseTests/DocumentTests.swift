@@ -392,9 +392,9 @@ import Testing
       return lines.joined(separator: "\n")
     }
 
-    /// The names that a browser of Markdown gives the headings.
+    /// The names that a browser of Markdown gives the headings, and those of rows of the manual.
     static func anchors(in text: String) -> Set<String> {
-      Set(
+      Set(text.matches(of: #/<a id="([^"]+)"><\/a>/#).map { String($0.output.1) }).union(
         withoutBlocks(text).split(separator: "\n").filter { $0.hasPrefix("#") }.map { line in
           line.drop { $0 == "#" }.drop { $0 == " " }.lowercased().filter {
             $0.isLetter || $0.isNumber || $0 == " " || $0 == "-" || $0 == "_"

@@ -32,7 +32,7 @@ package enum ConfigurationPage {
     page.item("`/etc/sallyport/sallyport.conf`", ["The configuration that the systemd unit names."])
     page.item("`/usr/share/doc/sallyport/examples`", ["Configurations for common cases."])
     page.section("SEE ALSO")
-    page.line("`sallyport`(8), `sallyport-check`(8), `sallyport-run`(8)")
+    page.line("`sallyport.variables`(5), `sallyport`(8), `sallyport-check`(8), `sallyport-run`(8)")
     return page.text
   }
 

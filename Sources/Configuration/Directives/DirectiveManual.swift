@@ -12,9 +12,16 @@ package enum DirectiveManual {
       This page is generated from the rows of all features in `Sources/Features`; a test compares the two. Names, contexts,
       inheritance and defaults are nginx's unless a row says otherwise. *Inherits* says what an inner level without the
       directive gets: `value`, the value of the outer level; `list`, all lines of the outer level. An inner level with a line
-      of its own inherits no line.
+      of its own inherits no line. `sallyport help NAME` prints the row of a directive or of a [variable](VARIABLES.md).
 
       """
+    let titles =
+      Features.all.directives.table.families.map(\.title)
+      + ["Accepted without effect", "Answers that differ from nginx's by intent"]
+      + (plannedDirectives.isEmpty ? [] : ["Not supported yet"])
+      + ["nginx directives that sallyport doesn't support", "Modules that aren't nginx's"]
+    text += "\n" + titles.map { "[\($0)](#\($0.anchor))" }.joined(separator: " ·\n") + "\n"
+    var anchors: Set<String> = []
     for family in Features.all.directives.table.families {
       text +=
         "\n## \(family.title)\n\n| directive | contexts | default | inherits | meaning | example |\n| --- | --- | --- | --- | --- | --- |\n"
@@ -22,7 +29,9 @@ package enum DirectiveManual {
         let usage = entry.form.usage.isEmpty ? entry.name : "\(entry.name) \(entry.form.usage)"
         let initial = entry.initial.isEmpty ? "" : "`\(entry.initial.cell)`"
         let inherits = entry.inheritance == .none ? "" : entry.inheritance.rawValue
-        text += "| `\(usage.cell)` | \(entry.contexts.names.joined(separator: ", ")) | \(initial) | \(inherits)"
+        let anchor = anchors.insert(entry.name).inserted ? entry.name : "\(entry.name)-\(family.title.anchor)"
+        text +=
+          "| `\(usage.cell)`<a id=\"\(anchor)\"></a> | \(entry.contexts.names.joined(separator: ", ")) | \(initial) | \(inherits)"
         let example = entry.example.isEmpty ? "" : "`\(entry.example.cell)`"
         text += " | \(entry.help.cell) | \(example) |\n"
       }
@@ -78,8 +87,13 @@ extension DirectiveEntry {
 }
 
 extension String {
+  /// The name that a browser of Markdown gives a heading.
+  fileprivate var anchor: String {
+    lowercased().filter { $0.isLetter || $0.isNumber || $0 == " " || $0 == "-" || $0 == "_" }.replacing(" ", with: "-")
+  }
+
   /// The text, escaped for a cell of a Markdown table.
-  fileprivate var cell: String {
+  var cell: String {
     split(separator: "|", omittingEmptySubsequences: false).joined(separator: "\\|")
   }
 }

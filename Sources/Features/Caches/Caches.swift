@@ -26,7 +26,8 @@ enum Caches: DirectiveFeature {
 
   /// The part to ask the upstream for: what the client asks for, because nothing cuts it into slices.
   static let variables = [
-    FeatureVariable("slice_range") { exchange, output in
+    FeatureVariable("slice_range", "The Range of the request, because nothing cuts responses into slices.") {
+      exchange, output in
       let head = exchange.head
       if let field = head.first(.range) { output.append(head.bytes.readable[field.value]) }
     }

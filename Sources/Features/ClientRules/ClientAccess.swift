@@ -41,7 +41,11 @@ package struct ClientAccess: LocationFeature {
   /// `admitted`, or `refused:` with the reason; empty without TLS. Under `ssl_verify_report_only`, a client whose verdict is
   /// a refusal was let in.
   package static let variables = [
-    FeatureVariable(ofBoth: "ssl_client_verdict", isOursAlone: true) { transaction, output in
+    FeatureVariable(
+      ofBoth: "ssl_client_verdict",
+      "`admitted`, or `refused:` with the reason. Under `ssl_verify_report_only`, a client whose verdict is a refusal was let in.",
+      isOursAlone: true
+    ) { transaction, output in
       guard borrowing(transaction.facts, { $0.isTLS || $0.relayed != nil }) else { return }
       switch transaction.admission {
       case .undecided, .inClear: break

@@ -59,7 +59,10 @@ struct ClientToken: LocationFeature, Hashable {
 
   /// For logs.
   static let variables = [
-    FeatureVariable("client_token_verdict", isOursAlone: true) { exchange, output in
+    FeatureVariable(
+      "client_token_verdict", "What `client_token` made of the client's token, with the reason of a refusal.",
+      isOursAlone: true
+    ) { exchange, output in
       if let state = exchange.states.known(TokenState.self) { output.append(string: state.verdict) }
     }
   ]

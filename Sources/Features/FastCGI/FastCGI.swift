@@ -74,13 +74,18 @@ struct FastCGI: FeatureSettings, LocationFeature, UpstreamFeature {
   ]
 
   static let variables = [
-    FeatureVariable("fastcgi_script_name") { exchange, output in
+    FeatureVariable(
+      "fastcgi_script_name",
+      "The name of the script: the path of the request, or the first part of `fastcgi_split_path_info`."
+    ) { exchange, output in
       guard let script = exchange.location.object(LiveScript.self) else {
         return output.append(exchange.target.uri.readable)
       }
       script.appendName(exchange, to: &output)
     },
-    FeatureVariable("fastcgi_path_info") { exchange, output in
+    FeatureVariable(
+      "fastcgi_path_info", "What follows the script's name: the second part of `fastcgi_split_path_info`."
+    ) { exchange, output in
       exchange.location.object(LiveScript.self)?.appendPathInfo(exchange, to: &output)
     },
   ]

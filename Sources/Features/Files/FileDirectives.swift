@@ -89,12 +89,18 @@ extension FileSettings: LocationFeature {
   static let rows = places + options
   package static let directives = places.entries + ContentTypes.rows.entries + options.entries
 
-  static let documentRoot = FeatureVariable("document_root") { $0.location.files?.appendRoot($0, to: &$1) }
-  static let requestFilename = FeatureVariable("request_filename") { $0.location.files?.appendFile($0, to: &$1) }
+  static let documentRoot = FeatureVariable("document_root", "The value of `root` or `alias` for the request.") {
+    $0.location.files?.appendRoot($0, to: &$1)
+  }
+  static let requestFilename = FeatureVariable("request_filename", "The path of the file that the request names.") {
+    $0.location.files?.appendFile($0, to: &$1)
+  }
 
   package static let variables = [
     documentRoot, requestFilename,
-    FeatureVariable("realpath_root") { $0.location.files?.appendRealRoot($0, to: &$1) },
+    FeatureVariable("realpath_root", "The folder of `$document_root`, without symbolic links.") {
+      $0.location.files?.appendRealRoot($0, to: &$1)
+    },
   ]
 
   package var namedTargets: [(name: String, act: Wording, place: SourceLocation)] {

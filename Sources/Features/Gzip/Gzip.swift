@@ -59,7 +59,11 @@ struct Gzip: FeatureSettings, LocationFeature {
 
   static let directives = rows.entries + GzipClients.rows.entries
 
-  static let variables = [FeatureVariable("gzip_ratio") { GzipFilter.appendRatio(of: $0, to: &$1) }]
+  static let variables = [
+    FeatureVariable("gzip_ratio", "The size of the body divided by what `gzip` made of it.") {
+      GzipFilter.appendRatio(of: $0, to: &$1)
+    }
+  ]
 
   // MARK: Effect
 

@@ -16,5 +16,5 @@ enum HTTP3: DirectiveFeature {
     ].map { .inert($0, heads, because: reason) } + [.inert("quic_bpf", .main, because: reason)]
 
   /// `$http3`, which is empty in a request over TCP.
-  static let variables = [FeatureVariable("http3") { _, _ in }]
+  static let variables = [FeatureVariable("http3", "Empty, because requests come over TCP.") { _, _ in }]
 }

@@ -59,7 +59,10 @@ struct LimitConn: FeatureSettings, LocationFeature, APIFeature {
   ]
 
   static let variables = [
-    FeatureVariable(ofBoth: "limit_conn_status") { transaction, output in
+    FeatureVariable(
+      ofBoth: "limit_conn_status",
+      "What `limit_conn` made of the request: `PASSED`, `REJECTED` or `REJECTED_DRY_RUN`."
+    ) { transaction, output in
       if let verdict = transaction.states.known(ConnectionLimitState.self)?.verdict { output.append(verdict.name) }
     }
   ]

@@ -34,7 +34,9 @@ struct LimitRate: FeatureSettings, LocationFeature, PassFeature {
     ) { $0.free = $2.rateSize($1) },
   ]
 
-  static let variable = FeatureVariable("limit_rate", isSettable: true) { exchange, output in
+  static let variable = FeatureVariable(
+    "limit_rate", "The rate in bytes per second at which the response is sent; `set` changes it.", isSettable: true
+  ) { exchange, output in
     output.append(decimal: UInt64(max(0, ResponseRate.value(exchange))))
   }
 

@@ -64,7 +64,10 @@ struct LimitReq: FeatureSettings, LocationFeature, APIFeature {
   ]
 
   static let variables = [
-    FeatureVariable("limit_req_status") { exchange, output in
+    FeatureVariable(
+      "limit_req_status",
+      "What `limit_req` made of the request: `PASSED`, `DELAYED`, `REJECTED`, or one of the last two with `_DRY_RUN`."
+    ) { exchange, output in
       if let verdict = exchange.states.known(RequestLimitState.self)?.verdict { output.append(verdict.name) }
     }
   ]

@@ -84,16 +84,24 @@ package struct OpenTelemetry: LocationFeature {
     + [serviceLine, resourceLine, traceLine, contextLine, nameLine, attributeLine]
 
   package static let variables = [
-    variable("otel_trace_id") { span, output in output.append(span.trace) },
-    variable("otel_span_id") { span, output in output.append(span.own) },
-    variable("otel_parent_id") { span, output in output.append(span.parent?.parentID ?? []) },
-    variable("otel_parent_sampled") { span, output in output.append(span.parent?.isSampled == true ? 0x31 : 0x30) },
+    variable("otel_trace_id", "The ID of the trace: 32 hexadecimal digits.") { span, output in output.append(span.trace)
+    },
+    variable("otel_span_id", "The ID of the request's span: 16 hexadecimal digits.") { span, output in
+      output.append(span.own)
+    },
+    variable("otel_parent_id", "The ID of the span that the client named as the parent.") { span, output in
+      output.append(span.parent?.parentID ?? [])
+    },
+    variable("otel_parent_sampled", "`1` if the client has its trace recorded, otherwise `0`.") { span, output in
+      output.append(span.parent?.isSampled == true ? 0x31 : 0x30)
+    },
   ]
 
   private static func variable(
-    _ name: String, _ append: @escaping @Sendable (RequestSpan, inout ByteBuffer) -> Void
+    _ name: String, _ help: String,
+    _ append: @escaping @Sendable (RequestSpan, inout ByteBuffer) -> Void
   ) -> FeatureVariable {
-    FeatureVariable(name) { exchange, output in
+    FeatureVariable(name, help) { exchange, output in
       if let span = SpanState.of(exchange)?.span { append(span, &output) }
     }
   }

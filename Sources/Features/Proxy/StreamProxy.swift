@@ -70,10 +70,12 @@ enum StreamProxy: UpstreamFeature, PassFeature {
   private static let shared = ProxyPass.rows.filter(\.entry.contexts.isOfStream)
 
   static let variables = [
-    FeatureVariable(ofSession: "upstream_first_byte_time") { session, output in
+    FeatureVariable(ofSession: "upstream_first_byte_time", "Seconds until the upstream's first byte.") {
+      session, output in
       (session.handler as? TCPHandler)?.appendTime(\.headAt, to: &output)
     },
-    FeatureVariable(ofSession: "upstream_session_time") { session, output in
+    FeatureVariable(ofSession: "upstream_session_time", "Seconds of the session with the upstream.") {
+      session, output in
       (session.handler as? TCPHandler)?.appendTime(\.endedAt, to: &output)
     },
   ]

@@ -44,7 +44,11 @@ package struct RealClientCert: LocationFeature {
 
   /// The subject of the front's own certificate, if that has verified.
   package static let variables = [
-    FeatureVariable("ssl_front_s_dn", isOursAlone: true) { exchange, output in
+    FeatureVariable(
+      "ssl_front_s_dn",
+      "The subject of the front's own certificate, if it has verified, where `$ssl_client_s_dn` is that of the client behind it.",
+      isOursAlone: true
+    ) { exchange, output in
       guard let relayed = exchange.facts.relayed, relayed.source != .stranger,
         let chain = exchange.session.facts.verifiedChain
       else { return }

@@ -36,7 +36,8 @@ struct Referers: LocationFeature {
   ]
 
   static let variables = [
-    FeatureVariable("invalid_referer") { exchange, output in
+    FeatureVariable("invalid_referer", "`1` for a Referer that `valid_referers` doesn't name; otherwise empty.") {
+      exchange, output in
       guard let referers = exchange.location.object(LiveReferers.self) else { return }
       if !referers.admit(exchange) { output.append(0x31) }
     }

@@ -26,14 +26,19 @@ package struct Signatures: LocationFeature, PassFeature {
   package static let directives = SignatureSettings.rows.entries
 
   /// The key of a valid signature says who the client is.
-  static let keyID = FeatureVariable("message_signature_keyid", isOursAlone: true, saysClient: true) {
+  static let keyID = FeatureVariable(
+    "message_signature_keyid", "The name of the key of the request's valid signature.", isOursAlone: true,
+    saysClient: true
+  ) {
     exchange, output in
     if let record = record(of: exchange) { output.append(record.keyID) }
   }
 
   package static let variables = [
     keyID,
-    FeatureVariable("message_signature_verdict", isOursAlone: true) { exchange, output in
+    FeatureVariable(
+      "message_signature_verdict", "What `message_signature` made of the request's signature.", isOursAlone: true
+    ) { exchange, output in
       if let record = record(of: exchange) { output.append(string: record.verdict) }
     },
   ]

@@ -48,11 +48,12 @@ enum StreamCore: Feature {
 
   /// As much as a session has seen by now.
   static let variables = [
-    FeatureVariable(ofSession: "protocol") { _, output in output.append("TCP") },
-    FeatureVariable(ofSession: "bytes_received") { session, output in
+    FeatureVariable(ofSession: "protocol", "`TCP`.") { _, output in output.append("TCP") },
+    FeatureVariable(ofSession: "bytes_received", "Bytes that the client has sent.") { session, output in
       output.append(decimal: session.stream?.receivedBytes ?? 0)
     },
-    FeatureVariable(ofSession: "session_time") { session, output in
+    FeatureVariable(ofSession: "session_time", "Seconds since the session began, with milliseconds.") {
+      session, output in
       Transaction.append(milliseconds: session.worker.loop.now &- session.startedAt, to: &output)
     },
   ]

@@ -27,18 +27,24 @@ enum StreamPreread: Feature {
   static let directives = rows.entries
 
   private static func variable(
-    _ name: String, isClientsWish: Bool = false,
+    _ name: String, _ help: String, isClientsWish: Bool = false,
     _ value: @escaping @Sendable (PrereadFacts, inout ByteBuffer) -> Void
   ) -> FeatureVariable {
-    FeatureVariable(ofSession: name, saysClient: false, isClientsWish: isClientsWish) { session, output in
+    FeatureVariable(ofSession: name, help, saysClient: false, isClientsWish: isClientsWish) { session, output in
       if let facts = session.session.tcp?.preread { value(facts, &output) }
     }
   }
 
   static let variables = [
-    variable("ssl_preread_server_name", isClientsWish: true) { $1.append($0.serverName) },
-    variable("ssl_preread_protocol") { $1.append(string: $0.version) },
-    variable("ssl_preread_alpn_protocols") { facts, output in
+    variable(
+      "ssl_preread_server_name", "The name that the client asks for in its ClientHello. The client chooses it.",
+      isClientsWish: true
+    ) { $1.append($0.serverName) },
+    variable("ssl_preread_protocol", "The highest version of TLS that the ClientHello offers.") {
+      $1.append(string: $0.version)
+    },
+    variable("ssl_preread_alpn_protocols", "The protocols of ALPN that the ClientHello offers, with commas between.") {
+      facts, output in
       for (index, name) in facts.protocols.enumerated() {
         if index > 0 { output.append(0x2C) }
         output.append(name)

@@ -26,25 +26,34 @@ struct TraceContext: LocationFeature {
 
   static let directives = [modeLine]
 
-  private static let parent = variable("traceparent") { trace, _, output in output.append(trace.parent.value) }
-  private static let state = variable("tracestate") { trace, exchange, output in
+  private static let parent = variable(
+    "traceparent", "The field of W3C Trace Context that the upstream gets."
+  ) { trace, _, output in output.append(trace.parent.value) }
+  private static let state = variable(
+    "tracestate", "The client's tracestate, where its trace is continued."
+  ) { trace, exchange, output in
     guard trace.isContinued else { return }
     stateField.withUnsafeBytes { exchange.head.append(variableName: $0, to: &output) }
   }
 
   static let variables = [
     parent, state,
-    variable("trace_id") { trace, _, output in output.append(trace.parent.traceID) },
-    variable("span_id") { trace, _, output in output.append(trace.parent.parentID) },
+    variable("trace_id", "The ID of the trace that the request belongs to: 32 hexadecimal digits.") {
+      trace, _, output in output.append(trace.parent.traceID)
+    },
+    variable("span_id", "The ID of the span that the upstream gets as its parent: 16 hexadecimal digits.") {
+      trace, _, output in output.append(trace.parent.parentID)
+    },
   ]
 
   private static let stateField = Array("tracestate".utf8)
 
   /// A variable of the trace; empty where `trace_context` is off.
   private static func variable(
-    _ name: String, append: @escaping @Sendable (RequestTrace, Exchange, inout ByteBuffer) -> Void
+    _ name: String, _ help: String,
+    append: @escaping @Sendable (RequestTrace, Exchange, inout ByteBuffer) -> Void
   ) -> FeatureVariable {
-    FeatureVariable(name, isOursAlone: true) { exchange, output in
+    FeatureVariable(name, help, isOursAlone: true) { exchange, output in
       if let trace = RequestTrace.of(exchange) { append(trace, exchange, &output) }
     }
   }

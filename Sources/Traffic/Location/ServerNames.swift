@@ -20,7 +20,9 @@ package enum ServerNames: DirectiveFeature {
   ]
 
   /// `$server_name`
-  package static let variable = FeatureVariable(ofBoth: "server_name") { transaction, output in
+  package static let variable = FeatureVariable(
+    ofBoth: "server_name", "The first name of the server block that serves the request."
+  ) { transaction, output in
     borrowing(transaction.server) { output.append($0.name) }
   }
   package static let variables = [variable]

@@ -10,6 +10,8 @@ package protocol VariableReader: Sendable {}
 public struct FeatureVariable: Sendable, Hashable {
   /// Without `$`, lower-case.
   package let name: String
+  /// What the value is, for the manual. Empty for a variable that no configuration can name.
+  package let help: String
   /// Whether nginx has no variable of that name, so that a configuration of nginx's may define it.
   package let isOursAlone: Bool
   /// Whether the value says who the client is. sallyport removes each field that is set from it from clients' requests.
@@ -24,12 +26,13 @@ public struct FeatureVariable: Sendable, Hashable {
 
   /// `saysClient`: nil for what the name says, which is true of `ssl_…`.
   package init(
-    _ name: String, isOursAlone: Bool = false, isSettable: Bool = false, saysClient: Bool? = nil,
+    _ name: String, _ help: String = "", isOursAlone: Bool = false, isSettable: Bool = false, saysClient: Bool? = nil,
     isClientsWish: Bool = false, of kinds: Set<TrafficKind> = [.http], reader: any VariableReader
   ) {
     self.saysClient = saysClient ?? name.hasPrefix("ssl_")
     self.isClientsWish = isClientsWish
     self.name = name
+    self.help = help
     self.kinds = kinds
     self.isOursAlone = isOursAlone
     self.isSettable = isSettable

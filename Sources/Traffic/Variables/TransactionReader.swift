@@ -10,31 +10,31 @@ package enum TransactionReader: VariableReader {
 extension FeatureVariable {
   /// A variable of requests. `saysClient`: nil for what the name says, which is true of `ssl_…`.
   package init(
-    _ name: String, isOursAlone: Bool = false, isSettable: Bool = false, saysClient: Bool? = nil,
+    _ name: String, _ help: String = "", isOursAlone: Bool = false, isSettable: Bool = false, saysClient: Bool? = nil,
     append: @escaping @Sendable (Exchange, inout ByteBuffer) -> Void
   ) {
     self.init(
-      name, isOursAlone: isOursAlone, isSettable: isSettable, saysClient: saysClient,
+      name, help, isOursAlone: isOursAlone, isSettable: isSettable, saysClient: saysClient,
       reader: TransactionReader.ofRequest(append))
   }
 
   /// A variable of sessions of `stream`.
   package init(
-    ofSession name: String, saysClient: Bool? = nil, isClientsWish: Bool = false,
+    ofSession name: String, _ help: String = "", saysClient: Bool? = nil, isClientsWish: Bool = false,
     append: @escaping @Sendable (StreamSession, inout ByteBuffer) -> Void
   ) {
     self.init(
-      name, saysClient: saysClient, isClientsWish: isClientsWish, of: [.stream],
+      name, help, saysClient: saysClient, isClientsWish: isClientsWish, of: [.stream],
       reader: TransactionReader.ofSession(append))
   }
 
   /// A variable of requests and of sessions.
   package init(
-    ofBoth name: String, isOursAlone: Bool = false,
+    ofBoth name: String, _ help: String = "", isOursAlone: Bool = false,
     append: @escaping @Sendable (Transaction, inout ByteBuffer) -> Void
   ) {
     self.init(
-      name, isOursAlone: isOursAlone, of: [.http, .stream], reader: TransactionReader.ofBoth(append))
+      name, help, isOursAlone: isOursAlone, of: [.http, .stream], reader: TransactionReader.ofBoth(append))
   }
 
   /// How it is read. Asked when a template is compiled, so that no request casts.

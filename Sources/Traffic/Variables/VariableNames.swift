@@ -1,5 +1,23 @@
 import Transport
 
+/// What the manual says of a variable.
+package struct VariableEntry: Sendable {
+  /// The name without its `$`.
+  package let name: String
+  package let kinds: Set<TrafficKind>
+  /// What the value is.
+  package let value: String
+  /// Whether nginx has no variable of that name.
+  package let isOursAlone: Bool
+
+  /// The levels whose lines can name the variable.
+  package var levels: String {
+    [TrafficKind.http, .stream].filter(kinds.contains).map { "\($0)" }.joined(separator: ", ")
+  }
+  /// The first version that has the variable.
+  package var since: String { isOursAlone ? "0.1.0" : "0.1.0, as in nginx" }
+}
+
 /// The names of variables: nginx's and sallyport's own.
 package struct VariableNames: Sendable {
   package enum Answer {
@@ -32,7 +50,7 @@ package struct VariableNames: Sendable {
     if let variable = ofHTTP[name] { return .known(.feature(variable)) }
     if Self.planned.contains(name) { return .planned }
     // As in nginx, the prefix alone is a variable, which is empty: `$arg_`.
-    for (prefix, make) in Self.prefixes where name.hasPrefix(prefix) {
+    for (prefix, make, _) in Self.prefixes where name.hasPrefix(prefix) {
       return .known(make(Array(name.dropFirst(prefix.count).utf8)))
     }
     if name.hasPrefix("proxy_protocol_tlv_") { return Self.tlv(name) }
@@ -56,11 +74,15 @@ package struct VariableNames: Sendable {
   }
 
   /// Longer prefixes come first: `upstream_http_x` must not be read as `http_x`.
-  private static let prefixes: [(String, @Sendable ([UInt8]) -> Variable)] = [
-    ("arg_", { .argument($0) }), ("http_", { .requestField($0) }), ("cookie_", { .cookie($0) }),
-    ("sent_http_", { .sentField($0) }), ("sent_trailer_", { .sentTrailer($0) }),
-    ("upstream_http_", { .upstreamField($0) }), ("upstream_cookie_", { .upstreamCookie($0) }),
-    ("upstream_trailer_", { .upstreamTrailer($0) }),
+  private static let prefixes: [(String, @Sendable ([UInt8]) -> Variable, help: String)] = [
+    ("arg_", { .argument($0) }, "The argument NAME of the query, as sent; letters of either case."),
+    ("http_", { .requestField($0) }, "The field NAME of the request, in lower case with `_` for `-`."),
+    ("cookie_", { .cookie($0) }, "The cookie NAME of the request."),
+    ("sent_http_", { .sentField($0) }, "The field NAME of the response to the client."),
+    ("sent_trailer_", { .sentTrailer($0) }, "The trailer field NAME of the response to the client."),
+    ("upstream_http_", { .upstreamField($0) }, "The field NAME of the upstream's response."),
+    ("upstream_cookie_", { .upstreamCookie($0) }, "The cookie NAME that the upstream sets."),
+    ("upstream_trailer_", { .upstreamTrailer($0) }, "The trailer field NAME of the upstream's response."),
   ]
 
   /// nginx's variables that have no value in sallyport yet.
@@ -71,6 +93,32 @@ package struct VariableNames: Sendable {
     "date_local", "date_gmt", "uid_got", "uid_set", "uid_reset",
     "ssl_ech_status", "ssl_ech_outer_server_name",
   ]
+
+  /// What the manual says of each variable that a configuration can name, by name. Those of a prefix end in `NAME`.
+  package var entries: [VariableEntry] {
+    var all = SimpleVariable.allCases.map { simple in
+      VariableEntry(
+        name: simple.rawValue, kinds: simple.isOfStream ? [.http, .stream] : [.http], value: simple.help,
+        isOursAlone: simple.isOursAlone)
+    }
+    for name in Set(ofHTTP.keys).union(ofStream.keys) {
+      guard let variable = ofHTTP[name] ?? ofStream[name] else { continue }
+      let kinds = variable.kinds.union(ofStream[name]?.kinds ?? [])
+      all.removeAll { $0.name == name }
+      all.append(
+        VariableEntry(name: name, kinds: kinds, value: variable.help, isOursAlone: variable.isOursAlone))
+    }
+    all += Self.prefixes.map { VariableEntry(name: "\($0.0)NAME", kinds: [.http], value: $0.help, isOursAlone: false) }
+    all.append(
+      VariableEntry(
+        name: "proxy_protocol_tlv_NAME", kinds: [.http, .stream],
+        value: "A value of the PROXY header: `alpn`, `authority`, `unique_id`, `ssl_cn`, `0x…` and others.",
+        isOursAlone: false))
+    return all.sorted { $0.name < $1.name }
+  }
+
+  /// The names of nginx's variables that sallyport refuses, in order.
+  package var refused: [String] { Self.planned.sorted() }
 
   /// All names, for suggestions.
   package func all(of kind: TrafficKind) -> [String] {

@@ -14,7 +14,8 @@ struct DemoCommand: ParsableCommand {
       Creates a CA, certificates and a configuration in a separate folder, serves on localhost and prints commands to \
       try. The demo keeps the files between starts and renews certificates under the same CA. Ctrl-C ends the demo.
       """,
-    subcommands: [DemoServeCommand.self, DemoTrustCommand.self], defaultSubcommand: DemoServeCommand.self)
+    subcommands: [DemoServeCommand.self, DemoTrustCommand.self], defaultSubcommand: DemoServeCommand.self
+  ).example("sallyport demo --name proxy.example.com --upstream http://127.0.0.1:3000")
 }
 
 struct DemoPlace: ParsableArguments {

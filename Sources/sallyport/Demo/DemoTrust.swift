@@ -11,7 +11,8 @@ struct DemoTrustCommand: ParsableCommand {
     discussion: """
       system: adds the CA to /usr/local/share/ca-certificates and runs update-ca-certificates; needs root. \
       nss: adds the CA and the client certificate to ~/.pki/nssdb, which Chromium reads, with certutil and pk12util.
-      """)
+      """
+  ).example("sallyport demo trust system")
 
   enum Store: String, ExpressibleByArgument, CaseIterable { case system, nss }
 

@@ -10,15 +10,17 @@ import Testing
 
 @Suite struct DirectiveManualTests {
   @Test func `the manual says what the table says`() throws {
-    let path = checkout + "/docs/DIRECTIVES.md"
-    if getenv("SALLYPORT_WRITE_MANUAL") != nil, let file = fopen(path, "w") {
-      fputs(DirectiveManual.markdown(), file)
-      fclose(file)
+    for (name, text) in [("DIRECTIVES", DirectiveManual.markdown()), ("VARIABLES", VariableManual.markdown())] {
+      let path = "\(checkout)/docs/\(name).md"
+      if getenv("SALLYPORT_WRITE_MANUAL") != nil, let file = fopen(path, "w") {
+        fputs(text, file)
+        fclose(file)
+      }
+      let written = try SourceFiles.disk.read(path, 1 << 20).get()
+      #expect(
+        String(decoding: written, as: UTF8.self) == text,
+        "\(name): write it anew: SALLYPORT_WRITE_MANUAL=1 swift test --filter DirectiveManualTests")
     }
-    let written = try SourceFiles.disk.read(path, 1 << 20).get()
-    #expect(
-      String(decoding: written, as: UTF8.self) == DirectiveManual.markdown(),
-      "write it anew: SALLYPORT_WRITE_MANUAL=1 swift test --filter DirectiveManualTests")
   }
 
   @Test func `no directive has two rows for one context`() {

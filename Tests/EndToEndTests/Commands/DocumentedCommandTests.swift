@@ -45,6 +45,60 @@ import Testing
     }
   }
 
+  /// A command as the binary describes it.
+  private struct Described: Decodable {
+    struct Argument: Decodable {
+      struct Name: Decodable { let name: String }
+      let names: [Name]?
+    }
+    let commandName: String
+    let discussion: String?
+    let arguments: [Argument]?
+    let subcommands: [Described]?
+  }
+
+  @Test func `the help of each command ends with an example, which has options of that command`() async throws {
+    struct Dump: Decodable { let command: Described }
+    let scene = try Scene.ofTest()
+    let text = try await scene.run(Sallyport.binary(), ["--experimental-dump-help"]).text
+    let root = try JSONDecoder().decode(Dump.self, from: Data(text.utf8)).command
+    var rest = (root.subcommands ?? []).map { (path: "sallyport \($0.commandName)", command: $0) }, count = 0
+    while let (path, command) = rest.popLast() {
+      if command.commandName == "help" { continue }
+      count += 1
+      let inner = command.subcommands ?? []
+      rest += inner.map { ("\(path) \($0.commandName)", $0) }
+      let example = (command.discussion ?? "").matches(of: #/xample: (sallyport [^\n]+)/#).last.map {
+        String($0.output.1)
+      }
+      // `demo` stands for `demo serve`.
+      guard let example, example.hasPrefix(path) || path == "sallyport demo serve" else {
+        Issue.record("\(path): \(example ?? "no example")")
+        continue
+      }
+      let known = Set((command.arguments ?? []).flatMap { $0.names ?? [] }.map { "--\($0.name)" })
+      for word in inner.isEmpty ? example.split(separator: " -- ")[0].split(separator: " ") : []
+      where word.hasPrefix("--") {
+        #expect(known.contains(String(word)), "\(path): \(example)")
+      }
+    }
+    #expect(count > 40, "\(count)")
+  }
+
+  @Test(arguments: [
+    (["ssl_client_allow"], 0, "ssl_client_allow "), (["$ssl_client_san_dns"], 0, "$ssl_client_san_dns\n"),
+    (["check"], 0, "USAGE: sallyport check"), (["ssl_client_alow"], 64, "did you mean \"ssl_client_allow\"?"),
+    (["$ssl_client_san_dnss"], 64, "did you mean \"$ssl_client_san_dns\"?"),
+    (["chekc"], 64, "did you mean \"check\"?"),
+  ])
+  func `help has the row of a directive or variable, and a near name for a wrong one`(
+    words: [String], status: Int32, part: String
+  ) async throws {
+    let scene = try Scene.ofTest()
+    let told = try await scene.run(Sallyport.binary(), ["help"] + words)
+    #expect(told.status == status && told.everything.contains(part), "\(told.everything)")
+  }
+
   @Test func `the commands of the page about an authority do what they say`() async throws {
     let scene = try Scene.ofTest()
     let page = try String(contentsOfFile: "\(checkout)/docs/operating/authority.md", encoding: .utf8)
