@@ -2,7 +2,7 @@ import COpenSSL
 import Glibc
 import Transport
 
-/// A blocking TLS client, for commands that look at one server. Never use it on an event loop.
+/// One end of a blocking TLS connection, for commands that look at one server or one client. Never use it on an event loop.
 struct WaitingClient: ~Copyable {
   let descriptor: Int32
   let deadline: Deadline
@@ -25,6 +25,12 @@ struct WaitingClient: ~Copyable {
       close(descriptor)
       throw SocketError("connect", code)
     }
+    self.descriptor = descriptor
+    self.deadline = deadline
+  }
+
+  /// Takes over a connection that a listener has accepted: the other side's is then the client.
+  init(accepted descriptor: Int32, by deadline: Deadline) {
     self.descriptor = descriptor
     self.deadline = deadline
   }

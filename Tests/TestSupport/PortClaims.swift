@@ -11,12 +11,16 @@ enum PortClaims {
 
   struct NoneFree: Error {}
 
-  static func claim() throws -> UInt16 {
+  static func claim() throws -> UInt16 { try claim(count: 1) }
+
+  /// The first of so many ports in a row.
+  static func claim(count: UInt16) throws -> UInt16 {
     for _ in 0..<500 {
-      let port = UInt16.random(in: 12_000...29_999)
-      guard take(port) else { continue }
-      if isFree(port) { return port }
-      release(port)
+      let first = UInt16.random(in: 12_000...29_999 - count)
+      let ports = first..<first + count
+      let taken = ports.prefix { take($0) }
+      if taken.count == ports.count, ports.allSatisfy({ isFree($0) }) { return first }
+      for port in taken { release(port) }
     }
     throw NoneFree()
   }

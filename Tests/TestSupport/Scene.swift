@@ -52,6 +52,13 @@ package final class Scene: Sendable {
     return port
   }
 
+  /// The first of so many ports in a row.
+  package func ports(_ count: UInt16) throws -> UInt16 {
+    let first = try PortClaims.claim(count: count)
+    atEnd { for port in first..<first + count { PortClaims.release(port) } }
+    return first
+  }
+
   /// Notes the ports that a daemon's configuration has it listen on.
   func listens(by configuration: String) {
     let ports = configuration.matches(of: /\blisten\s+(?:[^\s;]*:)?(\d+)/).compactMap { UInt16($0.output.1) }

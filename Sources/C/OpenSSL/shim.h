@@ -190,6 +190,16 @@ static inline int copenssl_ocsp_find(OCSP_BASICRESP *response, OCSP_CERTID *id, 
   *end = last;
   return found;
 }
+static inline int copenssl_ocsp_add(
+    OCSP_BASICRESP *response, OCSP_CERTID *id, int status, time_t revoked, time_t begin, time_t end) {
+  ASN1_TIME *date = ASN1_TIME_set(NULL, revoked), *first = ASN1_TIME_set(NULL, begin), *last = ASN1_TIME_set(NULL, end);
+  int reason = OCSP_REVOKED_STATUS_KEYCOMPROMISE;
+  int done = date && first && last && OCSP_basic_add1_status(response, id, status, reason, date, first, last) != NULL;
+  ASN1_TIME_free(date);
+  ASN1_TIME_free(first);
+  ASN1_TIME_free(last);
+  return done;
+}
 static inline int copenssl_ocsp_is_current(const void *begin, const void *end, long tolerance, long most) {
   return OCSP_check_validity((ASN1_GENERALIZEDTIME *)begin, (ASN1_GENERALIZEDTIME *)end, tolerance, most);
 }
@@ -247,6 +257,9 @@ static inline int copenssl_mac_init(EVP_MAC_CTX *mac, const unsigned char *key, 
 #include <openssl/http.h>
 static inline long copenssl_ctx_set_status_cb(SSL_CTX *ctx, int (*callback)(SSL *, void *)) {
   return SSL_CTX_set_tlsext_status_cb(ctx, callback);
+}
+static inline long copenssl_ctx_set_status_arg(SSL_CTX *ctx, void *argument) {
+  return SSL_CTX_set_tlsext_status_arg(ctx, argument);
 }
 /// Takes `bytes`, of OPENSSL_malloc, over.
 static inline long copenssl_set_status_response(SSL *ssl, unsigned char *bytes, int count) {

@@ -20,7 +20,7 @@ struct DemoAuthority {
       return
     }
     var builder = CertificateBuilder(
-      commonName: "sallyport demo CA \(time(nil))", .authority(pathLength: 0), days: Self.years * 365)
+      commonName: "sallyport demo CA \(time(nil))", .authority(pathLength: 1), days: Self.years * 365)
     builder.permittedNames = [.dns(Self.internalName)] + names.map(\.alternative)
     let made = builder
     pair = try DemoFailure.making { () throws(OpenSSLError) -> CertifiedKey in try made.selfSigned(key: .generate()) }

@@ -4,6 +4,7 @@ import Configuration
 import Daemon
 import Glibc
 import Observability
+import Review
 import Transport
 
 struct DemoCommand: ParsableCommand {
@@ -40,6 +41,11 @@ struct DemoServeCommand: ParsableCommand {
   @Option(help: "The port on 127.0.0.1 and ::1.")
   var port: UInt16 = 8443
 
+  @Option(
+    help:
+      "Listen on this address, too, for containers and other machines: 0.0.0.0 and :: are all addresses; repeatable.")
+  var listen: [DemoListen] = []
+
   @Option(name: .customLong("name"), help: "Another name or address in the server's certificate; repeatable.")
   var names: [DemoName] = []
 
@@ -55,11 +61,34 @@ struct DemoServeCommand: ParsableCommand {
   @Option(name: .customLong("tls"), help: "Accept only this TLS version: 1.2 or 1.3.")
   var version: DemoVersion?
 
+  @Option(
+    help: "Serve a server for each fault that a client must refuse, on this port by name and on the ports after it.")
+  var badServers: UInt16?
+
+  @Flag(
+    help: "Say what clients made of the bad servers, and serve nothing. Exit status 1: one was accepted, or not tried.")
+  var report = false
+
+  @Option(help: "With --report: a bad server that clients may accept, such as wrong-pin; repeatable.")
+  var mayAccept: [BadServer] = []
+
+  @Flag(help: "With --report: print JSON.")
+  var json = false
+
   @Option(help: .hidden)
   var renewEvery: UInt32 = 3600
 
   func validate() throws {
     guard port > 0 else { throw ValidationError("--port \(port): expected 1 to 65535") }
+    if let badServers, badServers == 0 || badServers > BadServer.highestFirstPort {
+      throw ValidationError("--bad-servers \(badServers): expected 1 to \(BadServer.highestFirstPort)")
+    }
+    if let badServers, badServers <= port, port <= BadServer.allCases.map({ $0.port(after: badServers) }).max() ?? 0 {
+      throw ValidationError("--bad-servers \(badServers): its ports include --port \(port)")
+    }
+    guard report || !json && mayAccept.isEmpty else {
+      throw ValidationError("--json and --may-accept belong to --report")
+    }
     guard renewEvery > 0 else { throw ValidationError("--renew-every \(renewEvery): expected 1 or more") }
     switch (upstream?.isTLS ?? false, upstreamPin) {
     case (true, nil):
@@ -71,23 +100,29 @@ struct DemoServeCommand: ParsableCommand {
 
   func run() throws {
     do throws(DemoFailure) {
-      let hasIPv6 = try freePort()
+      if report { return try tellOfVisits() }
+      let addresses = try DemoListeners(listen, port: port).addresses
+      let bad: DemoBadServers? =
+        if let badServers { try DemoBadServers(on: addresses, first: badServers) } else { nil }
       let folder = try DemoFolder(try place.path())
       try folder.refuseOthers()
       let sockets = try folder.socketFolder()
-      let files = DemoFiles(in: folder, names: names)
+      let files = DemoFiles(in: folder, names: names + listen.flatMap(\.names))
       _ = try files.refresh()
+      try bad?.refresh(files)
       let application = try upstream == nil ? DemoApplication(at: "\(sockets)/app.sock") : nil
       let configuration = DemoConfiguration(
-        sockets: sockets, names: files.names, pin: try files.pin(), port: port, hasIPv6: hasIPv6,
+        sockets: sockets, names: files.names, pin: try files.pin(of: .echo), addresses: addresses,
         verification: verify, version: version, upstream: upstream, upstreamPin: upstreamPin)
       let path = try files.folder.write(try configuration.text(), to: "sallyport.conf")
       let guide = DemoGuide(
         files: files, port: port, configuration: path, isOwnUpstream: upstream != nil,
-        hasTLSUpstream: upstream?.isTLS ?? true, verification: verify)
+        hasTLSUpstream: upstream?.isTLS ?? true, verification: verify, names: names, listen: listen,
+        badServers: badServers, pin: try files.pin(of: .server))
       try files.folder.write(guide.everything, to: DemoGuide.fileName)
       application?.start()
-      DemoRenewal(files, every: renewEvery).start()
+      bad?.start(try DemoVisits(in: folder))
+      DemoRenewal(files, every: renewEvery, bad).start()
       Daemon.run(.file(path), announced: { LogFile.standardError.write(string: guide.text) })
     } catch {
       error.tell()
@@ -95,27 +130,13 @@ struct DemoServeCommand: ParsableCommand {
     }
   }
 
-  /// Checks the port before files are made, for a better message than bind's. Returns whether ::1 is available too.
-  private func freePort() throws(DemoFailure) -> Bool {
-    try free(.ipv4(address: INADDR_LOOPBACK, port: port), "127.0.0.1")
-    guard let address = SocketAddress(literal: "::1", port: port) else { return false }
-    do throws(SocketError) {
-      try Sockets.tryBinding(to: address, ipv6only: true)
-      return true
-    } catch {
-      if error.code != EADDRINUSE { return false }
-      throw DemoFailure(text: "another process uses port \(port) of ::1: choose another port with --port")
+  private func tellOfVisits() throws(DemoFailure) {
+    let folder = try DemoFolder(try place.path())
+    guard let text = DemoVisits.text(in: folder) else {
+      throw DemoFailure(text: "\(folder.path): no demo has run with --bad-servers here")
     }
-  }
-
-  private func free(_ address: SocketAddress, _ name: String) throws(DemoFailure) {
-    do throws(SocketError) {
-      try Sockets.tryBinding(to: address, ipv6only: true)
-    } catch {
-      throw DemoFailure(
-        text: error.code == EADDRINUSE
-          ? "another process uses port \(port) of \(name): choose another port with --port"
-          : "can't listen on port \(port) of \(name): \(error); choose another port with --port")
-    }
+    let trial = ClientTrial(text, mayAccept: Set(mayAccept))
+    print(json ? trial.json : trial.text, terminator: "")
+    if !trial.faults.isEmpty { Glibc.exit(1) }
   }
 }

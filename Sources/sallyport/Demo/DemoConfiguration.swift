@@ -7,8 +7,7 @@ struct DemoConfiguration {
   let sockets: String
   let names: [DemoName]
   let pin: String
-  let port: UInt16
-  let hasIPv6: Bool
+  let addresses: [SocketAddress]
   let verification: DemoVerification
   let version: DemoVersion?
   let upstream: DemoUpstreamURL?
@@ -32,8 +31,7 @@ struct DemoConfiguration {
         # The proxy: who has a certificate of the CA gets in.
         server {
             http2        on;
-            listen       127.0.0.1:\(port) ssl;
-    \(hasIPv6 ? "        listen       [::1]:\(port) ssl;\n" : "")\
+    \(addresses.map { "        listen       \($0) ssl;\n" }.joined())\
             server_name  \(names.map(\.text).filter { !$0.contains(":") }.joined(separator: " "));
 
             ssl_certificate         server.crt;

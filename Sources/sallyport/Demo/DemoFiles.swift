@@ -17,15 +17,15 @@ struct DemoFiles: Sendable {
 
   init(in folder: DemoFolder, names: [DemoName]) {
     self.folder = folder
-    self.names = DemoName.standard + names.filter { !DemoName.standard.contains($0) }
+    self.names = names.reduce(into: DemoName.standard) { if !$0.contains($1) { $0.append($1) } }
   }
 
-  /// The pin of the echo upstream's key. Call this after the files are made.
-  func pin() throws(DemoFailure) -> String {
-    guard let echo = folder.pair(DemoRole.echo.rawValue) else {
-      throw DemoFailure(text: "\(folder.file("echo.key")) does not exist any more: start the demo again")
+  /// The pin of a server's key. Call this after the files are made.
+  func pin(of role: DemoRole) throws(DemoFailure) -> String {
+    guard let pair = folder.pair(role.rawValue) else {
+      throw DemoFailure(text: "\(folder.file("\(role.rawValue).key")) does not exist any more: start the demo again")
     }
-    return Pin.spelling(publicKeyDigest: echo.key.spkiSHA256)
+    return Pin.spelling(publicKeyDigest: pair.key.spkiSHA256)
   }
 
   /// Makes the files that are missing, damaged, from another CA or about to expire, and returns their names. The

@@ -10,6 +10,13 @@ struct DemoGuide {
   let isOwnUpstream: Bool
   let hasTLSUpstream: Bool
   let verification: DemoVerification
+  /// What `--name` and `--listen` gave.
+  let names: [DemoName]
+  let listen: [DemoListen]
+  /// The first port of `--bad-servers`; nil: there are none.
+  let badServers: UInt16?
+  /// Of the server's own key.
+  let pin: String
 
   private var url: String { "https://localhost:\(port)/" }
   private var curl: String { "curl --cacert \(quoted("ca.crt"))" }
@@ -38,7 +45,7 @@ struct DemoGuide {
 
   /// A command for each `--name`. The machine's resolver need not know the name: --connect-to gives curl the address.
   private var byName: String {
-    files.names.filter { !DemoName.standard.contains($0) }.map { name in
+    names.filter { !DemoName.standard.contains($0) }.map { name in
       let authority = "\(name.text.contains(":") ? "[\(name.text)]" : name.text):\(port)"
       return """
         With the name \(name.text): \(answer). For programs other than curl, add the name to DNS or /etc/hosts.
@@ -46,6 +53,28 @@ struct DemoGuide {
 
         """
     }.joined()
+  }
+
+  /// Whom `--listen` lets in, and how they get there.
+  private var otherMachines: String {
+    guard !listen.isEmpty else { return "" }
+    let names = listen.flatMap(\.names).map(\.text).reduce(into: [String]()) { if !$0.contains($1) { $0.append($1) } }
+    return """
+      Containers and other machines: https://NAME:\(port)/, where NAME is one of \(names.joined(separator: ", ")).
+      They need ca.crt, client.crt and client.key of the demo's folder. Whoever reaches the port can connect.
+
+      """ + "\n"
+  }
+
+  private var bad: String {
+    guard let badServers else { return "" }
+    return """
+      Servers that a client must refuse, each on a port of its own, and by its name on port \(badServers):
+        \(curl) https://expired.localhost:\(badServers)/
+      All of them in one loop: \(Self.fileName). What clients accepted that they shouldn't:
+        sallyport demo --report --dir \(quoted(""))
+
+      """ + "\n"
   }
 
   private func with(_ name: String) -> String {
@@ -68,7 +97,8 @@ struct DemoGuide {
     Invalid certificates, as .crt and .key, and as .p12: expired, not-yet-valid, revoked, wrong-ca. Each gets 400 and the reason.
       \(curl) \(with("revoked")) \(url)
 
-    Python, Java, Swift, Go, browsers, an iOS simulator: \(files.folder.file(Self.fileName))
+    \(otherMachines)\(bad)\
+    Python, Java, Go, Node.js, Rust, .NET, Swift, browsers, an iOS simulator: \(files.folder.file(Self.fileName))
     Next: who may do what by the configuration\(hasTLSUpstream ? ", and the handshake with the upstream" : ""):
       sallyport check --config \(shellWord(configuration))
     \(hasTLSUpstream ? "  sallyport probe --config \(shellWord(configuration))\n" : "")\
@@ -178,6 +208,65 @@ struct DemoGuide {
             fmt.Println(response.StatusCode, response.Proto, string(body))
         }
 
+    ## Node.js
+
+    Save the lines as demo.mjs and run `node demo.mjs`, with Node.js 18 or later.
+
+        import { readFileSync } from "node:fs";
+        import https from "node:https";
+
+        const options = {
+          ca: readFileSync(\(literal("ca.crt"))),
+          cert: readFileSync(\(literal("client.crt"))),
+          key: readFileSync(\(literal("client.key"))),
+        };
+        https.get("\(url)", options, (response) => {
+          let body = "";
+          response.on("data", (part) => (body += part));
+          response.on("end", () => console.log(response.statusCode, body));
+        });
+
+    ## Rust
+
+    Run `cargo add reqwest@0.12 --no-default-features --features blocking,rustls-tls`, save the lines as src/main.rs and run
+    `cargo run`.
+
+        use std::{error::Error, fs::read};
+
+        use reqwest::{blocking::Client, Certificate, Identity};
+
+        fn main() -> Result<(), Box<dyn Error>> {
+            let pair = [read(\(literal("client.key")))?, read(\(literal("client.crt")))?].concat();
+            let client = Client::builder()
+                .use_rustls_tls()
+                .tls_built_in_root_certs(false)
+                .add_root_certificate(Certificate::from_pem(&read(\(literal("ca.crt")))?)?)
+                .identity(Identity::from_pem(&pair)?)
+                .build()?;
+            let response = client.get("\(url)").send()?;
+            println!("{} {}", response.status().as_u16(), response.text()?);
+            Ok(())
+        }
+
+    ## .NET
+
+    Run `dotnet new console`, save the lines as Program.cs and run `dotnet run`, with .NET 9 or later.
+
+        using System.Security.Cryptography.X509Certificates;
+
+        var handler = new SocketsHttpHandler();
+        handler.SslOptions.ClientCertificates =
+            [X509CertificateLoader.LoadPkcs12FromFile(\(literal("client.p12")), "\(DemoFiles.password)")];
+        handler.SslOptions.CertificateChainPolicy = new X509ChainPolicy
+        {
+            TrustMode = X509ChainTrustMode.CustomRootTrust,
+            CustomTrustStore = { X509CertificateLoader.LoadCertificateFromFile(\(literal("ca.crt"))) },
+            RevocationMode = X509RevocationMode.NoCheck,
+        };
+        using var client = new HttpClient(handler);
+        var response = await client.GetAsync("\(url)");
+        Console.WriteLine($"{(int)response.StatusCode} {await response.Content.ReadAsStringAsync()}");
+
     ## Swift, URLSession on Apple platforms
 
         // Put client.p12 into the bundle. Install the CA in the system or by the profile below.
@@ -211,6 +300,7 @@ struct DemoGuide {
     Drag `\(files.folder.file(DemoProfile.fileName))` onto the simulator. Install the profile under Settings, General, VPN & Device Management,
     and enable the CA under General, About, Certificate Trust Settings.
 
+    \(DemoTrialGuide(self).text)\
     ## The whole system
 
     `sudo sallyport demo trust system --dir \(quoted(""))` adds `ca.crt` to the system's trust store; `--remove` removes it.
@@ -218,12 +308,12 @@ struct DemoGuide {
     """
   }
 
-  /// A file as a string literal of Python, Java and Go, which escape alike.
-  private func literal(_ name: String) -> String {
+  /// A file as a string literal of Python, Java, Go, JavaScript, Rust and C#, which escape alike.
+  func literal(_ name: String) -> String {
     "\"" + files.folder.file(name).replacing("\\", with: "\\\\").replacing("\"", with: "\\\"") + "\""
   }
 
-  private func quoted(_ name: String, then suffix: String = "") -> String {
+  func quoted(_ name: String, then suffix: String = "") -> String {
     shellWord((name.isEmpty ? files.folder.path : files.folder.file(name)) + suffix)
   }
 

@@ -1,5 +1,6 @@
 import ArgumentParser
 import Crypto
+import Review
 import Transport
 
 /// A further name, besides localhost, under which clients reach the demo: `--name`.
@@ -32,4 +33,9 @@ struct DemoName: ExpressibleByArgument, Hashable {
   static let standard = [DemoName("localhost"), DemoName("127.0.0.1"), DemoName("::1")]
 
   var alternative: CertificateBuilder.AlternativeName { isAddress ? .ip(text) : .dns(text) }
+
+  /// The same, and for a host name the one below it by which a client asks for a bad server.
+  func alternatives(for server: BadServer) -> [CertificateBuilder.AlternativeName] {
+    isAddress ? [.ip(text)] : [.dns(text), .dns("\(server.rawValue).\(text)")]
+  }
 }

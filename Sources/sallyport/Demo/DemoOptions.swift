@@ -1,5 +1,6 @@
 import ArgumentParser
 import Crypto
+import Review
 
 enum DemoVerification: String, ExpressibleByArgument, CaseIterable {
   case on, optional
@@ -41,3 +42,5 @@ struct DemoUpstreamURL: ExpressibleByArgument {
     text = (isTLS ? "https://" : "http://") + authority
   }
 }
+
+extension BadServer: ExpressibleByArgument {}

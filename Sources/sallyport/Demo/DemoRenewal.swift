@@ -5,18 +5,25 @@ import Observability
 final class DemoRenewal: Sendable {
   private let files: DemoFiles
   private let seconds: UInt32
+  private let bad: DemoBadServers?
+  /// In turns: the certificates of the bad servers are valid for weeks.
+  private static let turnsOfBad = 24
 
-  init(_ files: DemoFiles, every seconds: UInt32) {
+  init(_ files: DemoFiles, every seconds: UInt32, _ bad: DemoBadServers? = nil) {
     self.files = files
+    self.bad = bad
     self.seconds = seconds
   }
 
   func start() {
     DemoThread.start { [self] in
+      var turn = 0
       while true {
         sleep(seconds)
+        turn &+= 1
         do throws(DemoFailure) {
           let made = try files.refresh()
+          if made.contains("ca") || made.contains("server") || turn % Self.turnsOfBad == 0 { try bad?.refresh(files) }
           if !made.isEmpty {
             LogFile.standardError.write(string: "renewed: \(made.joined(separator: ", "))\n")
           }

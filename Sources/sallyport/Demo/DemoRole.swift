@@ -9,6 +9,8 @@ enum DemoRole: String, CaseIterable {
   case wrongCA = "wrong-ca"
 
   static let upstreamName = "echo.demo.internal"
+  /// The CA may certify it, so only the name is wrong for whoever asks for another one.
+  static let wrongName = "wrong-name.demo.internal"
   private static let day: Int64 = 86_400
   private static let daysValid: Int64 = 90
 

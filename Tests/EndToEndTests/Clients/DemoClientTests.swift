@@ -64,6 +64,14 @@ import Testing
     #expect(answers[1].hasPrefix("400 HTTP/2.0 400: ") && answers[2].contains("is revoked"), "\(answers)")
   }
 
+  @Test(.enabled("Node.js is not installed") { await Scene.succeeds("node", ["--version"]) })
+  func `runs verbatim with Node.js, which gets in, and its bad certificates keep it out`() async throws {
+    let answers = try await run(
+      "Node.js", file: "demo.mjs", ["node"], identities: ["crt", "key"], ["client"] + Self.refused)
+    #expect(answers[0].hasPrefix("200 ") && answers[0].contains(#""subject": "\#(Self.identity)""#), "\(answers[0])")
+    #expect(answers[1...].allSatisfy { $0.hasPrefix("400 400: ") && !$0.contains(Self.identity) }, "\(answers)")
+  }
+
   @Test(Chromium.needed) func `shows Chromium a page with the identity`() async throws {
     let scene = try Scene.ofTest()
     let demo = try await Demo(scene)

@@ -43,9 +43,10 @@ struct Demo: Sendable {
   /// The lines to copy under a heading of guide.md.
   func instructions(_ heading: String) throws -> String {
     let section = try #require(
-      String(contentsOfFile: file("guide.md"), encoding: .utf8).split(separator: "\n## ").first {
-        $0.hasPrefix("\(heading)\n")
-      })
+      String(contentsOfFile: file("guide.md"), encoding: .utf8).replacing("\n### ", with: "\n## ")
+        .split(separator: "\n## ").first {
+          $0.hasPrefix("\(heading)\n")
+        })
     return section.split(separator: "\n").filter { $0.hasPrefix("    ") }.map { $0.dropFirst(4) }.joined(
       separator: "\n")
   }

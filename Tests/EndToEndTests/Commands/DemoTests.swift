@@ -124,6 +124,20 @@ import Testing
     if let own { #expect(own.requests("POST") == 0) }
   }
 
+  @Test func `--listen lets others in under the address, which the certificate has`() async throws {
+    let scene = try Scene.ofTest()
+    let demo = try await Demo(scene, ["--listen", "127.0.0.9", "--listen", "127.0.0.9"])
+    let identity = ["--cert", demo.file("client.crt"), "--key", demo.file("client.key")]
+    for host in ["127.0.0.9", "127.0.0.1"] {
+      let answer = try await scene.curl(
+        ["--cacert", demo.file("ca.crt")] + identity + ["https://\(host):\(demo.port)/"])
+      #expect(answer.status == 200, "\(host): \(answer.errors)")
+    }
+    #expect(demo.said.contains("where NAME is one of 127.0.0.9."))
+    let other = try await scene.sallyport("demo", "--dir", scene.path("x"), "--listen", "192.0.2.1")
+    #expect(other.status == 1 && other.errors.contains("can't listen on port 8443 of 192.0.2.1"), "\(other.everything)")
+  }
+
   @Test func `its paths do what they say`() async throws {
     let scene = try Scene.ofTest()
     let demo = try await Demo(scene, ["--name", "app.test", "--name", "10.1.2.3"])
@@ -195,7 +209,10 @@ import Testing
     for words in [["demo", "--help"], ["demo", "-h"], ["help", "demo"], ["demo", "--port", "1", "--help"]] {
       helps.append(try await scene.run(Sallyport.binary(), words))
     }
-    let expected: Set = ["--dir", "--port", "--name", "--upstream", "--upstream-pin", "--verify", "--tls"]
+    let expected: Set = [
+      "--dir", "--port", "--listen", "--name", "--upstream", "--upstream-pin", "--verify", "--tls", "--bad-servers",
+      "--report", "--may-accept", "--json",
+    ]
     for help in helps {
       #expect(help.status == 0 && options(help.text).isSuperset(of: expected), "\(help.everything)")
       #expect(help.text.contains("demo trust"))
