@@ -108,18 +108,7 @@ package struct JSONWebKey: Sendable {
     }
     signature.removeLast(signature.count - count)
     guard let coordinateCount = algorithm.coordinateCount else { return signature }
-    return Self.halves(of: signature, count: CInt(clamping: coordinateCount))
-  }
-
-  private static func halves(of sequence: [UInt8], count: CInt) -> [UInt8]? {
-    let pair = sequence.withUnsafeBytes { decoded($0, free: ECDSA_SIG_free, { d2i_ECDSA_SIG(nil, $0, $1) }) }
-    guard let pair else { return nil }
-    defer { ECDSA_SIG_free(pair) }
-    var r = [UInt8](repeating: 0, count: Int(count)), s = r
-    guard BN_bn2binpad(ECDSA_SIG_get0_r(pair), &r, count) == count,
-      BN_bn2binpad(ECDSA_SIG_get0_s(pair), &s, count) == count
-    else { return nil }
-    return r + s
+    return SignatureKey.coordinates(of: signature, count: CInt(clamping: coordinateCount))
   }
 
   /// A number of the public key, big-endian. `count`: octets to fill; nil: as few as it needs.

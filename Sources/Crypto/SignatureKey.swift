@@ -42,7 +42,7 @@ public final class SignatureKey: @unchecked Sendable {
   /// The allowed lengths of a secret in octets.
   package static let secretCounts = 16...Int.max
   private static let leastRSABits: CInt = 2048
-  private static let coordinateCount: CInt = 32
+  static let coordinateCount: CInt = 32
   private static let saltCount: CInt = 64
 
   /// Makes a key of HMAC. Returns nil when the secret is too short.
@@ -147,13 +147,14 @@ public final class SignatureKey: @unchecked Sendable {
 
   // MARK: ECDSA: two numbers of 32 octets (RFC 9421 §3.3.4), where OpenSSL has a DER sequence
 
-  private static func coordinates(of sequence: [UInt8]) -> [UInt8]? {
+  /// `count`: the octets of a number of the curve.
+  static func coordinates(of sequence: [UInt8], count: CInt = coordinateCount) -> [UInt8]? {
     let pair = sequence.withUnsafeBytes { decoded($0, free: ECDSA_SIG_free, { d2i_ECDSA_SIG(nil, $0, $1) }) }
     guard let pair else { return nil }
     defer { ECDSA_SIG_free(pair) }
-    var r = [UInt8](repeating: 0, count: Int(coordinateCount)), s = r
-    guard BN_bn2binpad(ECDSA_SIG_get0_r(pair), &r, coordinateCount) == coordinateCount,
-      BN_bn2binpad(ECDSA_SIG_get0_s(pair), &s, coordinateCount) == coordinateCount
+    var r = [UInt8](repeating: 0, count: Int(count)), s = r
+    guard BN_bn2binpad(ECDSA_SIG_get0_r(pair), &r, count) == count,
+      BN_bn2binpad(ECDSA_SIG_get0_s(pair), &s, count) == count
     else { return nil }
     return r + s
   }

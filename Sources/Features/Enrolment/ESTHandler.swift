@@ -9,20 +9,7 @@ import Traffic
 import Transport
 
 /// `enrolment est`: /cacerts, /simpleenroll and /simplereenroll of RFC 7030, chosen by the last part of the path.
-final class ESTContent: LiveContent {
-  fileprivate let settings: EnrolmentSettings
-  fileprivate let work: BlockingWork
-  fileprivate let realm: CompiledTemplate
-  /// The store that counts wrong passwords for all machines; nil: this process alone counts.
-  fileprivate let guesses: StoreGuesses?
-
-  init(_ settings: EnrolmentSettings, realm: CompiledTemplate, _ guesses: StoreGuesses?) {
-    self.guesses = guesses
-    self.settings = settings
-    work = settings.hasDatabase ? .registers : .enrolments
-    self.realm = realm
-  }
-
+final class ESTContent: EnrolmentContent {
   override func handler(for worker: Worker) -> ContentHandler? { ESTHandler(self) }
 }
 
@@ -54,7 +41,7 @@ private final class ESTHandler: ContentHandler {
       guard isAllowed([.post], "POST", exchange) else { return }
       guard let credentials = exchange.head.shownCredentials else {
         exchange.log(.info, "no user/password was provided for enrolment")
-        return challenge(exchange)
+        return content.challenge(exchange)
       }
       collect(.enroll(credentials), exchange)
     case "simplereenroll":
@@ -115,18 +102,7 @@ private final class ESTHandler: ContentHandler {
   private func run(_ body: SecretBytes, _ exchange: Exchange) {
     guard let operation else { return exchange.fail(ErrorResponse(500)) }
     guard case .enroll(let credentials) = operation else { return run(operation, body, exchange, nil) }
-    let waits = content.guesses?.begin(exchange, credentials.guessKeys(of: exchange), content.settings.failureLimit) {
-      [self] exchange, decision in
-      switch decision {
-      case .admitted(let attempt): run(operation, body, exchange, attempt)
-      case .tooMany(let wait):
-        answer(.tooMany(wait: wait, "too many wrong passwords of this user or address"), exchange)
-      case .unanswered:
-        exchange.log(.error, StoreGuesses.unanswered)
-        exchange.fail(ErrorResponse(503))
-      }
-    }
-    if waits != true { run(operation, body, exchange, nil) }
+    content.count(credentials, of: exchange) { [self] exchange, attempt in run(operation, body, exchange, attempt) }
   }
 
   private func run(
@@ -162,39 +138,8 @@ private final class ESTHandler: ContentHandler {
           status: 200,
           type: isIssued ? "application/pkcs7-mime; smime-type=certs-only" : "application/pkcs7-mime", body: $0)
       }
-    case .unauthorized(let reason):
-      exchange.log(.error, "\(reason): \(EnrolmentWords.shown(exchange))")
-      challenge(exchange)
-    case .refused(let reason):
-      exchange.log(.error, "no certificate for \(shown(exchange)): \(reason)")
-      exchange.fail(ErrorResponse(403))
-    case .tooManyDevices(_, let reason):
-      exchange.log(.error, reason)
-      exchange.fail(ErrorResponse(403))
-    case .malformed(let reason):
-      exchange.log(.info, reason)
-      exchange.fail(ErrorResponse(400))
-    case .conflict(let reason):
-      exchange.log(.info, reason)
-      exchange.fail(ErrorResponse(409))
-    case .early(let wait, let reason):
-      exchange.log(.info, reason)
-      exchange.refuse(409, retryAfter: wait)
-    case .tooMany(let wait, let reason):
-      exchange.log(.error, "\(reason): \(shown(exchange))")
-      exchange.refuse(429, retryAfter: wait)
-    case .unavailable(let reason):
-      exchange.log(.error, reason)
-      exchange.refuse(503, retryAfter: EnrolmentWords.retryAfter)
-    case .broken(let reason):
-      exchange.log(.crit, reason)
-      exchange.fail(ErrorResponse(500))
+    default: content.answer(outcome, exchange, shown(exchange))
     }
-  }
-
-  private func challenge(_ exchange: Exchange) {
-    PasswordAccess.setChallenge(content.realm, of: exchange)
-    exchange.fail(ErrorResponse(401))
   }
 
   private func shown(_ exchange: Exchange) -> String {

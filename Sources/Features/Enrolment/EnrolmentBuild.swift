@@ -70,7 +70,7 @@ extension EnrolmentSettings: ContentFeature {
     let guesses = makers[LiveStores.self].guesses
     parts.content = parts.settings[AuthBasic.self].map { access in
       switch form {
-      case .json: EnrolmentContent(self, realm: access.realm.compiled, guesses)
+      case .json: PasswordEnrolment(self, realm: access.realm.compiled, guesses)
       case .est: ESTContent(self, realm: access.realm.compiled, guesses)
       }
     }
