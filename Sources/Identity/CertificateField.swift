@@ -35,6 +35,21 @@ package struct CertificateFieldError: Error, Sendable, Hashable {
 }
 
 extension CertificateField {
+  /// The lines `Name: value` by which a front relays these certificates, leaf first; none without a certificate.
+  package func lines(relaying certificates: [Certificate]) -> [String] {
+    guard let leaf = certificates.first else { return [] }
+    let all = ForwardedClientCert.percentEncoded(certificates.map(\.pem).joined())
+    switch format {
+    case .rfc9440:
+      let sequences = certificates.map { ":\(Base64.encode($0.der)):" }
+      let rest = sequences.dropFirst().joined(separator: ", ")
+      return ["\(name): \(sequences[0])"] + (rest.isEmpty ? [] : ["\(name)-Chain: \(rest)"])
+    case .xfcc: return ["\(name): Chain=\"\(all)\""]
+    case .pem: return ["\(name): \(all)"]
+    case .der: return ["\(name): \(Base64.encode(leaf.der))"]
+    }
+  }
+
   /// The largest number of bytes of both values together.
   package static let mostBytes = 64 * 1024
   /// The largest number of certificates.

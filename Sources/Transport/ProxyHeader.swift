@@ -11,7 +11,7 @@ public final class ProxyHeader: Sendable {
   /// The TLVs of version 2, whole.
   private let extensions: [UInt8]
 
-  init(
+  package init(
     source: SocketAddress, destination: SocketAddress, sourceText: [UInt8]? = nil, destinationText: [UInt8]? = nil,
     extensions: [UInt8] = []
   ) {

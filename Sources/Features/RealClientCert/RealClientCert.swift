@@ -7,6 +7,7 @@ package import Language
 import Observability
 import TLS
 package import Traffic
+package import Transport
 
 /// real_client_cert_from and real_client_cert_header, which nginx does not have: whose word about a client's certificate is
 /// taken. A front that ends TLS, such as a load balancer, sends the certificate of its client in a field.
@@ -172,6 +173,9 @@ package struct RealClientCert: LocationFeature {
     ways.certificatesSaidBy = believed.joined(separator: ", ")
     return ways
   }
+
+  /// An address of each front that is one by its address, for a trial.
+  package var exampleAddresses: [SocketAddress] { addresses.compactMap(\.source.first) }
 
   package func clientPolicy(of server: ServerSettings) -> [(label: String, text: String)] {
     let lines = [

@@ -166,7 +166,17 @@ struct WaySearch {
   private mutating func searchSession(_ root: LocationWays, _ gates: [AccessGate], _ hops: [Way.Hop]) {
     let location = http.servers[server].root
     var gates = gates
-    for condition in root.conditions { gates.append(gate([condition], in: server, listener)) }
+    // The rules on addresses of the listener's own block come first, and without TLS or ssl_preread no name chooses another.
+    let first = http.listeners[listener].defaultServer
+    if first != server, hops.isEmpty {
+      let readsNames = http.listeners[listener].isTLS || http.servers[first].stream?.preread.isOn == true
+      guard readsNames else { return }
+      for condition in traits(of: http.servers[first].root).conditions
+      where [.limit, .access].contains(condition.phase) {
+        gates.append(gate([condition], in: first, listener))
+      }
+    }
+    for condition in binding(root.conditions) { gates.append(gate([condition], in: server, listener)) }
     for lead in root.leads {
       guard case .listener(let template) = lead.target else { continue }
       let hop = Way.Hop(words: lead.words, place: lead.place)
@@ -287,9 +297,7 @@ struct WaySearch {
   }
 
   private func pass(_ all: [AccessCondition], _ arrival: inout Arrival, oneIsEnough: Bool = false) {
-    // What rules on certificates say is only reported, too.
-    let isReported = policy(of: server, at: listener)?.rejection == .reportOnly
-    let conditions = isReported ? all.filter { !$0.isOfCertificates } : all
+    let conditions = binding(all)
     if conditions.isEmpty { return }
     let gates =
       oneIsEnough
@@ -297,6 +305,12 @@ struct WaySearch {
       : conditions.map { gate([$0], in: server, listener, arrival) }
     let known = AccessGate.keys(arrival.gates)
     arrival.gates += gates.filter { !known.contains($0.key) }
+  }
+
+  /// Those that refuse somebody: what rules on certificates say may be only reported, too.
+  private func binding(_ conditions: [AccessCondition]) -> [AccessCondition] {
+    guard policy(of: server, at: listener)?.rejection == .reportOnly else { return conditions }
+    return conditions.filter { !$0.isOfCertificates }
   }
 
   private mutating func add(_ content: WayContent, of location: LocationSettings, _ arrival: Arrival) {

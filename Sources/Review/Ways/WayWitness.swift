@@ -1,4 +1,5 @@
 import Crypto
+import Features
 import Forward
 import Identity
 import Observability
@@ -30,14 +31,15 @@ struct WitnessSearch {
     let targets = listener.kind == .stream ? ["/"] : targets(of: way)
     let addresses = addresses(of: way), methods = methods(of: way)
     var count = 0
-    for persona in personas ?? self.personas(of: way) {
+    for visitor in visitors(personas ?? self.personas(of: way), way) {
       for target in targets {
         for host in hosts {
-          for address in addresses {
+          for address in visitor.front.map({ [$0] }) ?? addresses {
             for method in methods {
               count += 1
               if count > Self.mostAttempts { return nil }
-              var attempt = Attempt(persona, listener: way.listener, serverName: host.sni, host: host.host)
+              var attempt = Attempt(visitor.persona, listener: way.listener, serverName: host.sni, host: host.host)
+              attempt.relayed = visitor.relayed
               attempt.method = method
               attempt.target = target
               attempt.client = address
@@ -80,6 +82,26 @@ struct WitnessSearch {
   }
 
   // MARK: Who
+
+  /// Who connects, and whose certificate it relays if it is a front.
+  private struct Visitor {
+    var persona: Persona
+    var relayed: Persona?
+    /// Where it connects from, as a front does.
+    var front: SocketAddress?
+  }
+
+  /// Clients who come themselves, and after them the same behind a front whose word is taken.
+  private func visitors(_ personas: [Persona], _ way: Way) -> [Visitor] {
+    // Without TLS, nobody shows a certificate.
+    let direct = world.http.listeners[way.listener].isTLS ? personas : [.nobody]
+    var visitors = direct.map { Visitor(persona: $0) }
+    guard let relaying = world.http.servers[way.server].root[RealClientCert.self] else { return visitors }
+    for address in relaying.exampleAddresses.prefix(2) {
+      visitors += personas.map { Visitor(persona: .nobody, relayed: $0, front: address) }
+    }
+    return visitors
+  }
 
   private func personas(of way: Way) -> [Persona] {
     var personas: [Persona] = [.nobody]
@@ -231,21 +253,25 @@ struct WitnessSearch {
 
   // MARK: Words
 
-  private func words(_ attempt: Attempt, _ listener: ListenerSettings) -> String {
-    let certificate: String
-    switch attempt.persona.issuer {
-    case .nobody: certificate = "without a certificate"
-    case .stranger: certificate = "with a certificate of a CA that nobody knows"
-    case .trusted: certificate = "with a certificate \(attempt.persona.dn)"
+  private func words(of persona: Persona) -> String {
+    switch persona.issuer {
+    case .nobody: return "without a certificate"
+    case .stranger: return "with a certificate of a CA that nobody knows"
+    case .trusted: return "with a certificate \(persona.dn)"
     case .authority(let index):
-      let names = attempt.persona.alternativeNames.map { "\($0)" }
-      let name = ([attempt.persona.dn] + names).filter { !$0.isEmpty }.joined(separator: ", ")
+      let names = persona.alternativeNames.map { "\($0)" }
+      let name = ([persona.dn] + names).filter { !$0.isEmpty }.joined(separator: ", ")
       let file = world.authorities.indices.contains(index) ? world.authorities[index].file : "?"
-      certificate = "with a certificate \(name) of \(file)"
+      return "with a certificate \(name) of \(file)"
     case .pin(let index):
-      certificate = "with the certificate of the pin \(world.pins.indices.contains(index) ? world.pins[index] : "?")"
-    case .file: certificate = "with the given certificate"
+      return "with the certificate of the pin \(world.pins.indices.contains(index) ? world.pins[index] : "?")"
+    case .file: return "with the given certificate"
     }
+  }
+
+  private func words(_ attempt: Attempt, _ listener: ListenerSettings) -> String {
+    let certificate =
+      attempt.relayed.map { "\(words(of: $0)), which the front relays" } ?? words(of: attempt.persona)
     let from = attempt.client == .ipv4(address: 0xC000_0201, port: 40_000) ? "" : " from \(attempt.client.host)"
     if listener.kind == .stream {
       return "a connection to \(listener.address)\(attempt.serverName.isEmpty ? "" : ", SNI \(attempt.serverName)"),"

@@ -20,6 +20,10 @@ package struct Attempt: Sendable {
   package var fields: [String] = []
   /// Where it connects from.
   package var client = Self.usualAddress
+  /// The address that a PROXY header says, at a listener with one; nil: it is that of the peer.
+  package var proxied: SocketAddress?
+  /// Whose certificate the client relays, as a front that ends TLS does; nil: it sends no such field.
+  package var relayed: Persona?
   /// Whether the path is one that the configuration writes, and no other reading of it.
   package var isPlain = true
   /// The only version of TLS that it speaks; nil: all of them.

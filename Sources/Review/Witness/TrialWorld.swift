@@ -1,6 +1,7 @@
 import Configuration
 package import Crypto
 import Features
+import Identity
 package import Language
 import Loading
 package import Observability
@@ -282,6 +283,13 @@ package final class TrialWorld {
     request.serverName = attempt.serverName
     request.version = attempt.version
     request.fields = attempt.persona.fields + attempt.fields
+    request.proxied = attempt.proxied
+    if let relayed = attempt.relayed {
+      guard let lines = fields(relaying: relayed, attempt) else {
+        return .unknown("no certificate can be made of \(relayed.name)")
+      }
+      request.fields += lines
+    }
     if listener.isTLS {
       let server = server(of: attempt)
       if usesWorkload(server), attempt.persona.issuer != .nobody {
@@ -298,6 +306,25 @@ package final class TrialWorld {
       return .unknown(error.text)
     }
     return Outcome(trace.take())
+  }
+
+  /// The fields by which a front relays the certificate of a client; none where no front is believed.
+  private func fields(relaying persona: Persona, _ attempt: Attempt) -> [String]? {
+    guard let server = place(of: stage.live.listeners[attempt.listener], Array(attempt.host.lowercased().utf8)),
+      let relaying = http.servers[server].root[RealClientCert.self]
+    else { return [] }
+    return certificates(of: persona, for: server).map { relaying.field.lines(relaying: $0) }
+  }
+
+  /// The server block of a Host, by its place in `http.servers`; nil: nobody can say.
+  private func place(of servers: VirtualServers, _ host: [UInt8]) -> Int? {
+    let server: LiveServer? =
+      switch servers.find(host) {
+      case .found(let found): found.server
+      case .default: servers.fallback
+      case .undecided: nil
+      }
+    return http.servers.firstIndex { $0 === server?.settings }
   }
 
   /// The server block that the handshake of an attempt chooses, by its place in `http.servers`.

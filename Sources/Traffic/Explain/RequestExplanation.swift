@@ -25,6 +25,8 @@ package struct ExplainedRequest: Sendable {
   package var certificates: [Certificate] = []
   /// The address of the client.
   package var client: SocketAddress
+  /// What a PROXY header says the client's address is; nil: there is no header.
+  package var proxied: SocketAddress?
   /// The listener that the client connects to, by its place among those of the configuration; nil: the one of the port.
   package var listener: Int?
   /// The name that the client asks for in its handshake; empty: none; nil: that of the host.
@@ -212,6 +214,7 @@ package struct RequestExplanation {
     let session = ClientSession(
       worker: worker, live: live, servers: servers, transport: transport, tls: tls, peer: request.client, number: 1)
     session.facts.rehearsedLocal = rehearsedLocal(servers)
+    session.facts.proxyHeader = proxyHeader(servers)
     session.streamDidOpen()
     defer { session.close() }
     if let tls { tell(of: tls) }
@@ -251,6 +254,7 @@ package struct RequestExplanation {
     let session = ClientSession(
       worker: worker, live: live, servers: servers, transport: transport, tls: tls, peer: request.client, number: 1)
     session.facts.rehearsedLocal = rehearsedLocal(servers)
+    session.facts.proxyHeader = proxyHeader(servers)
     tellServer(servers.fallback, servers.hasOnlyOne ? "the listener's only one" : "the listener's default")
     let result = session.rehearse {
       trace.add("ssl_preread", "the ClientHello asks for \(clientName.isEmpty ? "no name" : request.host)")
@@ -293,6 +297,11 @@ package struct RequestExplanation {
   private func rehearsedLocal(_ servers: VirtualServers) -> SocketAddress? {
     guard let address = address(of: servers) else { return nil }
     return isWildcard(servers) ? SocketAddress(literal: "127.0.0.1", port: request.port) : address
+  }
+
+  private func proxyHeader(_ servers: VirtualServers) -> ProxyHeader? {
+    guard servers.settings.expectsProxyHeader, let source = request.proxied else { return nil }
+    return ProxyHeader(source: source, destination: rehearsedLocal(servers) ?? source)
   }
 
   private func converse(_ session: ClientSession, _ worker: Worker) throws(Refusal) {

@@ -42,7 +42,15 @@ struct RandomConfiguration {
   }
 
   private mutating func make() -> String {
-    let ports = ["8441 ssl", "8442 ssl", "8080"]
+    let http =
+      "http {\nlimit_req_zone $uri zone=r:1m rate=1r/s; limit_conn_zone $uri zone=c:1m;\nssl_certificate server.pem; ssl_certificate_key server.key;\n\(servers())}\n"
+    let stream = numbers.roll(30) ? "stream {\n\(sessions())}\n" : ""
+    return "events {}\n\(http)\(stream)"
+  }
+
+  private mutating func servers() -> String {
+    let proxied = numbers.roll(15) ? " proxy_protocol" : ""
+    let ports = ["8441 ssl", "8442 ssl\(proxied)", "8080"]
     var servers = ""
     var defaults: Set<String> = []
     var names = Self.names.shuffled(using: &numbers)
@@ -55,23 +63,65 @@ struct RandomConfiguration {
       let isTLS = listens.contains("ssl")
       servers += "server {\n\(listens)server_name \(names.popLast() ?? "\"\"");\n\(server(isTLS))}\n"
     }
-    return """
-      events {}
-      http {
-      ssl_certificate server.pem; ssl_certificate_key server.key;
-      \(servers)}
-      """
+    return servers
   }
 
-  private mutating func server(_ isTLS: Bool) -> String {
-    var lines = ""
+  // MARK: stream
+
+  private mutating func sessions() -> String {
+    let ports = ["8451 ssl", "8452", "8453 ssl proxy_protocol"]
+    var names = Self.names.dropLast().shuffled(using: &numbers)
+    var servers = ""
+    for port in ports.prefix(Int.random(in: 1...3, using: &numbers)) {
+      let isTLS = port.contains("ssl")
+      for _ in 0..<(isTLS ? Int.random(in: 1...2, using: &numbers) : 1) {
+        let name = isTLS ? "server_name \(names.popLast() ?? "z.test");\n" : ""
+        servers += "server {\nlisten 127.0.0.1:\(port);\n\(name)\(session(isTLS))}\n"
+      }
+    }
+    return servers
+  }
+
+  private mutating func session(_ isTLS: Bool) -> String {
+    var lines = isTLS ? "ssl_certificate server.pem; ssl_certificate_key server.key;\n" : ""
     let mode = isTLS ? numbers.pick(["off", "on", "on", "optional", "optional_no_ca"]) : "off"
     if mode != "off" {
       lines += "ssl_client_certificate \(numbers.pick(["one.pem", "two.pem"])); ssl_verify_client \(mode);\n"
+      if numbers.roll(30) { lines += "ssl_client_allow cn=alice;\n" }
+      if numbers.roll(10) { lines += "ssl_client_deny cn=bob;\n" }
     }
     if mode == "on", numbers.roll(10) { lines += "ssl_verify_report_only on;\n" }
-    if mode == "on", numbers.roll(10) { lines += "ssl_verify_reject handshake;\n" }
+    if numbers.roll(20) { lines += "set_real_ip_from 10.0.0.0/8;\n" }
+    if numbers.roll(25) { lines += "allow 10.0.0.0/8; deny all;\n" }
+    if numbers.roll(10) { lines += "deny 10.0.0.0/8;\n" }
+    if numbers.roll(20) { return lines + "return text;\n" }
+    if numbers.roll(10) { return lines + "pass 127.0.0.1:8080;\n" }
+    port += 1
+    return lines + "proxy_pass 127.0.0.1:\(port);\n"
+  }
+
+  // MARK: http
+
+  private mutating func server(_ isTLS: Bool) -> String {
+    var lines = ""
+    // Without TLS, a front can say who the clients are.
+    let modes = ["off", "on", "on", "optional", "optional_no_ca"]
+    let mode = isTLS ? numbers.pick(modes) : numbers.roll(20) ? numbers.pick(modes) : "off"
+    if mode != "off" {
+      lines += "ssl_client_certificate \(numbers.pick(["one.pem", "two.pem"])); ssl_verify_client \(mode);\n"
+      if !isTLS { lines += "real_client_cert_from 10.0.0.0/8; real_client_cert_header X-Cert rfc9440;\n" }
+    }
+    if mode == "on", numbers.roll(10) { lines += "ssl_verify_report_only on;\n" }
+    if isTLS, mode == "on", numbers.roll(10) { lines += "ssl_verify_reject handshake;\n" }
     if isTLS, numbers.roll(5) { lines += "ssl_reject_handshake on;\n" }
+    // Fronts of both kinds: of certificates, and of addresses.
+    if isTLS, mode != "off", numbers.roll(15) {
+      let format = numbers.pick(["rfc9440", "xfcc", "pem", "der"])
+      lines += "real_client_cert_from 10.0.0.0/8; real_client_cert_header X-Cert \(format);\n"
+    }
+    if numbers.roll(10) {
+      lines += "set_real_ip_from 10.0.0.0/8; real_ip_header \(numbers.pick(["proxy_protocol", "X-Real-IP"]));\n"
+    }
     if numbers.roll(10) { lines += "merge_slashes off;\n" }
     if numbers.roll(30) { lines += "path_readings off;\n" }
     if mode != "off", numbers.roll(20) { lines += "ssl_client_allow cn=alice;\n" }
@@ -117,6 +167,8 @@ struct RandomConfiguration {
     if numbers.roll(5) { lines += "deny all;\n" }
     if numbers.roll(15) { lines += "auth_basic a; auth_basic_user_file users;\n" }
     if numbers.roll(15) { lines += "satisfy any;\n" }
+    if numbers.roll(5) { lines += "limit_req zone=r burst=5 nodelay;\n" }
+    if numbers.roll(5) { lines += "limit_conn c 5;\n" }
     if mode != "off", numbers.roll(15) { lines += "ssl_client_allow cn=\(numbers.pick(Self.clientNames));\n" }
     if numbers.roll(10) { lines += "if ($ssl_client_verify != SUCCESS) { return 403; }\n" }
     if numbers.roll(5) { lines += "if ($arg_x) { return 403; }\n" }

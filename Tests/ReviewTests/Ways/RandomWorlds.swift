@@ -1,4 +1,5 @@
 import Crypto
+import Features
 import Language
 import Observability
 @testable import Review
@@ -72,6 +73,7 @@ struct RandomWorlds {
         ?? (server === outcome.server)
     }
     guard let index = world.http.servers.firstIndex(where: { $0 === server }) else { return nil }
+    if server?.stream != nil { return judge(session: outcome, of: client, ways, index, world) }
     let mine = ways.filter { $0.listener == client.attempt.listener && $0.server == index && !$0.isSubrequest }
     let found = mine.filter { WitnessSearch.comes(outcome, by: $0, world.http) }
     if hasContent(outcome) {
@@ -93,6 +95,32 @@ struct RandomWorlds {
       way.location === last && way.hops.isEmpty && way.entry == .admitted && way.answer(to: client.way) == .admits
     }
     return admitting.isEmpty ? nil : "a way admits a client who was refused: \(outcome.words)"
+  }
+
+  /// Of a session, the rules of a block are all that there is.
+  private mutating func judge(
+    session outcome: Outcome, of client: Client, _ ways: [Way], _ server: Int, _ world: TrialWorld
+  ) -> String? {
+    let mine = ways.filter { $0.listener == client.attempt.listener && $0.hops.isEmpty }
+    func answers(_ server: Int) -> [AccessCondition.Answer] {
+      mine.filter { $0.server == server }.map { $0.answer(to: client.way) }
+    }
+    switch outcome.end {
+    case .upstream, .content, .session(.ok):
+      reached += 1
+      // What is passed on has ways that go on at another listener.
+      let found = answers(server)
+      if found.isEmpty, world.http.servers[server].root.ways.leads.isEmpty { return "no way leads to \(outcome.words)" }
+      return !found.isEmpty && found.allSatisfy { $0 == .refuses }
+        ? "each way refuses a session that was let in: \(outcome.words)" : nil
+    case .session(.refusedAddress), .session(.refusedCertificate), .session(.refusedRule):
+      refused += 1
+      certain += 1
+      // A handshake that fails says nothing of the block that its name has chosen.
+      let place = outcome.end == .session(.refusedAddress) ? server : world.server(of: client.attempt) ?? server
+      return answers(place).contains(.admits) ? "a way admits a session that was refused: \(outcome.words)" : nil
+    case .session, .status, .handshake, .unknown: return nil
+    }
   }
 
   private func hasContent(_ outcome: Outcome) -> Bool {
@@ -125,19 +153,34 @@ struct RandomWorlds {
     attempt.method = numbers.pick(["GET", "GET", "GET", "POST", "DELETE", "HEAD"])
     attempt.target = target(&numbers)
     if numbers.roll(30) { attempt.client = .ipv4(address: 0x0A00_0005, port: 40_000) }
+    let isFront = if case .ipv4(let address, _) = attempt.client { address >> 24 == 10 } else { false }
+    if world.http.listeners[listener].expectsProxyHeader, numbers.roll(50) {
+      attempt.proxied = .ipv4(address: numbers.roll(50) ? 0x0A00_0007 : 0xF000_0009, port: 40_000)
+    }
+    // A front has no certificate here, and a stranger who sends the field changes nothing by it.
+    if world.http.listeners[listener].kind == .http, numbers.roll(30) {
+      attempt.relayed = persona
+      if isFront || numbers.roll(50) { attempt.persona = .nobody }
+    }
+    let (shown, relayed) = (attempt.persona, attempt.relayed)
     let hasPassword = numbers.roll(20)
     if hasPassword { attempt.fields = ["Authorization: Basic YWxpY2U6eA=="] }
     var way = WayClient(
       address: attempt.client, method: attempt.method,
       lacks: hasPassword ? [.token, .signature] : [.password, .token, .signature]
     ) { server in
-      if !isTLS { return .absent }
-      return Self.verdict(of: persona, at: server, world)
+      let relaying = world.http.servers[server].root[RealClientCert.self] != nil
+      if relaying, let relayed, isFront {
+        // Over TLS, a front must be one whom its handshake has admitted.
+        return isTLS && shown.issuer != .nobody ? nil : Self.verdict(of: relayed, at: server, world)
+      }
+      return isTLS ? Self.verdict(of: shown, at: server, world) : .absent
     }
     if isTLS, world.http.servers.isEmpty { way.address = nil }
     let words =
       "\(attempt.method) \(attempt.target) Host \(host) SNI \(name) at \(world.http.listeners[listener].address) by"
       + " \(persona.name) \(persona.issuer) from \(attempt.client.host)\(hasPassword ? " with a password" : "")"
+      + " shows \(shown.name), relays \(relayed?.name ?? "nothing"), PROXY \(attempt.proxied?.host ?? "none")"
     return Client(attempt: attempt, way: way, words: words)
   }
 
