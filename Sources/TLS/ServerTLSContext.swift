@@ -96,6 +96,7 @@ public final class ServerTLSContext: @unchecked Sendable {
   package let workload: WorkloadTerm
   /// What judges clients beside this context, and decides nothing; nil: nothing does.
   package let candidate: ServerTLSContext?
+  private let dhParameters: DHParameters?
   let verifiedChains = VerifiedChainCache()
   /// The chains that trusted fronts have sent in a field; see `knownChain`.
   let relayedChains = VerifiedChainCache()
@@ -120,6 +121,7 @@ public final class ServerTLSContext: @unchecked Sendable {
     self.store = sessions
     self.statusCheck = ClientStatusCheck(settings.clientStatus, ocsp, answers)
     self.staples = material.staples
+    self.dhParameters = material.dhParameters
     self.bundles = material.bundles
     self.workload = material.workload
     self.names = names
@@ -290,16 +292,45 @@ public final class ServerTLSContext: @unchecked Sendable {
         hint: "name the CAs in ssl_trusted_certificate, whose names are not sent")
     }
     try ContextBasics.setVersions(settings.versions, on: handle)
-    try ContextBasics.setCiphers(settings.effectiveCiphers, on: handle)
     for pair in material.certificates { try ContextBasics.use(pair, on: handle) }
-    try ContextBasics.setGroups(settings.curves, of: settings.curvesDirective, on: handle)
-    if settings.preferServerCiphers { SSL_CTX_set_options(handle, COPENSSL_OP_CIPHER_SERVER_PREFERENCE) }
-    try Self.setDH(material.dhParameters, on: handle)
+    try Self.configureAlgorithms(handle, settings, material.dhParameters)
     if settings.bufferSize < 16384 { _ = copenssl_ctx_set_max_send_fragment(handle, max(512, settings.bufferSize)) }
     if settings.compressesCertificates, settings.compressionHindrance == nil {
       CertificateCompression.turnOn(handle)
     }
     try ContextBasics.apply(settings.confCommands, server: true, on: handle)
+  }
+
+  private static func configureAlgorithms(
+    _ handle: OpaquePointer, _ settings: ServerTLSSettings, _ parameters: DHParameters?
+  ) throws(TLSSettingsError) {
+    try ContextBasics.setCiphers(settings.effectiveCiphers, on: handle)
+    try ContextBasics.setGroups(settings.curves, of: settings.curvesDirective, on: handle)
+    if settings.preferServerCiphers { SSL_CTX_set_options(handle, COPENSSL_OP_CIPHER_SERVER_PREFERENCE) }
+    try setDH(parameters, on: handle)
+  }
+
+  /// Gives another SSL_CTX, which serves nobody, all by which this one chooses among what a client offers.
+  func configureOffers(of other: OpaquePointer) throws(TLSSettingsError) {
+    try ContextBasics.setVersions(settings.versions, on: other)
+    try Self.configureAlgorithms(other, settings, dhParameters)
+    try ContextBasics.apply(settings.confCommands, server: true, on: other)
+  }
+
+  /// Gives it the certificates with their keys. Returns false if there is none before a handshake.
+  func copyCertificates(to other: OpaquePointer) -> Bool {
+    // A session has a copy of the list, so that nothing here changes.
+    guard let ssl = SSL_new(handle) else { return false }
+    defer { SSL_free(ssl) }
+    var (place, count) = (SSL_CERT_SET_FIRST, 0)
+    while SSL_ctrl(ssl, SSL_CTRL_SET_CURRENT_CERT, Int(place), nil) == 1 {
+      place = SSL_CERT_SET_NEXT
+      guard let certificate = SSL_get_certificate(ssl), let key = SSL_get_privatekey(ssl),
+        SSL_CTX_use_certificate(other, certificate) == 1, SSL_CTX_use_PrivateKey(other, key) == 1
+      else { continue }
+      count += 1
+    }
+    return count > 0
   }
 
   private static func setDH(_ parameters: DHParameters?, on handle: OpaquePointer) throws(TLSSettingsError) {

@@ -57,18 +57,21 @@ extension ClientJudgement {
 }
 
 extension ServerTLSContext {
+  /// By their names in OpenSSL.
+  static let versionNumbers = [
+    "TLSv1": TLS1_VERSION, "TLSv1.1": TLS1_1_VERSION, "TLSv1.2": TLS1_2_VERSION, "TLSv1.3": TLS1_3_VERSION,
+  ]
+
   /// Whether a handshake may settle on this version, by its name in OpenSSL (`TLSv1.2`). One without a name here may.
   package func takes(version name: String) -> Bool {
-    let versions: [String: (Int32, UInt64)] = [
-      "TLSv1": (TLS1_VERSION, UInt64(COPENSSL_OP_NO_TLSv1)),
-      "TLSv1.1": (TLS1_1_VERSION, UInt64(COPENSSL_OP_NO_TLSv1_1)),
-      "TLSv1.2": (TLS1_2_VERSION, UInt64(COPENSSL_OP_NO_TLSv1_2)),
-      "TLSv1.3": (TLS1_3_VERSION, UInt64(COPENSSL_OP_NO_TLSv1_3)),
+    let holes = [
+      "TLSv1": COPENSSL_OP_NO_TLSv1, "TLSv1.1": COPENSSL_OP_NO_TLSv1_1, "TLSv1.2": COPENSSL_OP_NO_TLSv1_2,
+      "TLSv1.3": COPENSSL_OP_NO_TLSv1_3,
     ]
-    guard let (version, off) = versions[name] else { return true }
+    guard let version = Self.versionNumbers[name], let off = holes[name] else { return true }
     let (least, most) = (copenssl_ctx_get_min_proto(handle), copenssl_ctx_get_max_proto(handle))
     return Int(version) >= Int(least) && (most == 0 || Int(version) <= Int(most))
-      && UInt64(SSL_CTX_get_options(handle)) & off == 0
+      && UInt64(SSL_CTX_get_options(handle)) & UInt64(off) == 0
   }
 }
 

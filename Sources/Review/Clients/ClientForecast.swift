@@ -39,6 +39,8 @@ package struct ClientForecast: Sendable {
   private let later: [Int64: [Change]]
   /// By the first second of a day: how many will be refused unless a revocation list is renewed.
   private let lists: [Int64: Int]
+  /// Who gets in, and of whose offer a part is not known.
+  private let unknownOffers: Int
   /// Locations whose own rules deny clients who get into their server block, with how many.
   private let denying: [(place: String, count: Int)]
 
@@ -66,7 +68,7 @@ package struct ClientForecast: Sendable {
     var judge = PlacedJudge(stage.live, renewsLists: moment != nil)
     let moment = moment ?? now
     var refused: [Change] = [], admitted: [RecordedClient] = [], later: [Int64: [Change]] = [:],
-      lists: [Int64: Int] = [:]
+      lists: [Int64: Int] = [:], unknownOffers = 0
     for client in clients {
       let wasLetIn = client.isLetIn
       // Where it was let in, and where it was refused if it was nowhere.
@@ -87,6 +89,7 @@ package struct ClientForecast: Sendable {
       } else if !wasLetIn, objection == nil {
         admitted.append(client)
       } else if wasLetIn {
+        if visits.contains(where: { judge.isOfferUnknown($0.key, $0.visit) }) { unknownOffers += 1 }
         if let end { later[Self.day(end.at), default: []].append(Change(client: client, reason: end.reason)) }
         if let listEnd { lists[Self.day(listEnd), default: 0] += 1 }
       }
@@ -94,6 +97,7 @@ package struct ClientForecast: Sendable {
     (self.count, self.unreadable, self.moment) = (clients.count, unreadable, moment)
     since = clients.map(\.first).min()
     (self.refused, self.admitted, self.later, self.lists) = (refused, admitted, later, lists)
+    self.unknownOffers = unknownOffers
     denying = judge.denying.sorted { $0.key < $1.key }.map { (place: $0.key, count: $0.value) }
   }
 
@@ -143,11 +147,17 @@ package struct ClientForecast: Sendable {
       lines.append("\(count) from \(Day.text(day)), unless the revocation list that ends then is renewed")
     }
     for (place, count) in denying {
-      lines.append("\(count) of those who get in are denied by the rules of location \(place)")
+      lines.append(
+        "\(count) of those who get in \(count == 1 ? "is" : "are") denied by the rules of location \(place)")
     }
     if !admitted.isEmpty {
       lines.append("\(admitted.count) who were refused will get in:")
       lines += admitted.map { "      \($0.words)" }
+    }
+    if unknownOffers > 0 {
+      lines.append(
+        "\(unknownOffers) of those who get in: not known whether the server has a group, a signature algorithm and a cipher suite for \(unknownOffers == 1 ? "it" : "them")"
+      )
     }
     if unreadable > 0 { lines.append("\(unreadable) more have certificates that this OpenSSL can't read") }
     return lines.map { LogEscape.visible($0) }
@@ -165,6 +175,7 @@ package struct ClientForecast: Sendable {
     json.object { json in
       json.member("clients", count)
       json.member("unreadable", unreadable)
+      json.member("unknown_offers", unknownOffers)
       json.member("since", since)
       json.member("at", moment)
       json.array("refused", refused, append)
@@ -197,6 +208,7 @@ private struct PlacedJudge {
   private let live: LiveGeneration
   private let renewsLists: Bool
   private let scratch = RegularExpression.Scratch()
+  private let offers = OfferTrials()
   /// By the location: how many clients its own rules deny.
   private(set) var denying: [String: Int] = [:]
 
@@ -237,6 +249,9 @@ private struct PlacedJudge {
     guard context.takes(version: visit.handshake.version) else {
       return .refused(reason: "it spoke \(visit.handshake.version), which ssl_protocols leaves out")
     }
+    if let fault = offers.trial(of: context)?.fault(of: visit.handshake.offer, key: client.leaf.keyKind) {
+      return .refused(reason: "\(fault)")
+    }
     let judgement = context.judge(
       recorded: client.certificates, at: moment, by: listener, renewsLists: renewingLists ?? renewsLists)
     if let denial = judgement.denial { return .refused(reason: Self.ruled(denial)) }
@@ -274,6 +289,12 @@ private struct PlacedJudge {
     return (nil, list)
   }
 
+  /// Not all that the client offered is in the record, or can be tried.
+  func isOfferUnknown(_ key: RecordedVisit.Key, _ visit: RecordedVisit) -> Bool {
+    guard let context = listener(key)?.choose(Array(key.name.utf8)) else { return false }
+    return !visit.handshake.offer.isWhole || offers.trial(of: context) == nil
+  }
+
   /// Counts the locations whose own rules deny a client that gets into their server block.
   mutating func note(_ client: RecordedClient, _ key: RecordedVisit.Key, at moment: Int64) {
     guard let listener = listener(key), let context = listener.choose(Array(key.name.utf8)),
@@ -291,5 +312,24 @@ private struct PlacedJudge {
       guard case .denied = rules.judge(known, scratch: scratch) else { return }
       denying["\(location.match.asWritten) (\(location.location))", default: 0] += 1
     }
+  }
+}
+
+/// What tries the offers of clients, for each server block that they come to.
+private final class OfferTrials {
+  private var known: [ObjectIdentifier: OfferTrial?] = [:]
+
+  /// nil: nothing can be tried before a handshake.
+  func trial(of context: ServerTLSContext) -> OfferTrial? {
+    if let trial = known[ObjectIdentifier(context)] { return trial }
+    let trial = OfferTrial(context)
+    known[ObjectIdentifier(context)] = .some(trial)
+    return trial
+  }
+}
+
+extension RecordedHandshake {
+  fileprivate var offer: RecordedOffer {
+    RecordedOffer(version: version, groups: groups, signatures: signatures, ciphers: ciphers)
   }
 }

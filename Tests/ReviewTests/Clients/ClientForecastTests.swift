@@ -33,11 +33,13 @@ import Transport
 
   private func add(
     _ chain: [Certificate], _ record: inout RecordedClients, _ verdict: RecordedVerdict = .verified,
-    listener: String = "127.0.0.1:8443", name: String = "a.test", version: String = "TLSv1.3"
+    listener: String = "127.0.0.1:8443", name: String = "a.test", version: String = "TLSv1.3",
+    offer: (groups: String, signatures: String, ciphers: String) = ("", "", "")
   ) {
     var visit = RecordedVisit(at: now - 3600, verdict)
     visit.count(at: now - 60, verdict, reason: "", isResumed: false)
     visit.handshake.version = version
+    (visit.handshake.groups, visit.handshake.signatures, visit.handshake.ciphers) = offer
     let identities = chain.map { record.add(certificate: $0.der) }
     record.add(visit, of: .init(chain: identities, listener: listener, name: name, isStream: false))
   }
@@ -205,6 +207,43 @@ import Transport
     }
   }
 
+  @Test func `who has no group, suite or signature algorithm in common is refused; what is not known is said`() throws {
+    try withScene { scene in
+      try prepare(scene)
+      var record = RecordedClients()
+      func add(
+        _ name: String, _ groups: String, _ signatures: String, version: String = "TLSv1.3", ciphers: String = ""
+      ) throws {
+        self.add(
+          [try certificate(name, next.root)], &record, version: version, offer: (groups, signatures, ciphers))
+      }
+      let usual = "ecdsa_secp256r1_sha256:rsa_pss_rsae_sha256:rsa_pkcs1_sha256"
+      try add("fine", "0x2a2a:X25519:secp384r1", usual)
+      try add("late", "0x7a7a:0x11ec:X25519", usual)
+      try add("deaf", "secp384r1", "0x0b0b:rsa_pss_rsae_sha256")
+      try add("unknown", "", "")
+      try add(
+        "suites", "X25519:secp384r1:prime256v1", usual, version: "TLSv1.2", ciphers: "ECDHE-ECDSA-AES128-GCM-SHA256")
+      try add(
+        "older", "X25519:secp384r1:prime256v1", usual, version: "TLSv1.2", ciphers: "ECDHE-ECDSA-AES256-GCM-SHA384")
+      func reasons(_ lines: String) throws -> [String: String] {
+        let found = try forecast(record, scene, Self.text("ssl_protocols TLSv1.2 TLSv1.3; \(lines)")).refusals
+        return Dictionary(uniqueKeysWithValues: found.map { ($0.name, $0.reason) })
+      }
+      let deaf = "no signature algorithm in common"
+      #expect(try reasons("") == ["CN=deaf": deaf])
+      let groups = try reasons("ssl_ecdh_curve secp384r1:prime256v1;")
+      #expect(groups == ["CN=late": "no group of the key exchange in common", "CN=deaf": deaf])
+      #expect(
+        try reasons("ssl_ciphers ECDHE-ECDSA-AES256-GCM-SHA384;")
+          == ["CN=suites": "no cipher suite in common", "CN=deaf": deaf])
+      let keys = try reasons("ssl_conf_command ClientSignatureAlgorithms rsa_pss_rsae_sha256:rsa_pkcs1_sha256;")
+      #expect(keys.count == 6 && keys["CN=fine"] == "\(deaf) for the client's key (ECDSA P-256)", "\(keys)")
+      let lines = try forecast(record, scene, Self.text("")).lines
+      #expect(lines.contains { $0.hasPrefix("1 of those who get in: not known whether the server has a group") })
+    }
+  }
+
   @Test func `who was refused and will get in is told apart, and a location's own rules are counted`() throws {
     try withScene { scene in
       try prepare(scene)
@@ -215,7 +254,7 @@ import Transport
       let found = try forecast(record, scene, text)
       #expect(!found.hasRefused && found.newlyAdmitted == ["CN=stranger"])
       #expect(
-        found.lines.contains { $0.hasPrefix("1 of those who get in are denied by the rules of location /admin/") })
+        found.lines.contains { $0.hasPrefix("1 of those who get in is denied by the rules of location /admin/") })
       #expect(found.json.hasPrefix("{\"clients\":2,"))
     }
   }

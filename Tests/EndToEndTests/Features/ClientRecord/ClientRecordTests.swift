@@ -64,4 +64,48 @@ import Testing
     #expect(list.status == 0 && list.text.hasPrefix("24 clients between "), "\(list.text)")
     #expect(list.text.contains("CN=Next Root") && list.text.contains("no clientAuth"))
   }
+
+  @Test func `whom other groups and suites lock out is foretold by what the clients offered`() async throws {
+    let scene = try Scene.ofTest(), cast = try Cast(scene), port = try scene.port()
+    func text(_ lines: String) -> String {
+      configuration(
+        """
+        client_record who.clients;
+        server {
+          listen 127.0.0.1:\(port) ssl; server_name localhost; \(Cast.tls) ssl_protocols TLSv1.2 TLSv1.3; \(lines)
+          location / { return 200 in; }
+        }
+        """)
+    }
+    let daemon = try await Sallyport.start(scene, text(""))
+    let older = ["--tls-max", "1.2", "--ciphers"]
+    let ways = [
+      ["--curves", "X25519"], ["--curves", "P-384"], ["--curves", "P-384:X25519"], [],
+      older + ["ECDHE-ECDSA-AES128-GCM-SHA256"], older + ["ECDHE-ECDSA-AES256-GCM-SHA384"],
+    ]
+    var people: [IdentityFiles] = []
+    for index in ways.indices {
+      people.append(try scene.identity("p\(index)", cast.authority.client(commonName: "p\(index)")))
+    }
+    func refused() async throws -> Set<String> {
+      var found: Set<String> = []
+      for (index, person) in people.enumerated() {
+        let result = try await scene.curl(cast.to(port) + person.curl + ways[index] + ["https://localhost/"])
+        if result.status != 200 { found.insert("CN=p\(index)") }
+      }
+      return found
+    }
+    #expect(try await refused() == [])
+    daemon.signal(SIGHUP)
+    try await until("the record") { (try? record(scene).visits.count) == ways.count }
+    let lines = "ssl_ecdh_curve secp384r1; ssl_ciphers ECDHE-ECDSA-AES256-GCM-SHA384;"
+    try scene.write("next.conf", text: Sallyport.withUser(text(lines)))
+    let check = try await scene.sallyport("check", scene.path("next.conf"), "--clients", scene.path("who.clients"))
+    let named = check.text.split(separator: "\n").dropFirst().prefix { $0.hasPrefix("  ") }.joined(separator: "\n")
+    #expect(Set(named.matches(of: /CN=p\d+/).map { String($0.output) }) == ["CN=p0", "CN=p4"], "\(check.text)")
+    try daemon.rewrite(text(lines))
+    daemon.signal(SIGHUP)
+    try await until("the next groups") { try await refused().contains("CN=p0") }
+    #expect(try await refused() == ["CN=p0", "CN=p4"])
+  }
 }
