@@ -42,6 +42,8 @@ final class Supervisor {
   private let store = SocketStore()
   private let status: ServiceStatus
   private(set) var results = ReloadResults()
+  /// How the last USR1 went; nil: there was none yet.
+  private(set) var reopening: ReloadResult?
   private let confinement: Confinement
   let fleet: WorkerFleet
   private var pidFile: PidFile?
@@ -278,7 +280,11 @@ final class Supervisor {
     fleet.each { _, worker in
       worker.flushLogs()
     } then: { [self] in
-      for error in logs.reopenAll() { errorLog.emerg(error.message) }
+      let errors = logs.reopenAll()
+      for error in errors { errorLog.emerg(error.message) }
+      reopening = ReloadResult(
+        number: (reopening?.number ?? 0) &+ 1, state: errors.isEmpty ? .done : .refused,
+        words: errors.first?.message ?? "the logs are open anew")
     }
   }
 

@@ -39,7 +39,11 @@ struct RunningProcess {
     }
   }
 
-  var hasEnded: Bool { kill(identifier, 0) != 0 && errno == ESRCH }
+  /// Also true of a process whose parent hasn't taken note of its end yet.
+  var hasEnded: Bool {
+    if kill(identifier, 0) != 0 && errno == ESRCH { return true }
+    return ProcessUser.isZombie(identifier)
+  }
 }
 
 enum CommandFailure {

@@ -22,6 +22,7 @@ import Transport
     answer.silent = [1, 3]
     answer.refusedReload = "x.conf:1:2: error: unknown directive \"x\""
     answer.reload = ReloadResult(number: 3, state: .refused, words: "a b")
+    answer.reopening = ReloadResult(number: 1, words: "the logs are open anew")
     (answer.failedReplacements, answer.failedReplacement) = (2, "it ended before it served")
     answer.listeners = [
       .init(opening: .tls, expectsHeader: true, address: "[::]:443"),

@@ -83,6 +83,8 @@ package struct HealthAnswer: Sendable, Hashable {
   package var refusedReload: String?
   /// How the last reload of the configuration goes or went; nil: the process doesn't tell.
   package var reload: ReloadResult?
+  /// USR1: how the last reopening of the logs went; nil: there was none yet.
+  package var reopening: ReloadResult?
   /// USR2: how many new binaries did not start, and why the last one did not.
   package var failedReplacements = 0
   package var failedReplacement: String?
@@ -161,9 +163,10 @@ package struct HealthAnswer: Sendable, Hashable {
     ]
     lines += silent.map { "silent \($0)" }
     if let refusedReload { lines.append("refused \(Self.field(refusedReload))") }
-    if let reload {
-      let words = Self.field(reload.words)
-      lines.append("reload \(ReloadResult(number: reload.number, state: reload.state, words: words).line.dropLast())")
+    for (name, result) in [("reload", reload), ("reopening", reopening)] {
+      guard let result else { continue }
+      let words = Self.field(result.words)
+      lines.append("\(name) \(ReloadResult(number: result.number, state: result.state, words: words).line.dropLast())")
     }
     if let failedReplacement { lines.append("replacement \(failedReplacements) \(Self.field(failedReplacement))") }
     lines += listeners.prefix(Self.maximumListeners).map {
@@ -212,6 +215,9 @@ package struct HealthAnswer: Sendable, Hashable {
     case "reload":
       guard let result = ReloadResult(value) else { return false }
       reload = result
+    case "reopening":
+      guard let result = ReloadResult(value) else { return false }
+      reopening = result
     case "generation": return Self.set(&generation, value)
     case "workers": return Self.set(&workers, value)
     case "certificates": return Self.set(&certificateCount, value)

@@ -19,6 +19,7 @@ extension Supervisor {
     answer.configuration = source.phrase
     answer.generation = current.generation.number
     answer.reload = results.result
+    answer.reopening = reopening
     answer.listeners = listeners
     answer.mark = shared.healthMark
     let presented = PresentedCertificates(current.generation)
