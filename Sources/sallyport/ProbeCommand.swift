@@ -117,6 +117,15 @@ struct ProbeCommand: ParsableCommand {
     if let exit = outcomes.lazy.compactMap({ Exit($0.report) }).first { throw exit.code }
   }
 
+  /// Every server that the configuration passes on to over TLS, each by its policy, for `sallyport doctor`. None if the
+  /// configuration can't be read, which others tell.
+  static func servers(of configuration: String) -> [(name: String, report: ProbeReport)] {
+    guard let plan = try? ProbePlan(configuration: configuration),
+      let command = try? parse(["--config", configuration])
+    else { return [] }
+    return plan.entries.flatMap { command.outcomes($0, path: "/") }.map { ($0.shortName, $0.report) }
+  }
+
   private func show(_ outcome: Outcome, isWhole: Bool) {
     if let fault = outcome.fault {
       let places = outcome.places.map { "\n    for: \($0)" }.joined()

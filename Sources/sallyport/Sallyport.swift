@@ -9,6 +9,7 @@ struct Sallyport: ParsableCommand {
     version: "\(Product.name) \(Product.version)",
     subcommands: [
       RunCommand.self, ProxyCommand.self, ReloadCommand.self, SignalCommand.self, HealthCommand.self,
+      DoctorCommand.self,
       ControlCommand.self, CheckCommand.self, WaysCommand.self, ClientsCommand.self, FormatCommand.self,
       ConvertCommand.self, PinCommand.self,
       ACMECommand.self, ProbeCommand.self, CACommand.self, TrustCommand.self,

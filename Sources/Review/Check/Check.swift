@@ -21,6 +21,9 @@ package struct Check {
     case thisMachine(trial: @Sendable (Settings) -> [Diagnostic])
     /// Another machine runs it: names aren't looked up, and neither addresses nor folders tried.
     case files
+
+    /// This machine, where a process serves the configuration already and has what a start needs.
+    package static let serving = Scope.thisMachine { _ in [] }
   }
 
   package private(set) var diagnostics: [Diagnostic]

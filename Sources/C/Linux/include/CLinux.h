@@ -14,6 +14,15 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <sys/timex.h>
+
+// 1 if something keeps the system's clock right, 0 if nothing does, -1 if the system doesn't say.
+static inline int linux_clock_is_synchronized(void) {
+  struct timex clock = {0};
+  int state = adjtimex(&clock);
+  return state < 0 ? -1 : state == TIME_ERROR || (clock.status & STA_UNSYNC) ? 0 : 1;
+}
+
 // A word of the command line, from 0, the command's own name; NULL behind the last. Needs no /proc.
 const char *linux_argument(int index);
 
