@@ -341,8 +341,89 @@ import Testing
     #expect(result.status == 0, "\(result.everything)")
   }
 
+  /// Without the image, which takes minutes: see the next test.
+  @Test(.enabled(if: access("/usr/bin/dpkg-shlibdeps", X_OK) == 0, "dpkg-dev is not installed"))
+  func `a release is the same twice, each of its files starts, and one that has changed is refused`() async throws {
+    let scene = try Scene.ofTest()
+    let resolved = try scene.write(
+      "Package.resolved",
+      text: #"""
+        {"pins": [{"identity": "swift-log", "kind": "remoteSourceControl", "location": "https://example.com/apple/swift-log.git",
+          "state": {"revision": "c2cb", "version": "1.16.2"}}], "version": 3}
+        """#)
+    let environment = [
+      "DPKG_DEB_COMPRESSOR_TYPE": "none", "DEBEMAIL": "test@debian.org", "SOURCE_DATE_EPOCH": "1700000000",
+    ]
+    for folder in ["one", "two"] {
+      let made = try await scene.run(
+        "\(checkout)/deploy/release",
+        [
+          "--binary", Sallyport.binary(), "--out", scene.path(folder), "--without-image", "--needs-swift",
+          "--resolved", resolved,
+        ], environment: environment, within: .seconds(300))
+      #expect(made.status == 0, "\(made.everything)")
+    }
+    #expect(!scene.text("one/SHA256SUMS").isEmpty && scene.text("one/SHA256SUMS") == scene.text("two/SHA256SUMS"))
+    let contents = try FileManager.default.contentsOfDirectory(atPath: scene.path("one")).sorted()
+    #expect(contents.count == 5, "\(contents)")
+    let bill = try #require(contents.first { $0.hasSuffix(".spdx.json") })
+    #expect(scene.text("one/\(bill)").contains("pkg:swift/example.com/apple/swift-log@1.16.2"))
+    #expect(scene.text("one/RELEASE-NOTES.md").contains("- **Configuration.** nginx's language"))
+    let verify = ["--verify", scene.path("one")]
+    let verified = try await scene.run("\(checkout)/deploy/release", verify, within: .seconds(100))
+    #expect(verified.status == 0, "\(verified.everything)")
+    try scene.write("one/\(bill)", text: scene.text("one/\(bill)") + " ")
+    let changed = try await scene.run("\(checkout)/deploy/release", verify)
+    #expect(
+      changed.status == 1 && changed.everything.contains("\(bill) is not what SHA256SUMS says"), "\(changed.everything)"
+    )
+  }
+
+  @Test(
+    .enabled(if: makesRelease, "SALLYPORT_TEST_RELEASE is not set, or root does not run the tests"), .lastsMinutes)
+  func `a release has an image that starts, with a list of what is in it`() async throws {
+    let scene = try Scene.ofTest()
+    for words in [
+      ["--binary", try Sallyport.binary(), "--out", scene.path("made")], ["--verify", scene.path("made")],
+    ] {
+      let result = try await scene.run("\(checkout)/deploy/release", words, within: .seconds(900))
+      #expect(result.status == 0, "\(result.everything)")
+      if words[0] == "--verify" { #expect(result.everything.contains("the image: sallyport"), "\(result.everything)") }
+    }
+  }
+
+  /// With a `swift` that says what a compiler says.
+  @Test func `the quickstart tells how long it takes, hides warnings, and shows the errors of a build that fails`()
+    async throws
+  {
+    let scene = try Scene.ofTest()
+    for folder in ["bin", "deploy"] { try scene.makeFolder(folder) }
+    let script = try scene.write("deploy/quickstart", text: file("deploy/quickstart"))
+    let swift = try scene.write(
+      "bin/swift",
+      text: """
+        #!/bin/sh
+        case "$*" in *--show-bin-path) echo "\(scene.folder)/.build/release"; exit ;; esac
+        printf '[1/2] Compiling a\\na.swift:1:1: warning: nobody reads this\\n'
+        if [ -n "$FAILS" ]; then echo "a.swift:1:1: error: no such thing"; exit 1; fi
+        mkdir -p .build/release
+        printf '#!/bin/sh\\necho "the $*"\\n' >.build/release/sallyport
+        chmod 755 .build/release/sallyport
+        """)
+    let install = try scene.write("deploy/install-missing", text: "#!/bin/sh\n")
+    for path in [script, swift, install] { chmod(path, 0o755) }
+    let path = "\(scene.path("bin")):/usr/bin:/bin"
+    let built = try await scene.run(script, ["--port", "1"], environment: ["PATH": path])
+    #expect(built.status == 0 && built.text.hasSuffix("the demo --port 1\n"), "\(built.everything)")
+    #expect(built.text.contains("10 minutes") && !built.everything.contains("warning:"), "\(built.everything)")
+    let failed = try await scene.run(script, [], environment: ["PATH": path, "FAILS": "1"])
+    #expect(failed.status == 1 && failed.everything.contains("error: no such thing"), "\(failed.everything)")
+    #expect(!failed.everything.contains("the demo"))
+  }
+
   private static let buildsImage = isAsked("SALLYPORT_TEST_IMAGE")
   private static let bootsMachine = isAsked("SALLYPORT_TEST_PACKAGE")
+  private static let makesRelease = isAsked("SALLYPORT_TEST_RELEASE")
 
   private static func isAsked(_ variable: String) -> Bool {
     let environment = ProcessInfo.processInfo.environment
