@@ -65,6 +65,8 @@ package struct AuditTail: Sendable, Equatable {
   package let last: AuditLine?
   /// The octets behind the last line feed: a line that its process didn't end.
   package let torn: Int
+  /// The file was moved away, and another one goes on.
+  let isEnded: Bool
 
   /// How many octets of a file's end are enough.
   package static let enough = AuditLine.longest * 2 + 2
@@ -73,16 +75,21 @@ package struct AuditTail: Sendable, Equatable {
   package init(_ end: [UInt8], isWhole: Bool) throws(AuditFault) {
     guard let feed = end.lastIndex(of: 0x0A) else {
       guard isWhole else { throw AuditFault(reason: "its end has no line of an audit log") }
-      (last, torn) = (nil, end.count)
+      (last, torn, isEnded) = (nil, end.count, false)
       return
     }
     torn = end.count - feed - 1
     let start = end[..<feed].lastIndex(of: 0x0A).map { $0 + 1 } ?? 0
     guard start > 0 || isWhole else { throw AuditFault(reason: "its last line is too long for an audit log") }
-    do throws(AuditFault) {
-      last = try AuditLine(Array(end[start..<feed]))
-    } catch {
+    let line: AuditLine
+    do throws(AuditFault) { line = try AuditLine(Array(end[start..<feed])) } catch {
       throw AuditFault(reason: "its last line is none of an audit log: \(error.reason)")
     }
+    var fileEnd = FileEnd()
+    if let former = end[..<start].dropLast().split(separator: 0x0A).last.flatMap({ try? AuditLine(Array($0)) }) {
+      fileEnd.take(former)
+    }
+    fileEnd.take(line)
+    (last, isEnded) = (line, fileEnd.isEnded)
   }
 }

@@ -149,11 +149,24 @@ public final class LogFile: Sendable {
   /// Opens the path again, after logrotate moved the file away. If that fails, the old file stays in use.
   public func reopen() throws(LogDestinationError) {
     guard isOurs else { return }
+    // The next file is there before the former one ends.
     let fresh = try Self.open(path, opener, isRead: isRead)
     defer { close(fresh) }
     let keeper = keeper.withLock { $0 }
     keeper?.willReopen()
     defer { keeper?.didReopen() }
+    try put(fresh)
+  }
+
+  /// The same for the log's keeper, who knows that one file ends and another begins.
+  package func replace() throws(LogDestinationError) {
+    guard isOurs else { return }
+    let fresh = try Self.open(path, opener, isRead: isRead)
+    defer { close(fresh) }
+    try put(fresh)
+  }
+
+  private func put(_ fresh: Int32) throws(LogDestinationError) {
     // Not between a line and its end.
     let result = turn.withLock { turn in
       let result = linux_replace_descriptor(fresh, descriptor)

@@ -105,6 +105,7 @@ final class AuditWriter: LogKeeper, @unchecked Sendable {
       // Those that could not be written go first, and nothing joins them: the queue has the limit.
       if let unwritten = line?.unwritten, !unwritten.isEmpty {
         guard write(unwritten) else { return retryLater(unwritten) }
+        line?.unwritten = []
         continue
       }
       let (events, lost) = waiting.withLock { waiting in
@@ -127,22 +128,25 @@ final class AuditWriter: LogKeeper, @unchecked Sendable {
     waiting.withLock { $0.isScheduled = false }
   }
 
-  /// Returns false if nothing was written.
-  private func write(_ events: [AuditEvent]) -> Bool {
+  /// Returns false if nothing was written. `closes`: the file ends with them, and their signature, which one write has: who
+  /// finds the end goes on elsewhere.
+  private func write(_ events: [AuditEvent], closes: Bool = false) -> Bool {
     guard var line else { return false }
-    let process = process
+    let process = process, key = closes ? line.key : nil, moment = AuditTime.now
     do throws(AuditFile.Fault) {
-      let complaint = try line.file.append(at: AuditTime.now, process: process) { chain in
-        events.flatMap { chain.line($0, by: process) }
+      let complaint = try line.file.append(at: moment, process: process, closes: closes) { chain in
+        let lines = events.flatMap { chain.line($0, by: process) }
+        return lines + (key.flatMap { chain.signature(by: $0, at: moment, process: process) } ?? [])
       }
-      line.unwritten = []
-      line.unsigned += events.count
+      line.unsigned = key == nil ? line.unsigned + events.count : 0
       self.line = line
       didWrite()
       if let complaint { tellOfChange(complaint) }
       signLater()
       return true
     } catch {
+      // It may be another one now.
+      self.line?.file = line.file
       didFail(error)
       return false
     }
@@ -157,7 +161,7 @@ final class AuditWriter: LogKeeper, @unchecked Sendable {
   // MARK: Faults
 
   private func didFail(_ fault: AuditFile.Fault) {
-    let reason = String(cString: strerror(fault.code))
+    let reason = fault.reason
     guard line?.fault != reason else { return }
     line?.fault = reason
     line?.errorLog.alert("the audit log \(path) can't be written: \(reason); its lines wait, and then are lost")
@@ -204,6 +208,8 @@ final class AuditWriter: LogKeeper, @unchecked Sendable {
       self.line = line
       if let complaint { tellOfChange(complaint) }
     } catch {
+      // It may be another one now.
+      self.line?.file = line.file
       didFail(error)
       signLater()
     }
@@ -213,7 +219,9 @@ final class AuditWriter: LogKeeper, @unchecked Sendable {
 
   func willReopen() {
     thread.runAndWait {
-      finish(.rotate)
+      drain()
+      // Another process may have ended the file, and this one gone on in the next.
+      if line?.file.isMoved == true { finish(.rotate) }
       line?.isHeld = true
     }
   }
@@ -222,7 +230,8 @@ final class AuditWriter: LogKeeper, @unchecked Sendable {
     thread.runAndWait {
       line?.isHeld = false
       line?.file.fileDidChange()
-      _ = write([AuditEvent(.resume, at: AuditTime.now)])
+      // The first line of a new file.
+      _ = write([])
       drain()
     }
   }
@@ -231,8 +240,8 @@ final class AuditWriter: LogKeeper, @unchecked Sendable {
   private func finish(_ kind: AuditEvent.Kind) {
     drain()
     guard line != nil else { return }
-    _ = write([AuditEvent(kind, at: AuditTime.now)])
-    sign()
+    _ = write([AuditEvent(kind, at: AuditTime.now)], closes: kind == .rotate)
+    if kind == .rotate { line?.file.synchronize() } else { sign() }
     guard let chain = line?.file.chain else { return }
     line?.errorLog.notice(
       "the audit log \(path) ends with line \(chain.number), SHA-256 \(Hex.encode(chain.hash))")

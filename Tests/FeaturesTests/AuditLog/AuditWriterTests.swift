@@ -83,6 +83,84 @@ private let event = AuditEvent(.admission, at: 1)
     #expect(verification.problems == [] && verification.gaps == [] && verification.lines == 105)
   }
 
+  /// Two processes, as those of USR2. `told`: which of them are told to reopen, in this order.
+  @Test(arguments: [[0], [1], [0, 1], [1, 0], [0, 1, 0]])
+  func `a rotation while two processes write leaves one chain, whoever is told of it`(told: [Int]) throws {
+    let desk = try Desk(), fresh = try PrivateKey.generate(.ed25519)
+    let (own, check) = try (
+      SignatureKey.load(
+        MaterialReference(
+          parsing: desk.scene.write("audit.key", fresh.pem.withUnsafeBytes { Array($0) }), relativeTo: ""),
+        .ed25519, to: .sign),
+      SignatureKey.load(
+        MaterialReference(
+          parsing: desk.scene.write("audit.pub", fresh.publicKey.subjectPublicKeyInfo), relativeTo: ""),
+        .ed25519, to: .verify)
+    )
+    let files = [desk.file, try LogFile(opening: desk.path, isRead: true)]
+    let writers = [desk.writer("p1"), desk.writer("p2")]
+    for (writer, file) in zip(writers, files) {
+      writer.attach(file, AuditSettings(path: desk.path), own, ErrorLog([]), first: AuditEvent(.start, at: 0))
+      // Written at once, on the writer's thread.
+      writer.take(event)
+    }
+    rename(desk.path, desk.scene.path("audit.log.1"))
+    for number in told {
+      for writer in writers { writer.take(event) }
+      try files[number].reopen()
+      for writer in writers { writer.take(event) }
+    }
+    for writer in writers { writer.close() }
+    let kinds = (former: desk.kinds("audit.log.1"), next: desk.kinds())
+    #expect(kinds.former.suffix(2) == [.rotate, .signature], "\(kinds)")
+    #expect(kinds.former.filter { $0 == .rotate }.count == 1 && !kinds.next.contains(.rotate), "\(kinds)")
+    #expect(kinds.next.first == .resume && kinds.next.filter { $0 == .stop }.count == 2, "\(kinds)")
+    let verification = try desk.verify(["audit.log.1", "audit.log"], keys: [check])
+    #expect(verification.problems == [] && verification.gaps == [] && verification.unsigned == 0)
+    let admissions = (kinds.former + kinds.next).filter { $0 == .admission }.count
+    #expect(admissions == 2 + 4 * told.count)
+    #expect(desk.shared.ongoing.current.isEmpty)
+  }
+
+  @Test func `a process that starts with a file that was rotated meanwhile goes on in the next one`() throws {
+    let desk = try Desk(), former = desk.writer("p1"), next = desk.writer("p2")
+    desk.attach(former)
+    let opened = try LogFile(opening: desk.path, isRead: true)
+    rename(desk.path, desk.scene.path("audit.log.1"))
+    try desk.file.reopen()
+    next.attach(opened, AuditSettings(path: desk.path), nil, ErrorLog([]), first: AuditEvent(.start, at: 0))
+    for writer in [former, next] { writer.close() }
+    let verification = try desk.verify(["audit.log.1", "audit.log"])
+    #expect(verification.problems == [] && verification.gaps == [])
+    #expect(desk.kinds() == [.resume, .start, .stop, .stop])
+  }
+
+  @Test func `a file that is reopened and was not moved has no end`() throws {
+    let desk = try Desk(), writer = desk.writer()
+    desk.attach(writer)
+    try desk.file.reopen()
+    writer.take(event)
+    writer.close()
+    #expect(desk.kinds() == [.start, .admission, .stop])
+    #expect(try desk.verify().problems == [])
+  }
+
+  @Test func `a file that ends by a rotation and lies at its place goes on`() throws {
+    let desk = try Desk(), former = desk.writer("p1")
+    desk.attach(former)
+    rename(desk.path, desk.scene.path("audit.log.1"))
+    try desk.file.reopen()
+    former.close()
+    rename(desk.scene.path("audit.log.1"), desk.path)
+    let next = desk.writer("p2")
+    next.attach(
+      try LogFile(opening: desk.path, isRead: true), AuditSettings(path: desk.path), nil, ErrorLog([]),
+      first: AuditEvent(.start, at: 0))
+    next.close()
+    #expect(desk.kinds() == [.start, .rotate, .start, .stop])
+    #expect(try desk.verify().problems == [])
+  }
+
   @Test func `a line that a crash has cut is ended, and the chain goes on`() throws {
     let desk = try Desk(), first = desk.writer("p1")
     desk.attach(first)
