@@ -79,7 +79,8 @@ package final class ProofKeys: SharedPart {
 
   /// The JSON Web Key Set (RFC 7517 §5) of a generation.
   func text(_ generation: Generation) -> String {
-    let keys = state.withLock { $0.published(generation[ProofMaterial.self].keys, at: Self.now) }
+    let material = generation[ProofMaterial.self]
+    let keys = state.withLock { $0.published(material.keys + material.next, at: Self.now) }
     return "{\"keys\":[" + keys.map(\.published).joined(separator: ",") + "]}\n"
   }
 
@@ -91,4 +92,6 @@ struct ProofMaterial: GenerationPart {
   var signers: [SignedIdentitySettings: MessageSigner] = [:]
   /// Each key once.
   var keys: [ProofKey] = []
+  /// Keys that sign nothing yet.
+  var next: [ProofKey] = []
 }

@@ -69,11 +69,15 @@ struct SignedIdentitySettings: SigningPart, Hashable {
 
 /// What signs for `client_identity signed`, and `client_identity_keys`, which shows upstreams by which keys they verify it.
 struct SignedIdentity: ContentFeature, PassFeature {
+  /// Keys that sign nothing yet, and are published for verifiers to have them when they do.
+  var next: [MaterialReference] = []
+  var reloads = true
+
   static let chapter = Chapter.tls
   static let directives: [DirectiveEntry] = [
     .local(
-      "client_identity_keys", .location, .none,
-      "Responds with the public keys of `client_identity signed` as a JSON Web Key Set (RFC 7517). A key that signs no more stays for an hour.",
+      "client_identity_keys", .location, .words(0...16, "[FILE …]"),
+      "Responds with the public keys of `client_identity signed` as a JSON Web Key Set (RFC 7517). A key that signs no more stays for an hour. `FILE`: a private key that will sign later, whose public half is published already.",
       example: "client_identity_keys;")
   ]
   static let sharedParts: [any SharedPart.Type] = [ProofKeys.self]
@@ -81,8 +85,12 @@ struct SignedIdentity: ContentFeature, PassFeature {
   static func read(_ level: Level, _ builder: inout SettingsBuilder) -> SignedIdentity? {
     guard let line = line(in: level.scope) else { return nil }
     builder.refuseSecondContent(at: line, level.scope)
-    return SignedIdentity()
+    return SignedIdentity(
+      next: line.arguments.compactMap { builder.reference(line, $0, isKey: false) },
+      reloads: level.scope.reloadsFiles)
   }
+
+  func fileUses(_ location: LocationSettings) -> [FileUse] { FileUse.material(next, reloads: reloads) }
 
   static func part(of draft: PassDraft, _ builder: inout SettingsBuilder) -> (any PassPart)? {
     guard ClientIdentity.form(draft.scope) == .signed, let line = ClientIdentity.line(draft.scope).inEffect,
@@ -126,6 +134,9 @@ struct SignedIdentity: ContentFeature, PassFeature {
     _ http: HTTPSettings, _ shared: SharedState, _ loader: inout MaterialLoader, _ parts: inout GenerationParts
   ) {
     http.visitLocations { location in
+      if let shown = location[SignedIdentity.self] {
+        parts[ProofMaterial.self].next += shown.next.compactMap { loader.proofKey($0, reloads: shown.reloads) }
+      }
       guard let settings = location[UpstreamPass.self]?[SignedIdentitySettings.self],
         parts[ProofMaterial.self].signers[settings] == nil,
         let key = loader.proofKey(settings, shared)
@@ -159,16 +170,17 @@ private struct ProofUnit: MaterialUnit {
 
 extension MaterialLoader {
   /// Returns nil after adding the reason to the diagnostics.
-  fileprivate mutating func proofKey(_ settings: SignedIdentitySettings, _ shared: SharedState) -> ProofKey? {
-    if let file = settings.key {
-      return unit(
-        ProofUnit(key: file, reloads: settings.reloads), UnitFiles(.signingKey, file), reloads: settings.reloads
-      ) { loader in
-        loader.attempt { () throws(MaterialError) in
-          try PrivateKey.load(signing: file) { (key) throws(CryptoError) in try ProofKey(key) }
-        }
+  fileprivate mutating func proofKey(_ file: MaterialReference, reloads: Bool) -> ProofKey? {
+    unit(ProofUnit(key: file, reloads: reloads), UnitFiles(.signingKey, file), reloads: reloads) { loader in
+      loader.attempt { () throws(MaterialError) in
+        try PrivateKey.load(signing: file) { (key) throws(CryptoError) in try ProofKey(key) }
       }
     }
+  }
+
+  /// Returns nil after adding the reason to the diagnostics.
+  fileprivate mutating func proofKey(_ settings: SignedIdentitySettings, _ shared: SharedState) -> ProofKey? {
+    if let file = settings.key { return proofKey(file, reloads: settings.reloads) }
     do { return try shared[ProofKeys.self].own() } catch {
       report(
         Diagnostic(

@@ -134,6 +134,38 @@ private func location(_ lines: String, pass: String = "proxy_pass http://127.0.0
     #expect(location("client_identity signed;", pass: "grpc_pass grpc://127.0.0.1:9;").errors == [])
   }
 
+  @Test func `a key is published before it signs, and the change of keys leaves no request that can't be verified`()
+    throws
+  {
+    let scene = try Scene()
+    defer { scene.end() }
+    let files = try ["old", "new"].map { name in
+      try scene.write("\(name).pem", PrivateKey.generate(.ed25519).pem.withUnsafeBytes { Array($0) })
+    }
+    func ids(_ signing: String, _ keys: String) throws -> (signs: String, published: [String]) {
+      let rig = try Rig(
+        """
+        server { \(tls)
+          location / { proxy_pass http://127.0.0.1:9; client_identity signed key=\(signing); }
+          location = /keys { client_identity_keys \(keys); }
+        }
+        """)
+      #expect(rig.faults.isEmpty, "\(rig.faults)")
+      let page = try rig.answer("GET /keys HTTP/1.1\r\nHost: h\r\n\r\n")
+      let body = try #require(page.components(separatedBy: "\r\n\r\n").last)
+      let list = try #require(try JSONValue(Array(body.utf8))["keys"]?.list)
+      let input = try #require(value("Signature-Input", rig.forwarded("GET / HTTP/1.1", "Host: h")))
+      let form = try #require(input.firstMatch(of: /keyid="([\w-]{43})"/))
+      return (String(form.output.1), list.compactMap { $0["kid"]?.text })
+    }
+    let added = try ids(files[0], files[1])
+    #expect(added.published.count == 2 && added.published.first == added.signs)
+    let swapped = try ids(files[1], files.joined(separator: " "))
+    #expect(swapped.signs == added.published.last && swapped.published == [swapped.signs, added.signs])
+    let missing = try Rig("server { \(tls) location = /keys { client_identity_keys /nowhere/key.pem; } }")
+    #expect(missing.faults.contains { $0.severity == .error && $0.description.contains("/nowhere/key.pem") })
+  }
+
   @Test func `a key that signs no more stays published for a while`() throws {
     let keys = try (0..<3).map { _ in try ProofKey(PrivateKey.generate(.ed25519)) }
     var state = ProofKeys.State()
