@@ -224,6 +224,8 @@ final class Supervisor {
     errorLog.notice(confinement.summary)
     status.tell("Serving: \(summary)\(staleWords)", with: .ready)
     fleet.metrics.process.take(.sample())
+    fleet.metrics.process.take(configuration: source.phrase)
+    fleet.metrics.follow()
     fleet.metrics.process.follow(logs)
     if let sockets {
       store.begin(kept, sockets)
@@ -248,6 +250,7 @@ final class Supervisor {
       releaseCodeOnce()
       fetching?.tick()
       fleet.metrics.process.take(.sample())
+      fleet.metrics.follow()
       logs.losses.tell(errorLog)
       shared.challenges.retry()
       if retry.isDue() { handle { $0.reloadAsked(.retry) } }

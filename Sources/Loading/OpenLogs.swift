@@ -61,7 +61,7 @@ package struct OpenLogs {
           report(error, at: one.location)
           return nil
         }
-      })
+      }, tally: files.errors)
   }
 
   /// Reports each log once, however many locations name it.

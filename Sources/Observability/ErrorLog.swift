@@ -20,8 +20,11 @@ public final class ErrorLog: Sendable {
   /// The lowest level that any sink accepts.
   public let threshold: LogLevel
   private let sinks: [(level: LogLevel, logger: Logger)]
+  private let tally: ErrorTally?
 
-  public init(_ sinks: [ErrorLogSink]) {
+  /// `tally`: what counts the lines at `error` or above.
+  public init(_ sinks: [ErrorLogSink], tally: ErrorTally? = nil) {
+    self.tally = tally
     self.threshold = sinks.map(\.level).min() ?? .emerg
     self.sinks = sinks.map { sink in
       var logger = Logger(label: "sallyport") { _ in sink.handler }
@@ -59,6 +62,7 @@ public final class ErrorLog: Sendable {
   @usableFromInline func write(
     _ level: LogLevel, _ message: String, _ fields: [JournalField: String] = [:]
   ) {
+    if level >= .error { tally?.note(message) }
     var metadata: Logger.Metadata? = level > .crit ? [LogLevel.severityKey: .string(level.name)] : nil
     for (field, value) in fields { metadata = (metadata ?? [:]).merging([field.key: .string(value)]) { $1 } }
     for sink in sinks where level >= sink.level {

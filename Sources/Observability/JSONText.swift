@@ -17,6 +17,11 @@ package struct JSONText {
     text += Self.quoted(value)
   }
 
+  package mutating func value(_ value: Int64) {
+    separate()
+    text += "\(value)"
+  }
+
   package mutating func object(_ body: (inout JSONText) -> Void) {
     separate()
     text += "{"

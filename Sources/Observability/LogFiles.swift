@@ -14,6 +14,8 @@ public final class LogFiles: Sendable {
   private let folders = Mutex<[LogFolderSettings: FolderEntry]>([:])
   /// The lines that all logs lost, also of files that are closed.
   public let losses = LogLosses()
+  /// What all error logs were told at `error` or above.
+  package let errors = ErrorTally()
   private let journal: (@Sendable (JournalSocket) -> any LogHandler)?
   private let journalPath: String
   private let opener: LogOpener?

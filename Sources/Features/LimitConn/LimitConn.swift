@@ -117,6 +117,12 @@ struct LimitConn: FeatureSettings, LocationFeature, APIFeature {
       })
   }
 
+  static func measure(_ snapshot: MetricsSnapshot, _ page: inout MetricsWriter) {
+    LimitZoneCounts.measure(
+      snapshot, hasRate: false, "sallyport_limit_conn_requests_total",
+      "Requests and sessions of stream that limit_conn has judged, by zone and by what became of them there.", &page)
+  }
+
   static func compare(_ old: Self?, _ new: Self?, _ names: ComparedNames, _ found: inout TrustChanges) {
     let before = Dictionary((old?.lines ?? []).map { ($0.zone.name, $0) }, uniquingKeysWith: { first, _ in first })
     let after = Dictionary((new?.lines ?? []).map { ($0.zone.name, $0) }, uniquingKeysWith: { first, _ in first })

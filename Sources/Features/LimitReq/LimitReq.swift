@@ -143,6 +143,12 @@ struct LimitReq: FeatureSettings, LocationFeature, APIFeature {
       })
   }
 
+  static func measure(_ snapshot: MetricsSnapshot, _ page: inout MetricsWriter) {
+    LimitZoneCounts.measure(
+      snapshot, hasRate: true, "sallyport_limit_req_requests_total",
+      "Requests that limit_req has judged, by zone and by what became of them there.", &page)
+  }
+
   static func compare(_ old: Self?, _ new: Self?, _ names: ComparedNames, _ found: inout TrustChanges) {
     let before = Dictionary((old?.lines ?? []).map { ($0.zone.name, $0) }, uniquingKeysWith: { first, _ in first })
     let after = Dictionary((new?.lines ?? []).map { ($0.zone.name, $0) }, uniquingKeysWith: { first, _ in first })

@@ -34,10 +34,14 @@ final class RequestLimit: PhaseStep {
 
     mutating func consider(_ line: Line, _ excess: Int) {
       isCounted = true
-      line.zone.verdicts.count(.passed)
       let wait = LeakyBucket.wait(excess: excess, free: line.delay, rate: line.rate)
-      if wait > self.wait { (self.wait, self.excess, slowest) = (wait, excess, line) }
+      guard wait > self.wait else { return line.zone.verdicts.count(.passed) }
+      nobodyWaits()
+      (self.wait, self.excess, slowest) = (wait, excess, line)
     }
+
+    /// The slowest zone has let the request pass as far as it goes: another one waits longer, or refuses.
+    func nobodyWaits() { slowest?.zone.verdicts.count(.passed) }
   }
 
   private let lines: [Line]
@@ -128,9 +132,11 @@ final class RequestLimit: PhaseStep {
       case .counted(let excess): longest.consider(line, excess)
       case .refused(let excess):
         for (line, reservation) in reserved { line.zone.release(reservation) }
+        longest.nobodyWaits()
         return refuse(exchange, line, excess: excess)
       case .full:
         exchange.log(.alert, "could not allocate node in limit_req zone \"\(line.name)\"")
+        longest.nobodyWaits()
         return refuse(exchange, line, reserved)
       }
     }
@@ -170,7 +176,7 @@ final class RequestLimit: PhaseStep {
       level,
       "delaying request\(response.isDryRun ? ", dry run" : ""), excess: \(Self.text(excess)), by zone \"\(line.name)\"")
     let verdict: LimitVerdict = response.isDryRun ? .delayedDryRun : .delayed
-    line.zone.verdicts.count(verdict, inPlaceOf: .passed)
+    line.zone.verdicts.count(verdict)
     exchange.use(RequestLimitState.self).verdict = verdict
     if response.isDryRun { return .next }
     exchange.wait(milliseconds: wait) { $0.resume(.next) }

@@ -9,6 +9,8 @@ enum StatusJSON {
     var json = JSONText()
     json.object { json in
       json.member("version", "\(Product.version)")
+      json.member("host", snapshot.host)
+      json.member("configuration", snapshot.configuration)
       json.member("generation", snapshot.generation.number)
       json.member("time", snapshot.now)
       json.member("started", snapshot.startedAt)
@@ -19,17 +21,26 @@ enum StatusJSON {
           $0.member("text", problem.text)
         }
       }
+      if let last = snapshot.lastError {
+        json.object("last_error") {
+          $0.member("time", last.at)
+          $0.member("text", last.text)
+          $0.member("lines_since_start", Int64(clamping: last.count))
+        }
+      }
       connections(snapshot.traffic, &json)
       servers(snapshot, &json)
       streams(snapshot, &json)
       upstreams(snapshot, &json)
       overrides(snapshot.overrides, &json)
+      limits(snapshot, &json)
       handshakes(snapshot.workers, &json)
       ages(snapshot, &json)
       json.array("workers", snapshot.workers) { worker, json in
         json.object {
           $0.member("worker", worker.index)
           $0.member("worst_lag_ms", Int64(clamping: worker.lag.worst))
+          $0.array("lags_ms", snapshot.history.values(.worker(worker.index))) { $1.value(Int64(clamping: $0)) }
         }
       }
       json.object("process") {
@@ -64,6 +75,7 @@ enum StatusJSON {
             $0.member(code, Int64(clamping: server.totals.classes[place]))
           }
         }
+        recent(snapshot.history, .server(server.series), &$0)
         times(server.totals.times, &$0)
         $0.member("received", Int64(clamping: server.totals.received))
         $0.member("sent", Int64(clamping: server.totals.sent))
@@ -77,6 +89,7 @@ enum StatusJSON {
         $0.member("server", server.series.server)
         $0.member("listen", server.series.listen)
         $0.member("open", Int64(clamping: server.totals.open))
+        recent(snapshot.history, .stream(server.series), &$0)
         $0.object("connections") {
           for (place, result) in SessionResult.allCases.enumerated() {
             $0.member(result.rawValue, Int64(clamping: server.totals.results[place]))
@@ -103,6 +116,7 @@ enum StatusJSON {
             $0.member(result.rawValue, Int64(clamping: totals.results[place]))
           }
         }
+        recent(snapshot.history, .upstream(server.series), &$0)
         times(totals.times, &$0)
         $0.member("truncated", Int64(clamping: totals.truncated))
         $0.member("opened", Int64(clamping: totals.opened))
@@ -127,6 +141,32 @@ enum StatusJSON {
         $0.member("seconds", Int64(clamping: denial.seconds))
       }
     }
+  }
+
+  /// Of `http` and `stream`.
+  private static func limits(_ snapshot: MetricsSnapshot, _ json: inout JSONText) {
+    json.array("limits", LimitZoneCounts.all(snapshot)) { zone, json in
+      json.object {
+        $0.member("zone", zone.name)
+        $0.member("limit", zone.hasRate ? "limit_req" : "limit_conn")
+        for verdict in LimitVerdict.all(hasRate: zone.hasRate) {
+          $0.member(verdict.label, Int64(clamping: zone.counts[verdict]))
+        }
+      }
+    }
+  }
+
+  /// What came within the last minute and the last ten, and each minute's rate between two points; the spans are shorter
+  /// as long as the process is younger.
+  private static func recent(_ history: CountHistory, _ subject: CountHistory.Subject, _ json: inout JSONText) {
+    json.array("recent", [60, CountHistory.length].compactMap { history.span(subject, seconds: $0) }) { span, json in
+      json.object {
+        $0.member("seconds", span.seconds)
+        $0.member("count", Int64(clamping: span.counts.all))
+        $0.member("errors", Int64(clamping: span.counts.errors))
+      }
+    }
+    json.array("per_minute", history.line(subject)) { $1.value(Int64(clamping: $0)) }
   }
 
   /// Bounds of histogram buckets; null without times, or above the last bound.

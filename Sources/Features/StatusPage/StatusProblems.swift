@@ -172,6 +172,20 @@ enum StatusWords {
     return String(text.reversed())
   }
 
+  /// What came in a span, as a rate; `–` as long as there is none.
+  static func rate(_ span: CountHistory.Span?) -> String { span.map { rate(perMinute: $0.perMinute) } ?? "–" }
+
+  /// `42/min`, `25/s`
+  static func rate(perMinute rate: UInt64) -> String {
+    rate < 600 ? "\(rate)/min" : "\(count((rate &+ 30) / 60))/s"
+  }
+
+  /// `0 %`, `0.2 %`, `12 %`. A share that isn't 0 isn't shown as 0.
+  static func share(_ share: Double) -> String {
+    let tenths = Int((min(1, max(0, share)) * 1000).rounded(.up))
+    return tenths >= 100 || tenths % 10 == 0 ? "\(tenths / 10) %" : "\(tenths / 10).\(tenths % 10) %"
+  }
+
   static func bytes(_ value: UInt64) -> String {
     var rest = value, unit = 0
     let units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"]

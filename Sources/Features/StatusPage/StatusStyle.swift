@@ -27,12 +27,20 @@ extension StatusHTML {
     th,td{padding:7px 12px;text-align:left;overflow-wrap:anywhere}
     th{color:var(--soft);font-size:13px;font-weight:600;white-space:nowrap}
     td{border-top:1px solid var(--line)}.n{text-align:right;white-space:nowrap}
+    td svg{width:96px;height:20px;display:inline-block;vertical-align:middle}
+    polyline{fill:none;stroke:currentColor;stroke-width:1.5;vector-effect:non-scaling-stroke}
+    .marked{color:var(--bad);background:var(--bad-bg);font-weight:600}
+    .last{margin:16px 0;overflow-wrap:anywhere}code{font:13px/1.5 ui-monospace,monospace;color:var(--text)}
     .bad td{background:var(--bad-bg);color:var(--bad)}
-    @media (max-width:760px){main{padding:12px}thead{display:none}table,tbody{display:block}
-    tr{display:flex;flex-wrap:wrap;padding:8px 0;border-top:1px solid var(--line)}tr:first-child{border-top:0}
-    td{flex:1 1 100%;border:0;padding:2px 12px;display:flex;justify-content:space-between;gap:16px;text-align:right;\
-    white-space:normal}td.n{flex:1 1 50%}td:first-child{font-weight:600}
-    td:empty{display:none}td::before{content:attr(data-n);color:var(--soft);text-align:left;white-space:nowrap}
-    .bad td::before{color:inherit}}
+    @media (max-width:760px){main{padding:12px}
+    th,td{padding:6px 10px}
+    .cards thead{display:none}.cards,.cards tbody{display:block}
+    .cards tr{display:flex;flex-wrap:wrap;padding:8px 0;border-top:1px solid var(--line)}
+    .cards tr:first-child{border-top:0}
+    .cards td{flex:1 1 100%;border:0;padding:2px 12px;display:flex;justify-content:space-between;gap:16px;\
+    text-align:right;white-space:normal}.cards td.n{flex:1 1 50%}.cards td:first-child{font-weight:600}
+    .cards td:empty{display:none}
+    .cards td::before{content:attr(data-n);color:var(--soft);text-align:left;white-space:nowrap;font-weight:400}
+    .cards .bad td::before,.cards td.marked::before{color:inherit}}
     """
 }

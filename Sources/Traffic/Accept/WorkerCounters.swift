@@ -61,7 +61,8 @@ public final class WorkerCounters: Sendable {
 /// something blocks it.
 package final class LoopLag: Sendable {
   private static let sum = TimeBuckets.count, thisMinute = sum + 1, lastMinute = sum + 2, ticks = sum + 3
-  private let row = CountRow(LoopLag.sum + 4)
+  private static let these = sum + 4, last = sum + 5
+  private let row = CountRow(LoopLag.sum + 6)
 
   package func note(_ time: UInt64) {
     row.add(at: TimeBuckets.place(of: time))
@@ -70,8 +71,13 @@ package final class LoopLag: Sendable {
       row.set(row.value(at: Self.thisMinute), at: Self.lastMinute)
       row.set(0, at: Self.thisMinute)
     }
+    if row.value(at: Self.ticks) % 10 == 9 {
+      row.set(row.value(at: Self.these), at: Self.last)
+      row.set(0, at: Self.these)
+    }
     row.add(at: Self.ticks)
     if time > row.value(at: Self.thisMinute) { row.set(time, at: Self.thisMinute) }
+    if time > row.value(at: Self.these) { row.set(time, at: Self.these) }
   }
 
   package var times: TimeHistogram {
@@ -80,6 +86,9 @@ package final class LoopLag: Sendable {
     times.sum = row.value(at: Self.sum)
     return times
   }
+
+  /// The worst of the last ten to twenty seconds, in milliseconds.
+  package var recent: UInt64 { max(row.value(at: Self.these), row.value(at: Self.last)) }
 
   /// The worst of the last one to two minutes, in milliseconds.
   package var worst: UInt64 { max(row.value(at: Self.thisMinute), row.value(at: Self.lastMinute)) }

@@ -1,6 +1,7 @@
 import Observability
 import Synchronization
 package import TLS
+import Upstream
 
 /// How a client's handshake ended.
 public enum ClientOutcome: String, CaseIterable, Sendable {
@@ -54,6 +55,7 @@ public final class Metrics: Sendable {
   package let notices = CertificateNotices()
   /// What the main queue tells.
   public let process = ProcessRecord()
+  private let recent = Mutex(CountHistory())
 
   public init() {}
 
@@ -69,6 +71,38 @@ public final class Metrics: Sendable {
     let totals = traffic.totals
     return "\(totals.active) \(totals.active == 1 ? "client" : "clients"), \(totals.writing) "
       + "\(totals.writing == 1 ? "request" : "requests") in progress, \(totals.requests) since the start"
+  }
+
+  /// What was counted within the last ten minutes.
+  package var history: CountHistory { recent.withLock { $0 } }
+
+  /// Takes a point of the history, if it is time. For a timer of the process, which may call it as often as it likes.
+  package func follow(at now: Int64 = MonotonicClock.seconds) {
+    guard recent.withLock({ $0.isDue(at: now) }) else { return }
+    let workers = all, tables = workers.map { worker in worker.withMeters { $0 } }
+    let counts =
+      workers.map { (.worker($0.index), CountHistory.Point(all: $0.lag.recent)) }
+      + Self.points(tables.map(\.requests), CountHistory.Subject.server) { meter in
+        CountHistory.Point(all: meter.all, errors: meter.serverErrors)
+      }
+      + Self.points(tables.map(\.sessions), CountHistory.Subject.stream) { CountHistory.Point(all: $0.ended) }
+      + Self.points(tables.map(\.attempts), CountHistory.Subject.upstream) { meter in
+        var totals = AttemptTotals()
+        meter.add(to: &totals)
+        return CountHistory.Point(all: totals.attempts, errors: totals.failures &+ totals.serverErrors)
+      }
+    recent.withLock { $0.take(counts, at: now) }
+  }
+
+  /// The sums of one kind of meters, in the order of what they count.
+  private static func points<Series: Hashable & Comparable, Meter>(
+    _ tables: [[Series: Meter]], _ subject: (Series) -> CountHistory.Subject,
+    _ point: (Meter) -> CountHistory.Point
+  ) -> [(subject: CountHistory.Subject, point: CountHistory.Point)] {
+    let sums = tables.reduce(into: [Series: CountHistory.Point]()) { sums, table in
+      for (series, meter) in table { sums[series, default: CountHistory.Point(all: 0)] += point(meter) }
+    }
+    return sums.sorted { $0.key < $1.key }.map { (subject($0.key), $0.value) }
   }
 
   package var all: [WorkerCounters] { workers.withLock { $0 } }

@@ -1,6 +1,6 @@
 import Crypto
 import Glibc
-import Observability
+package import Observability
 import TLS
 import Transport
 package import Upstream
@@ -60,6 +60,14 @@ package struct MetricsSnapshot {
   package var fetches: [(url: String, history: FetchHistory)] = []
   /// What goes on being wrong.
   package var ongoing: [OngoingFaults.Fault] = []
+  /// The last line of an error log at `error` or above; nil: there was none.
+  package var lastError: ErrorTally.Last?
+  /// What was counted within the last ten minutes.
+  package var history: CountHistory
+  /// The machine's name; empty if the kernel doesn't tell.
+  package var host = Self.hostName
+  /// How whoever started the process named the configuration.
+  package var configuration: String
   package var files = WatchedFiles()
   /// By log: all that are in use, and those that have lost lines.
   package var lostLines: [(log: String, count: UInt64)] = []
@@ -72,6 +80,9 @@ extension MetricsSnapshot {
     self.shared = shared
     self.generation = generation
     self.overrides = overrides
+    history = metrics.history
+    configuration = metrics.process.configuration
+    lastError = metrics.process.lastError
     workers = metrics.all.sorted { $0.index < $1.index }
     traffic = metrics.traffic.totals
     reloads = metrics.process.reloads
@@ -108,6 +119,12 @@ extension MetricsSnapshot {
     takeCertificates()
     takeLists()
     lostLines = Self.lostLines(metrics, generation)
+  }
+
+  private static var hostName: String {
+    var name = [CChar](repeating: 0, count: 256)
+    guard gethostname(&name, name.count - 1) == 0 else { return "" }
+    return String(decoding: name.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
   }
 
   private mutating func takeCertificates() {

@@ -113,6 +113,7 @@ public final class ProcessRecord: Sendable {
     var figures = ProcessFigures()
     var logs: LogFiles?
     var files = WatchedFiles()
+    var configuration = ""
   }
 
   private let state: Mutex<State>
@@ -121,6 +122,12 @@ public final class ProcessRecord: Sendable {
 
   package var files: WatchedFiles { state.withLock { $0.files } }
   public func take(_ files: WatchedFiles) { state.withLock { $0.files = files } }
+
+  /// How whoever started the process named the configuration.
+  package var configuration: String { state.withLock { $0.configuration } }
+  public func take(configuration: String) { state.withLock { $0.configuration = configuration } }
+
+  package var lastError: ErrorTally.Last? { state.withLock { $0.logs }?.errors.last }
 
   /// The lines that logs have lost, by log. Logs that have lost none may be missing.
   public var lostLines: [String: UInt64] { state.withLock { $0.logs }?.lostLines ?? [:] }

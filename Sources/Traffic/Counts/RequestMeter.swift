@@ -5,20 +5,24 @@ import Upstream
 
 /// What one worker counts of the requests to one server block. The worker's loop writes, any thread reads.
 package final class RequestMeter: Sendable {
-  /// The first digit of the status; `none` for a client that got no response.
-  package static let classes = ["none", "1xx", "2xx", "3xx", "4xx", "5xx"]
+  /// The first digit of the status; `none` for a client that got no response; `limited` for a 5xx by which a limit
+  /// refused the request, which is no server's error.
+  package static let classes = ["none", "1xx", "2xx", "3xx", "4xx", "5xx", "limited"]
+  private static let serverError = 5, limited = 6
 
-  private static let firstBucket = 6
+  private static let firstBucket = limited + 1
   private static let sum = firstBucket + TimeBuckets.count
   private static let received = sum + 1
   private static let sent = sum + 2
 
   private let row = CountRow(RequestMeter.sum + 3)
 
-  /// `time`: milliseconds; nil for a tunnel, whose duration says nothing about the server.
+  /// `time`: milliseconds; nil for a tunnel, whose duration says nothing about the server. `limit`: the status by which a
+  /// limit refused the request; 0: none did.
   @inline(__always)
-  package func count(status: Int, time: UInt64?, received: UInt64, sent: UInt64) {
-    row.add(at: min(max(status / 100, 0), 5))
+  package func count(status: Int, limit: Int, time: UInt64?, received: UInt64, sent: UInt64) {
+    let code = min(max(status / 100, 0), Self.serverError)
+    row.add(at: code == Self.serverError && status == limit ? Self.limited : code)
     if let time {
       row.add(at: Self.firstBucket + TimeBuckets.place(of: time))
       row.add(time, at: Self.sum)
@@ -26,6 +30,10 @@ package final class RequestMeter: Sendable {
     row.add(received, at: Self.received)
     row.add(sent, at: Self.sent)
   }
+
+  /// Requests that have ended.
+  package var all: UInt64 { Self.classes.indices.reduce(0) { $0 &+ row.value(at: $1) } }
+  package var serverErrors: UInt64 { row.value(at: Self.serverError) }
 
   package func add(to totals: inout RequestTotals) {
     for place in Self.classes.indices { totals.classes[place] &+= row.value(at: place) }
@@ -45,4 +53,8 @@ package struct RequestTotals {
   package var sent: UInt64 = 0
 
   package var all: UInt64 { classes.reduce(0, &+) }
+  /// Responses of 5xx that no limit has made.
+  package var serverErrors: UInt64 { classes[5] }
+  /// What a limit refused by a 5xx.
+  package var limited: UInt64 { classes[6] }
 }

@@ -30,6 +30,9 @@ package final class SessionMeter: Sendable {
     row.add(sent, at: Self.sent)
   }
 
+  /// Sessions that have ended.
+  package var ended: UInt64 { SessionResult.allCases.indices.reduce(0) { $0 &+ row.value(at: $1) } }
+
   package func add(to totals: inout SessionTotals) {
     for place in SessionResult.allCases.indices { totals.results[place] &+= row.value(at: place) }
     for place in 0..<SessionBuckets.count { totals.times.buckets[place] &+= row.value(at: Self.firstBucket + place) }

@@ -70,6 +70,8 @@ public final class Exchange: Transaction {
   override var thing: String { isTunnel ? "tunnel" : "request" }
   package override func refuse(_ refusal: RefusalCause) { fail(ErrorResponse(refusal.status)) }
   package override func resume(after outcome: RuleOutcome) { resume(StepOutcome(outcome, of: self)) }
+  /// A limit refused the request: a response of this status is no server's error.
+  func wasLimited(to status: Int) { progress.limitStatus = status }
   override func wasRevoked() { streamWasCut() }
   package override func noticeLostClient() { if stream?.hasClientLeft == true { clientDidLeave() } }
   override func appendParticulars(to text: inout ByteBuffer) { appendRequest(to: &text) }

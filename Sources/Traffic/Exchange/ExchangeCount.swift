@@ -13,7 +13,7 @@ extension Exchange {
       let status = progress.status
       let isTunnel = status == 101 || head.isExtendedConnect
       meter.count(
-        status: status, time: isTunnel ? nil : worker.loop.now &- startedAt,
+        status: status, limit: progress.limitStatus, time: isTunnel ? nil : worker.loop.now &- startedAt,
         received: UInt64(head.byteCount) &+ body.received, sent: stream.sentBytes &- progress.sentBytesAtStart)
     }
   }

@@ -20,6 +20,8 @@ package struct ResponseProgress {
   package var status = 0
   /// `error_page … =CODE`, or the status of the failure whose page is fetched.
   package var statusOverride: Int?
+  /// The status by which a limit refused the request; 0: none did.
+  var limitStatus = 0
   /// `$status`: that of the response as soon as it is settled, before that what an error page has set, else 0.
   package var statusSoFar: Int { status > 0 ? status : statusOverride ?? 0 }
   /// Extra fields of sallyport's own response: a challenge, `Retry-After`.
@@ -39,6 +41,7 @@ package struct ResponseProgress {
     state = .waiting
     status = 0
     statusOverride = nil
+    limitStatus = 0
     if ownFields != nil { ownFields = nil }
     bodyBytesSent = 0
     if sentTrailers != nil { sentTrailers = nil }

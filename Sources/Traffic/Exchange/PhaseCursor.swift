@@ -248,7 +248,9 @@ extension StepOutcome {
     case .refused(.limit(status: 444)):
       exchange.end(.silent)
       self = .responded
-    case .refused(let refusal): self = .fail(ErrorResponse(refusal.status))
+    case .refused(let refusal):
+      if case .limit(let status) = refusal { exchange.wasLimited(to: status) }
+      self = .fail(ErrorResponse(refusal.status))
     }
   }
 }

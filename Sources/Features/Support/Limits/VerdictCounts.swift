@@ -15,9 +15,17 @@ enum LimitVerdict: CaseIterable {
     case .rejectedDryRun: "REJECTED_DRY_RUN"
     }
   }
+
+  /// The value of a label: `delayed_dry_run`.
+  var label: String { "\(name)".lowercased() }
+
+  /// Those of a zone. `hasRate`: it is one of `limit_req_zone`.
+  static func all(hasRate: Bool) -> [LimitVerdict] {
+    hasRate ? allCases : [.passed, .rejected, .rejectedDryRun]
+  }
 }
 
-/// What a zone has decided since the process began, for the API.
+/// What a zone has decided since the process began, or since the API has set its counts back.
 final class VerdictCounts: Sendable {
   private let passed = Atomic<UInt64>(0)
   private let delayed = Atomic<UInt64>(0)
@@ -26,11 +34,6 @@ final class VerdictCounts: Sendable {
   private let rejectedDryRun = Atomic<UInt64>(0)
 
   func count(_ verdict: LimitVerdict) { _ = withCount(verdict) { $0.wrappingAdd(1, ordering: .relaxed) } }
-
-  func count(_ verdict: LimitVerdict, inPlaceOf other: LimitVerdict) {
-    _ = withCount(other) { $0.wrappingSubtract(1, ordering: .relaxed) }
-    count(verdict)
-  }
 
   subscript(verdict: LimitVerdict) -> UInt64 { withCount(verdict) { $0.load(ordering: .relaxed) } }
 
