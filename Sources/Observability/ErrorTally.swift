@@ -22,7 +22,7 @@ public final class ErrorTally: Sendable {
   /// nil: there was none.
   package var last: Last? { state.withLock { $0 } }
 
-  func note(_ message: String, at now: Int64 = Int64(time(nil))) {
+  package func note(_ message: String, at now: Int64 = Int64(time(nil))) {
     let text =
       message.unicodeScalars.count > Self.length
       ? String(String.UnicodeScalarView(message.unicodeScalars.prefix(Self.length))) + "…" : message
