@@ -14,7 +14,7 @@ import Testing
   @Test(arguments: [
     "full", "sidecar", "legacy-backend", "websocket", "blue-green", "rate-limited-api", "multi-tenant",
     "behind-load-balancer", "grpc", "legacy-rewrite", "oauth2-proxy", "maintenance", "static-site", "load-balancing",
-    "postgresql", "redis", "ldap", "sni-router", "php",
+    "postgresql", "redis", "ldap", "sni-router", "php", "proof",
   ])
   func `an example has no fault`(name: String) {
     let loaded = Configuration.load(path: "\(checkout)/config/\(name).conf")

@@ -12,7 +12,8 @@ import Testing
 @Suite struct `The policy of an example` {
   private static let names = [
     "behind-load-balancer", "blue-green", "full", "grpc", "ldap", "legacy-backend", "legacy-rewrite", "load-balancing",
-    "maintenance", "multi-tenant", "nginx-block", "oauth2-proxy", "php", "postgresql", "rate-limited-api", "redis",
+    "maintenance", "multi-tenant", "nginx-block", "oauth2-proxy", "php", "postgresql", "proof", "rate-limited-api",
+    "redis",
     "sidecar", "sni-router", "static-site", "websocket",
   ]
 
@@ -44,6 +45,12 @@ import Testing
     try scene.pkcs12("server", server)
     try scene.pkcs12("client", client)
     for name in ["server.pass", "client.pass"] { try scene.write(name, text: IdentityFiles.password + "\n") }
+    if example == "proof" {
+      for name in ["identity.pem", "audit.key"] {
+        try scene.write(name, PrivateKey.generate(.ed25519).pem.withUnsafeBytes { Array($0) })
+      }
+      try scene.write("keys.json", text: "{\"keys\":[\(JSONWebKey(.generate(.ed25519)).publicText)]}")
+    }
     if example == "full" { try stageFull(scene, server) }
     // Files are found beside the configuration, and no credentials of systemd are at hand.
     let own = text.replacing("credential:tls-passwords", with: "server.pass")
@@ -68,7 +75,7 @@ import Testing
   /// Coverage judges an example once for each of its rules. Without SALLYPORT_COVERAGE, only where that takes a second.
   private static func isCovered(_ example: String) -> Bool {
     getenv("SALLYPORT_COVERAGE") != nil
-      || ["behind-load-balancer", "ldap", "nginx-block", "postgresql", "redis", "sidecar"].contains(example)
+      || ["behind-load-balancer", "ldap", "nginx-block", "postgresql", "proof", "redis", "sidecar"].contains(example)
   }
 
   /// The longest example takes minutes in a build for tests.
