@@ -55,7 +55,9 @@ final class RehearsedPass: ContentHandler {
     if let words = Self.words(dropped: pass.settings.request.droppedFields) { trace.add("note", words) }
     for hook in pass.requestHooks { if let note = hook.note { trace.add("note", note) } }
     trace.add("response", "that of the upstream; of a 200:")
-    exchange.answer(status: 200, type: "", body: UnsafeRawBufferPointer(start: nil, count: 0))
+    // A client who was refused gets the status of the refusal, unless `error_page` says another.
+    exchange.answer(
+      status: exchange.progress.statusOverride ?? 200, type: "", body: UnsafeRawBufferPointer(start: nil, count: 0))
   }
 
   private func tellHead(_ outgoing: OutgoingRequestHead) {

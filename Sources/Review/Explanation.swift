@@ -132,20 +132,21 @@ package struct Explanation {
 
   // MARK: The request
 
-  static func request(_ words: String) throws(Refusal) -> ExplainedRequest {
+  /// `source`: what messages say before the words, and none of it without one.
+  static func request(_ words: String, of source: String = "--explain ") throws(Refusal) -> ExplainedRequest {
     let parts = words.split(separator: " ", omittingEmptySubsequences: true).map(String.init)
     guard (1...2).contains(parts.count), let url = parts.last else {
       throw Refusal(
-        "--explain \"\(words)\": it must be METHOD URL, as 'GET https://example.com/path', or 'TCP db.example.com:5432'"
+        "\(source)\"\(words)\": it must be METHOD URL, as 'GET https://example.com/path', or 'TCP db.example.com:5432'"
       )
     }
     if parts.count == 2, parts[0] == "TCP", !url.contains("/") { return try connection(to: url) }
     let method = parts.count == 2 ? parts[0] : "GET"
     let isToken = method.utf8.allSatisfy { byte in (0x41...0x5A).contains(byte) || byte == 0x2D }
-    guard isToken else { throw Refusal("--explain \"\(words)\": \"\(method)\" is not a method") }
+    guard isToken else { throw Refusal("\(source)\"\(words)\": \"\(method)\" is not a method") }
     let usesTLS = url.lowercased().hasPrefix("https://")
     guard usesTLS || url.lowercased().hasPrefix("http://") else {
-      throw Refusal("--explain \"\(url)\": the URL must begin with https:// or http://")
+      throw Refusal("\(source)\"\(url)\": the URL must begin with https:// or http://")
     }
     let rest = url.dropFirst(usesTLS ? 8 : 7)
     let end = rest.firstIndex { $0 == "/" || $0 == "?" || $0 == "#" } ?? rest.endIndex

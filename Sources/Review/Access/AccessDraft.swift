@@ -25,7 +25,7 @@ package struct AccessDraft {
       clients.append((name, Persona(name, subject: [NamePart("CN", name)], issuer: .authority(index))))
     }
     for rule in Self.rules(world) {
-      guard let persona = Self.persona(rule), let subject = persona.subject.first else { continue }
+      guard let persona = Persona(of: rule), let subject = persona.subject.first else { continue }
       let name = Self.word(subject.value, besides: &names)
       lines.append("who \(name) { \(Self.words(persona)) }  # \(rule.effect.rawValue) \(rule.spelling)")
       clients.append((name, persona))
@@ -67,7 +67,7 @@ package struct AccessDraft {
 
   private static func line(_ name: String, _ place: String, _ outcome: Outcome) -> String? {
     if outcome.isUnknown { return nil }
-    if outcome.isAdmitted {
+    if outcome.isServed {
       let status = if case .status(let status) = outcome.end, status >= 300 { " \(status)" } else { "" }
       return "allow \(name) \(place)\(outcome.asks.isEmpty ? status : " asked");"
     }
@@ -90,27 +90,6 @@ package struct AccessDraft {
     var seen: Set<String> = []
     return world.http.servers.flatMap { $0.root.withNested }.compactMap(\.clientRules).flatMap { $0.allow + $0.deny }
       .filter { seen.insert($0.spelling).inserted }
-  }
-
-  /// A client that a rule matches; nil: none can be made.
-  static func persona(_ rule: ClientRule) -> Persona? {
-    guard let values = rule.witness() else { return nil }
-    var persona = Persona(rule.spelling)
-    for (key, value) in values {
-      switch key {
-      case .cn: persona.subject.insert(NamePart("CN", value), at: 0)
-      case .o: persona.subject.append(NamePart("O", value))
-      case .ou: persona.subject.append(NamePart("OU", value))
-      case .dns: persona.alternativeNames.append(.dns(value))
-      case .email: persona.alternativeNames.append(.email(value))
-      case .uri: persona.alternativeNames.append(.uri(value))
-      case .ip: persona.alternativeNames.append(.ip(value))
-      case .serial: persona.serial = value
-      case .issuer, .fingerprint, .spki: return nil
-      }
-    }
-    if persona.subject.isEmpty { persona.subject = [NamePart("CN", "client")] }
-    return persona
   }
 
   private static func words(_ persona: Persona) -> String {

@@ -325,7 +325,7 @@ package struct AccessPlace: Sendable, Hashable {
   package var fields: [String] = []
 
   init(_ method: String, _ url: String) throws(Explanation.Refusal) {
-    let read = try Explanation.request("\(method) \(url)")
+    let read = try Explanation.request("\(method) \(url)", of: "")
     self.method = method
     self.url = url
     isTLS = read.usesTLS

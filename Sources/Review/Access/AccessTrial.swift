@@ -1,4 +1,5 @@
 import Crypto
+import Forward
 package import Observability
 import Traffic
 import Transport
@@ -25,6 +26,7 @@ package struct AccessTrial {
   private let policy: AccessPolicy
   private let world: TrialWorld
   private let survey: Survey
+  private let search: WaySearch
   /// The clients of the file, as they are in this world.
   private var personas: [String: Swift.Result<Persona, AccessFault>] = [:]
 
@@ -34,6 +36,7 @@ package struct AccessTrial {
   package init(_ policy: AccessPolicy, _ world: TrialWorld) {
     self.policy = policy
     self.world = world
+    search = WaySearch(world.http)
     personas = policy.clients.mapValues { $0.resolved(in: world) }
     survey = Survey(world, addresses: policy.clients.values.compactMap(\.address))
   }
@@ -104,12 +107,13 @@ package struct AccessTrial {
 
   private static func isAllowed(_ outcome: Outcome, _ status: UInt16?) -> Bool {
     if let status { return outcome.status == status }
-    return outcome.isAdmitted && outcome.asks.isEmpty
+    return outcome.isServed && outcome.asks.isEmpty
   }
 
   private static func isRefused(_ outcome: Outcome, _ status: UInt16?) -> Bool {
     guard !outcome.isUnknown else { return false }
-    if let status { return outcome.status == status && !outcome.isAdmitted }
+    // With a status, the author knows of the error page, which an upstream may serve.
+    if let status { return outcome.status == status && !outcome.isServed }
     return !outcome.isAdmitted
   }
 
@@ -222,6 +226,7 @@ package struct AccessTrial {
   ) throws(AccessFault) -> [Failure] {
     var failures: [Failure] = []
     var told: Set<String> = []
+    let untried = untriedWays(to: target)
     for persona in others {
       for finding in survey.findings(of: persona, from: address) {
         let outcome = finding.outcome
@@ -233,8 +238,31 @@ package struct AccessTrial {
         failures.append(failure(finding, "\(persona.name) gets there: \(outcome.words)\(asked)"))
         if failures.count == Self.mostFailures { return failures }
       }
+      for way in untried {
+        guard let witness = WitnessSearch(world).witness(of: way, byAnyOf: [persona]), isAt(target, witness.outcome),
+          !unlessAsked || witness.outcome.asks.isEmpty
+        else { continue }
+        let finding = Survey.Finding(attempt: witness.attempt, outcome: witness.outcome)
+        failures.append(failure(finding, "\(persona.name) gets there: \(witness.outcome.words)"))
+        if failures.count == Self.mostFailures { return failures }
+      }
     }
     return failures
+  }
+
+  /// The ways to a target by which no attempt of the survey has come to a location: a pattern, a rewrite or a front leads
+  /// there.
+  private func untriedWays(to target: ResolvedTarget) -> [Way] {
+    let tried = Set(everybody().flatMap { survey.findings(of: $0) }.flatMap(\.outcome.locations).map(\.location))
+    return search.ways.filter { way in
+      guard way.openness < .nobody, !way.isSubrequest, !tried.contains(way.location.location) else { return false }
+      switch target {
+      case .upstream(let name):
+        guard case .group(let index, _)? = way.location[UpstreamPass.self]?.target.upstream else { return false }
+        return world.http.groups.indices.contains(index) && world.http.groups[index].name == name
+      case .level(let place): return way.location.location == place
+      }
+    }
   }
 
   private func judge(_ upstream: String, _ field: String, _ isAlwaysThere: Bool) throws(AccessFault) -> [Failure] {

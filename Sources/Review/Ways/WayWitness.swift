@@ -115,43 +115,11 @@ struct WitnessSearch {
     issuers += world.pins.indices.map { .pin($0) }
     for issuer in issuers.prefix(8) {
       for rule in rules.prefix(4) {
-        if let persona = persona(of: rule, by: issuer) { personas.append(persona) }
+        if let persona = Persona(of: rule, by: issuer) { personas.append(persona) }
       }
       personas.append(Persona("a client", subject: [NamePart("CN", "client")], issuer: issuer))
     }
     return personas
-  }
-
-  /// A client whose certificate a rule describes; nil if nobody can make one.
-  private func persona(of rule: ClientRule, by issuer: Persona.Issuer) -> Persona? {
-    var persona = Persona("a client", subject: [], issuer: issuer)
-    for word in rule.spelling.split(separator: " ") {
-      let parts = word.split(separator: "=", maxSplits: 1).map(String.init)
-      guard parts.count == 2, let key = IdentityKey(rawValue: parts[0]) else { return nil }
-      let value = example(parts[1])
-      switch key {
-      case .cn: persona.subject.append(NamePart("CN", value))
-      case .o: persona.subject.append(NamePart("O", value))
-      case .ou: persona.subject.append(NamePart("OU", value))
-      case .dns: persona.alternativeNames.append(.dns(value))
-      case .email: persona.alternativeNames.append(.email(value))
-      case .uri: persona.alternativeNames.append(.uri(value))
-      case .ip: persona.alternativeNames.append(.ip(value))
-      case .serial: persona.serial = value
-      // Nobody but the CA can make them; that of the trial may have the name.
-      case .issuer: continue
-      case .fingerprint, .spki: return nil
-      }
-    }
-    return persona
-  }
-
-  private func example(_ pattern: String) -> String {
-    if pattern.hasPrefix("~") {
-      let text = (try? RegularExpression(String(pattern.dropFirst())))?.witness()
-      return text.map { String(decoding: $0, as: UTF8.self) } ?? "w"
-    }
-    return pattern.replacing("**", with: "w").replacing("*", with: "w")
   }
 
   private func addresses(of way: Way) -> [SocketAddress] {

@@ -93,16 +93,21 @@ package struct Outcome: Sendable {
     return outcome
   }
 
-  /// Whether the client gets what the configuration has for it: an upstream, a content, or a response that is none of an
-  /// error. What is asked of others is taken as admitted.
+  /// Whether the client gets what it asks for: an upstream sees its request, or it gets a content, or a response that is
+  /// none of an error. What is asked of others is taken as admitted.
   package var isAdmitted: Bool {
     switch end {
-    case .upstream, .content: (status ?? 200) < 400
+    // The upstream of an error page sees a request, too, that the client is told to be refused.
+    case .upstream: true
+    case .content: (status ?? 200) < 400
     case .status(let status): status < 400
     case .session(let result): result == .ok || result == .passed
     case .handshake, .unknown: false
     }
   }
+
+  /// Whether the response to it is none of an error, too.
+  package var isServed: Bool { isAdmitted && (status ?? 200) < 400 }
 
   package var isUnknown: Bool { if case .unknown = end { true } else { false } }
 
@@ -115,7 +120,8 @@ package struct Outcome: Sendable {
   package var words: String {
     switch end {
     case .handshake(let cause): "the handshake is refused (\(cause.rawValue))"
-    case .upstream(let name): "it reaches \(name)" + (status.map { $0 == 200 ? "" : ", with status \($0)" } ?? "")
+    case .upstream(let name):
+      "it reaches \(name)" + (status.map { $0 == 200 ? "" : ", and the response is \($0)" } ?? "")
     case .content(let words): "it gets \(words)" + (status.map { " with status \($0)" } ?? "")
     case .status(let status): "the response is \(status)"
     case .session(let result): "the connection is \(result.rawValue)"

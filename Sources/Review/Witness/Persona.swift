@@ -1,4 +1,5 @@
 package import Crypto
+package import Identity
 
 /// A client of a trial: what its certificate says, who has issued it, and what is wrong with it.
 package struct Persona: Sendable, Hashable {
@@ -46,6 +47,29 @@ package struct Persona: Sendable, Hashable {
     self.subject = subject
     self.issuer = issuer
     self.fault = fault
+  }
+
+  /// A client whose certificate a rule describes; nil: none can be made. What the rule says of the issuer is a question of
+  /// `issuer`.
+  package init?(of rule: ClientRule, by issuer: Issuer = .trusted) {
+    guard let values = rule.witness() else { return nil }
+    self.init("a client", issuer: issuer)
+    for (key, value) in values {
+      switch key {
+      case .cn: subject.insert(NamePart("CN", value), at: 0)
+      case .o: subject.append(NamePart("O", value))
+      case .ou: subject.append(NamePart("OU", value))
+      case .dns: alternativeNames.append(.dns(value))
+      case .email: alternativeNames.append(.email(value))
+      case .uri: alternativeNames.append(.uri(value))
+      case .ip: alternativeNames.append(.ip(value))
+      case .serial: serial = value
+      case .issuer: continue
+      // Nobody but the CA can make them.
+      case .fingerprint, .spki: return nil
+      }
+    }
+    if subject.isEmpty { subject = [NamePart("CN", "client")] }
   }
 
   /// The client without a certificate.

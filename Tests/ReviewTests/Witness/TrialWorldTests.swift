@@ -165,12 +165,57 @@ import Transport
       for path in ["/no", "/old"] {
         let refused = world.run(attempt(.nobody, path))
         #expect(refused.upstreams.map(\.name) == ["127.0.0.1:7"] && refused.rules.contains { !$0.admits })
+        // The upstream has seen the request, and the client is told that it is refused.
+        #expect(refused.status == 403 && refused.isAdmitted && !refused.isServed)
+        #expect(refused.words == "it reaches 127.0.0.1:7, and the response is 403")
       }
       let stream = try #require(world.http.listeners.firstIndex { $0.kind == .stream })
       #expect(world.run(attempt(.nobody, listener: stream)).end == .session(.refusedAddress))
       var near = attempt(.nobody, listener: stream)
       near.client = .ipv4(address: 0x7F00_0001, port: 1)
       #expect(world.run(near).end == .upstream("db"))
+    }
+  }
+
+  @Test(arguments: ["rfc9440", "xfcc", "pem", "der"])
+  func `relays a client behind a front, whose word nobody else has`(format: String) throws {
+    try withScene { scene in
+      try scene.serverFiles()
+      let world = try world(
+        scene,
+        """
+        http { server { listen 127.0.0.1:8080; server_name a.test; ssl_client_certificate ca.pem; ssl_verify_client on;
+          real_client_cert_from 10.0.0.0/8; real_client_cert_header X-Cert \(format);
+          location / { ssl_client_allow cn=alice; proxy_pass http://127.0.0.1:9; } } }
+        """)
+      var front = attempt(.nobody)
+      front.client = .ipv4(address: 0x0A00_0001, port: 40_000)
+      front.relayed = Self.alice
+      #expect(world.run(front).end == .upstream("127.0.0.1:9"), "\(world.run(front).lines)")
+      front.relayed = Self.persona { $0.issuer = .stranger }
+      #expect(!world.run(front).isAdmitted)
+      var stranger = front
+      (stranger.client, stranger.relayed) = (Attempt.usualAddress, Self.alice)
+      #expect(!world.run(stranger).isAdmitted)
+    }
+  }
+
+  @Test func `takes the address of a PROXY header where its sender is believed`() throws {
+    try withScene { scene in
+      let world = try world(
+        scene,
+        """
+        http { server { listen 127.0.0.1:8080 proxy_protocol; server_name a.test;
+          set_real_ip_from 10.0.0.0/8; real_ip_header proxy_protocol;
+          location /p { allow 192.0.2.7; deny all; proxy_pass http://127.0.0.1:9; } } }
+        """)
+      var proxied = attempt(.nobody, "/p")
+      proxied.proxied = .ipv4(address: 0xC000_0207, port: 1)
+      #expect(!world.run(proxied).isAdmitted)
+      proxied.client = .ipv4(address: 0x0A00_0001, port: 40_000)
+      #expect(world.run(proxied).isAdmitted, "\(world.run(proxied).lines)")
+      proxied.proxied = nil
+      #expect(!world.run(proxied).isAdmitted)
     }
   }
 
