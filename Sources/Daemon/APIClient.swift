@@ -190,6 +190,38 @@ package struct APIClient {
     }
   }
 
+  /// A line for each error of the last hour, the oldest first.
+  package func errors() throws(Fault) -> [String] {
+    (try value("GET", "sallyport/errors").list ?? []).map { entry in
+      let count = entry["count"]?.integer ?? 1
+      return "\(entry["time"]?.text ?? "?") [\(entry["level"]?.text ?? "?")] \(entry["text"]?.text ?? "?")"
+        + (count > 1 ? " (\(count) times)" : "")
+    }
+  }
+
+  /// The pairs of a zone of `keyval`, or the pair of a key.
+  package func pairs(of zone: String, key: String?) throws(Fault) -> [String] {
+    let query = key.map { "?key=\(Self.segment($0))" } ?? ""
+    let pairs = try value("GET", "http/keyvals/\(Self.segment(zone))\(query)").members ?? [:]
+    return pairs.sorted { $0.key < $1.key }.map { "\($0.key) \($0.value.text ?? "?")" }
+  }
+
+  /// Sets a pair, or removes it: nil. `seconds`: when it is forgotten; nil: as the zone says.
+  package func setPair(_ key: String, to value: String?, seconds: Int?, in zone: String) throws(Fault) {
+    let path = "http/keyvals/\(Self.segment(zone))"
+    let isNew = value != nil && (try? pairs(of: zone, key: key)) == nil
+    var json = JSONText()
+    json.object { json in
+      guard let value else { return json.member(key, String?.none) }
+      guard let seconds else { return json.member(key, value) }
+      json.object(key) {
+        $0.member("value", value)
+        $0.member("expire", seconds &* 1000)
+      }
+    }
+    _ = try ask(isNew ? "POST" : "PATCH", path, json.text)
+  }
+
   package func denials() throws(Fault) -> [String] {
     (try value("GET", "sallyport/denials").list ?? []).map {
       "\($0["fingerprint"]?.text ?? "?") for \($0["seconds"]?.integer ?? 0) s"

@@ -62,7 +62,7 @@ public final class ErrorLog: Sendable {
   @usableFromInline func write(
     _ level: LogLevel, _ message: String, _ fields: [JournalField: String] = [:]
   ) {
-    if level >= .error { tally?.note(message) }
+    if level >= .error { tally?.note(message, level) }
     var metadata: Logger.Metadata? = level > .crit ? [LogLevel.severityKey: .string(level.name)] : nil
     for (field, value) in fields { metadata = (metadata ?? [:]).merging([field.key: .string(value)]) { $1 } }
     for sink in sinks where level >= sink.level {

@@ -17,12 +17,16 @@ public final class ErrorTally: Sendable {
 
   private let state = Mutex<Last?>(nil)
 
+  /// The last lines.
+  package let recent = RecentErrors()
+
   package init() {}
 
   /// nil: there was none.
   package var last: Last? { state.withLock { $0 } }
 
-  package func note(_ message: String, at now: Int64 = Int64(time(nil))) {
+  package func note(_ message: String, _ level: LogLevel = .error, at now: Int64 = Int64(time(nil))) {
+    recent.note(level, message, at: now)
     let text =
       message.unicodeScalars.count > Self.length
       ? String(String.UnicodeScalarView(message.unicodeScalars.prefix(Self.length))) + "…" : message

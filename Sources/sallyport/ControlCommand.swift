@@ -15,7 +15,7 @@ struct ControlCommand: ParsableCommand {
       """,
     subcommands: [
       Servers.self, Change.self, Add.self, Remove.self, Clients.self, Cut.self, Deny.self, Allow.self, Denials.self,
-      Get.self,
+      KeyValues.self, Errors.self, Get.self,
     ]
   ).example("sallyport ctl servers")
 
@@ -216,6 +216,44 @@ struct ControlCommand: ParsableCommand {
       "sallyport ctl denials")
     @OptionGroup var place: Place
     func run() throws { try place.ask { (api) throws(APIClient.Fault) in try api.denials() } }
+  }
+
+  struct KeyValues: ParsableCommand {
+    static let configuration = CommandConfiguration(
+      commandName: "keyval", abstract: "Print the pairs of a keyval zone, or set or remove one.",
+      discussion:
+        "KEY alone prints its value; KEY VALUE sets it, and --remove removes it. A restart forgets it without `state`."
+    ).example("sallyport ctl keyval tenants device-7 blue --expire 2h")
+    @Argument(help: "The zone.") var zone: String
+    @Argument(help: "The key.") var key: String?
+    @Argument(help: "Its new value.") var value: String?
+    @Option(help: "With a value: after how long it is forgotten, such as 2h.") var expire: String?
+    @Flag(help: "Remove the key.") var remove = false
+    @OptionGroup var place: Place
+
+    func validate() throws {
+      if remove, key == nil || value != nil { throw ValidationError("--remove takes the key alone") }
+      guard let expire else { return }
+      guard value != nil, let seconds = Quantity.seconds(expire), (1...86_400 * 365).contains(seconds) else {
+        throw ValidationError("--expire \(expire): expected a value to set, and a time such as 30s, 10m or 2h")
+      }
+    }
+
+    func run() throws {
+      try place.ask { (api) throws(APIClient.Fault) in
+        guard let key, remove || value != nil else { return try api.pairs(of: zone, key: key) }
+        try api.setPair(key, to: value, seconds: expire.flatMap { Quantity.seconds($0) }, in: zone)
+        return []
+      }
+    }
+  }
+
+  struct Errors: ParsableCommand {
+    static let configuration = CommandConfiguration(
+      abstract: "Print the errors of the last hour, at most the last 256, as error logs got them."
+    ).example("sallyport ctl errors")
+    @OptionGroup var place: Place
+    func run() throws { try place.ask { (api) throws(APIClient.Fault) in try api.errors() } }
   }
 
   struct Get: ParsableCommand {

@@ -112,9 +112,12 @@ private final class APIHandler: ContentHandler, APIResponse {
       } then: { [self] exchange, clients in
         answer(200, APIView.text(clients.flatMap { $0 }), exchange)
       }
-    case .objects(let kind): try objects(kind, exchange).show(nil, exchange, self)
-    case .object(let kind, let name): try objects(kind, exchange).show(name, exchange, self)
+    case .objects(let kind, let isOfStream): try objects(kind, isOfStream, exchange).show(nil, exchange, self)
+    case .object(let kind, let name, let isOfStream):
+      try objects(kind, isOfStream, exchange).show(name, exchange, self)
     case .denials: answer(200, APIView.text(exchange.worker.shared.denials.all()), exchange)
+    // A line of the error log says more of clients than counts do, so it is for those who may change something.
+    case .errors where !content.settings.mayWrite: throw .disabled
     default: answer(200, try view(exchange).text(path), exchange)
     }
   }
@@ -190,8 +193,8 @@ private final class APIHandler: ContentHandler, APIResponse {
         try add(try APINewServerBody(Array(kept.memory.readable), isOfStream: isOfStream), to: group, exchange)
       case (.delete, .server(let name, let id, let isOfStream)):
         try remove(id, of: group(name, isOfStream, exchange), exchange)
-      case (_, .object(let kind, let name)):
-        try objects(kind, exchange).change(name, Array(kept.memory.readable), exchange, self)
+      case (_, .object(let kind, let name, let isOfStream)):
+        try objects(kind, isOfStream, exchange).change(name, Array(kept.memory.readable), exchange, self)
       case (.delete, .client(let name)): cut(name, exchange)
       case (.post, .denials): try deny(try APIDenialBody(Array(kept.memory.readable)), exchange)
       case (.delete, .denial(let fingerprint)):
@@ -247,10 +250,12 @@ private final class APIHandler: ContentHandler, APIResponse {
     keep(group, exchange) { [self] in answer(200, APIView.text(member), $0) }
   }
 
-  private func objects(_ kind: String, _ exchange: Exchange) throws(APIFault) -> any APIObjects {
-    guard let objects = exchange.worker.shared.apiFeatures.objects.first(where: { $0.name == kind }) else {
-      throw .notFound
-    }
+  private func objects(
+    _ name: String, _ isOfStream: Bool, _ exchange: Exchange
+  ) throws(APIFault) -> any APIObjects {
+    let kind: TrafficKind = isOfStream ? .stream : .http
+    let all = exchange.worker.shared.apiFeatures.objects
+    guard let objects = all.first(where: { $0.name == name && $0.kind == kind }) else { throw .notFound }
     return objects
   }
 

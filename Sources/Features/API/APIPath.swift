@@ -13,19 +13,26 @@ package enum APIPath: Equatable, Sendable {
   case http
   case stream
   case requests
+  case processes
+  /// What nginx Plus has there and sallyport doesn't: slabs, caches, and zones that only `status_zone` makes.
+  case empty
+  /// The counts of server blocks: of all, or of the one of this name.
+  case serverZones(isOfStream: Bool)
+  case serverZone(String, isOfStream: Bool)
   case upstreams(isOfStream: Bool)
   case upstream(String, isOfStream: Bool)
   case servers(String, isOfStream: Bool)
   case server(String, UInt64, isOfStream: Bool)
   /// What a feature shows (`APIObjects`), by its name: all things, or the one that the second name is of.
-  case objects(String)
-  case object(String, String)
+  case objects(String, isOfStream: Bool = false)
+  case object(String, String, isOfStream: Bool = false)
   // sallyport's own.
   case sallyport
   case clients
   case client(ClientName)
   case denials
   case denial([UInt8])
+  case errors
   /// The version isn't 9.
   case otherVersion
   case unknown
@@ -54,9 +61,20 @@ package enum APIPath: Equatable, Sendable {
     case ("http", 1): self = .http
     case ("stream", 1): self = .stream
     case ("sallyport", _): self = .own(Array(rest.dropFirst()))
+    case ("processes", 1): self = .processes
+    case ("slabs", 1), ("resolvers", 1): self = .empty
     case ("http", 2) where rest[1] == "requests": self = .requests
-    case ("http", 2...3) where objects.contains { $0.name == rest[1] }:
-      self = rest.count == 2 ? .objects(rest[1]) : .object(rest[1], rest[2])
+    case ("http", 2) where rest[1] == "location_zones" || rest[1] == "caches": self = .empty
+    case ("stream", 2) where rest[1] == "keyvals": self = .empty
+    case ("http", 2...3) where rest[1] == "server_zones", ("stream", 2...3) where rest[1] == "server_zones":
+      let isOfStream = rest[0] == "stream"
+      self = rest.count == 2 ? .serverZones(isOfStream: isOfStream) : .serverZone(rest[2], isOfStream: isOfStream)
+    case ("http", 2...3) where objects.contains { $0.name == rest[1] && $0.kind == .http },
+      ("stream", 2...3) where objects.contains { $0.name == rest[1] && $0.kind == .stream }:
+      let isOfStream = rest[0] == "stream"
+      self =
+        rest.count == 2
+        ? .objects(rest[1], isOfStream: isOfStream) : .object(rest[1], rest[2], isOfStream: isOfStream)
     case ("http", _) where rest[1] == "upstreams": self = .upstreams(rest.dropFirst(2), isOfStream: false)
     case ("stream", _) where rest[1] == "upstreams": self = .upstreams(rest.dropFirst(2), isOfStream: true)
     default: self = .unknown
@@ -71,6 +89,7 @@ package enum APIPath: Equatable, Sendable {
       return ClientName(fingerprint: rest[2]).map { .client($0) } ?? .unknown
     case ("clients", 3) where rest[1] == "serial": return .client(.serial(rest[2]))
     case ("clients", 3) where rest[1] == "subject": return .client(.subject(rest[2]))
+    case ("errors", 1): return .errors
     case ("denials", 1): return .denials
     case ("denials", 2):
       guard case .fingerprint(let octets)? = ClientName(fingerprint: rest[1]) else { return .unknown }

@@ -32,12 +32,25 @@ struct APIView {
     var json = JSONText()
     switch path {
     case .root: return "[9]\n"
-    case .version: return "[\"nginx\",\"connections\",\"ssl\",\"workers\",\"http\",\"stream\",\"sallyport\"]\n"
+    case .version:
+      return
+        "[\"nginx\",\"processes\",\"connections\",\"slabs\",\"ssl\",\"workers\",\"http\",\"stream\",\"resolvers\",\"sallyport\"]\n"
     case .http:
       var list = JSONText()
-      list.array(["requests", "upstreams"] + objects.map(\.name)) { name, json in json.value(name) }
+      let own = ["requests", "server_zones", "location_zones", "caches", "upstreams"]
+      list.array(own + names(of: .http)) { name, json in json.value(name) }
       return list.text + "\n"
-    case .stream: return "[\"upstreams\"]\n"
+    case .stream:
+      var list = JSONText()
+      list.array(["server_zones", "upstreams", "keyvals"] + names(of: .stream)) { name, json in json.value(name) }
+      return list.text + "\n"
+    case .empty: return "{}\n"
+    // Threads of this process are never begun anew by themselves.
+    case .processes: json.object { $0.member("respawned", 0) }
+    case .serverZones(let isOfStream): json.object { ServerZones(metrics, isOfStream: isOfStream).append(to: &$0) }
+    case .serverZone(let name, let isOfStream):
+      guard ServerZones(metrics, isOfStream: isOfStream).append(name, to: &json) else { throw .serverZone }
+    case .errors: return Self.text(metrics.process.errors(since: Int64(time(nil)) - 3600))
     case .nginx:
       json.object {
         $0.member("version", "\(Product.version)")
@@ -88,10 +101,25 @@ struct APIView {
       let group = try group(name, isOfStream: isOfStream)
       guard let member = group.members.first(where: { $0.id == id }) else { throw .server }
       return Self.text(member)
-    case .sallyport: return "[\"clients\",\"denials\"]\n"
+    case .sallyport: return "[\"clients\",\"denials\",\"errors\"]\n"
     case .otherVersion: throw .version
     // The handler has asked all workers or a feature for these, or they take other methods.
     case .objects, .object, .clients, .client, .denials, .denial, .unknown: throw .notFound
+    }
+    return json.text + "\n"
+  }
+
+  private func names(of kind: TrafficKind) -> [String] { objects.filter { $0.kind == kind }.map(\.name) }
+
+  private static func text(_ errors: [RecentErrors.Entry]) -> String {
+    var json = JSONText()
+    json.array(errors) { entry, json in
+      json.object {
+        $0.member("time", AuthorityTime.rfc3339(entry.time))
+        $0.member("level", entry.level.name)
+        $0.member("count", entry.count)
+        $0.member("text", entry.text)
+      }
     }
     return json.text + "\n"
   }

@@ -25,7 +25,9 @@ struct LimitConn: FeatureSettings, LocationFeature, APIFeature {
 
   static var apiObjects: [any APIObjects] {
     let absent = APIFault(status: 404, code: "LimitConnNotFound", text: "limit_conn not found")
-    return [LimitObjects(name: "limit_conns", hasRate: false, absent: absent)]
+    return [TrafficKind.http, .stream].map {
+      LimitObjects(name: "limit_conns", kind: $0, hasRate: false, absent: absent)
+    }
   }
 
   private static let name = "limit_conn"

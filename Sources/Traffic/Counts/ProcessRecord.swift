@@ -128,6 +128,10 @@ public final class ProcessRecord: Sendable {
   public func take(configuration: String) { state.withLock { $0.configuration = configuration } }
 
   package var lastError: ErrorTally.Last? { state.withLock { $0.logs }?.errors.last }
+  /// The errors since a time, the oldest first.
+  package func errors(since time: Int64) -> [RecentErrors.Entry] {
+    state.withLock { $0.logs }?.errors.recent.all(since: time) ?? []
+  }
 
   /// The lines that logs have lost, by log. Logs that have lost none may be missing.
   public var lostLines: [String: UInt64] { state.withLock { $0.logs }?.lostLines ?? [:] }

@@ -52,6 +52,8 @@ package struct RequestTotals {
   package var received: UInt64 = 0
   package var sent: UInt64 = 0
 
+  package init() {}
+
   package var all: UInt64 { classes.reduce(0, &+) }
   /// Responses of 5xx that no limit has made.
   package var serverErrors: UInt64 { classes[5] }

@@ -52,6 +52,8 @@ package struct SessionTotals {
   package var received: UInt64 = 0
   package var sent: UInt64 = 0
 
+  package init() {}
+
   /// Those that have ended.
   package var ended: UInt64 { results.reduce(0, &+) }
   package var refused: UInt64 { sum { $0.isRefusal } }

@@ -16,7 +16,12 @@ import Upstream
     ("/9/http/upstreams/a/servers/0", .server("a", 0, isOfStream: false)),
     ("/9/http/keyvals/", .objects("keyvals")), ("/9/http/keyvals/a", .object("keyvals", "a")),
     ("/9/http/limit_reqs", .objects("limit_reqs")), ("/9/http/limit_conns/z", .object("limit_conns", "z")),
-    ("/9/http/limit_xs", .unknown), ("/9/http/keyvals/a/b", .unknown), ("/9/stream/keyvals", .unknown),
+    ("/9/http/limit_xs", .unknown), ("/9/http/keyvals/a/b", .unknown), ("/9/stream/keyvals", .empty),
+    ("/9/processes", .processes), ("/9/slabs/", .empty), ("/9/resolvers", .empty), ("/9/http/caches", .empty),
+    ("/9/http/location_zones", .empty), ("/9/slabs/a", .unknown), ("/9/stream/location_zones", .unknown),
+    ("/9/http/server_zones", .serverZones(isOfStream: false)),
+    ("/9/stream/server_zones/a b", .serverZone("a b", isOfStream: true)), ("/9/sallyport/errors", .errors),
+    ("/9/stream/limit_conns/z", .object("limit_conns", "z", isOfStream: true)), ("/9/stream/limit_reqs", .unknown),
     ("/9/sallyport/clients", .clients), ("/9/sallyport/denials/", .denials),
     ("/9/sallyport/clients/serial/0A", .client(.serial("0A"))),
     ("/9/sallyport/clients/subject/CN=a", .client(.subject("CN=a"))),
@@ -39,9 +44,9 @@ import Upstream
   private var objects: [any APIObjects] { Features.all.directives[APIFeatureList.self].objects }
 
   @Test func `what features show has names of its own`() {
-    let names = objects.map(\.name)
-    #expect(names == ["keyvals", "limit_reqs", "limit_conns"])
-    #expect(Set(names + ["requests", "upstreams"]).count == names.count + 2)
+    let names = objects.map { "\($0.kind)/\($0.name)" }
+    #expect(names == ["http/keyvals", "http/limit_reqs", "http/limit_conns", "stream/limit_conns"])
+    #expect(Set(names + ["http/requests", "http/upstreams", "stream/upstreams"]).count == names.count + 3)
   }
 
   @Test func `a server's body says only what may be changed`() throws {

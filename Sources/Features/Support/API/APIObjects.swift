@@ -4,17 +4,23 @@ import TLS
 package import Traffic
 import Transport
 
-/// What a feature shows under one name below `/9/http/` of the API, and may change: things that have names themselves
+/// What a feature shows under one name below `/9/http/` or `/9/stream/` of the API, and may change: things that have names themselves
 /// (nginx Plus: keyvals, limit_reqs).
 package protocol APIObjects: Sendable {
   /// As the path has it.
   var name: String { get }
+  /// Below which of the two.
+  var kind: TrafficKind { get }
   /// A GET or HEAD. `object`: the thing that the path names; nil: all are asked for.
   func show(_ object: String?, _ exchange: Exchange, _ response: any APIResponse) throws(APIFault)
   /// A POST, PATCH or DELETE of one thing, with its body.
   func change(
     _ object: String, _ body: [UInt8], _ exchange: Exchange, _ response: any APIResponse
   ) throws(APIFault)
+}
+
+extension APIObjects {
+  package var kind: TrafficKind { .http }
 }
 
 /// A feature of which the API shows something.

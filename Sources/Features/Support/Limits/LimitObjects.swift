@@ -6,6 +6,7 @@ import Traffic
 /// each has decided.
 struct LimitObjects: APIObjects {
   let name: String
+  var kind = TrafficKind.http
   /// Its zones have a rate, so a request that is let in may wait before.
   let hasRate: Bool
   /// No zone of the limit has the name that is asked for.
@@ -14,7 +15,7 @@ struct LimitObjects: APIObjects {
   private func all(_ exchange: Exchange) -> [(name: String, counts: VerdictCounts)] {
     let verdicts = exchange.worker.shared[ZoneVerdicts.self]
     return exchange.session.live.generation.http[LimitZones.self].all
-      .filter { $0.kind == .http && ($0.rate != nil) == hasRate }
+      .filter { $0.kind == kind && ($0.rate != nil) == hasRate }
       .map { ($0.settings.name, verdicts.counts(of: $0.settings, hasRate: hasRate)) }
   }
 

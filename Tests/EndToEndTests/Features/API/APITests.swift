@@ -77,7 +77,8 @@ private enum StreamlessUpstream {
     #expect(try await api.api("/api/").text == "[9]\n")
     for path in [
       "nginx", "connections", "ssl", "workers", "http", "http/requests", "stream", "http/upstreams", "stream/upstreams",
-      "sallyport",
+      "sallyport", "processes", "slabs", "resolvers", "http/server_zones", "http/location_zones", "http/caches",
+      "stream/server_zones", "stream/keyvals", "stream/limit_conns", "sallyport/errors",
     ] {
       let answer = try await api.api("/api/9/\(path)")
       #expect(answer.status == 200, "\(path)")
@@ -95,6 +96,42 @@ private enum StreamlessUpstream {
       #expect(answer.status == 404 && answer.text.contains("\"code\":\"\(code)\""), "\(path): \(answer.text)")
       #expect(answer.text.contains("\"request_id\":\""))
     }
+  }
+
+  /// nginx Plus's clients ask for what the lists name, and for each name in them.
+  @Test func `each path that a list names can be asked`() async throws {
+    let api = try await APIScene(Scene.ofTest())
+    func names(_ path: String) async throws -> [String] {
+      try JSONDecoder().decode([String].self, from: Data(try await api.api("/api/9/\(path)").body))
+    }
+    var paths: [String] = []
+    for name in try await names("") { paths.append(name) }
+    for kind in ["http", "stream", "sallyport"] { paths += try await names(kind).map { "\(kind)/\($0)" } }
+    #expect(paths.count > 20, "\(paths)")
+    for path in paths {
+      let answer = try await api.api("/api/9/\(path)")
+      #expect(answer.status == 200, "\(path): \(answer.text)")
+    }
+  }
+
+  @Test func `a server block's requests are counted as a zone of its name`() async throws {
+    let api = try await APIScene(Scene.ofTest())
+    _ = try await api.names(4)
+    let answer = try await api.api("/api/9/http/server_zones")
+    let zones = try JSONSerialization.jsonObject(with: Data(answer.body)) as? [String: [String: Any]] ?? [:]
+    let counts = zones.values.compactMap { ($0["responses"] as? [String: Int])?["2xx"] }
+    #expect(counts.reduce(0, +) >= 4, "\(answer.text)")
+    #expect(try await api.api("/api/9/http/server_zones/nowhere").text.contains("ServerZoneNotFound"))
+  }
+
+  @Test func `errors of the last hour are told to those who may change something, and to nobody else`() async throws {
+    let api = try await APIScene(Scene.ofTest())
+    try api.daemon.rewrite(api.text + "nonsense;")
+    api.daemon.signal(SIGHUP)
+    try await api.daemon.logged("nonsense")
+    let told = try await api.ctl("errors")
+    #expect(told.status == 0 && told.text.contains("nonsense"), "\(told.everything)")
+    #expect(try await api.api("/read/9/sallyport/errors").status == 405)
   }
 
   @Test func `a server is drained, taken down and weighed while it serves, and a reload keeps that`() async throws {
