@@ -92,6 +92,11 @@ extension Certificate {
       || X509_get_extended_key_usage(handle) & UInt32(XKU_SSL_CLIENT) != 0
   }
 
+  /// Whether extendedKeyUsage names clientAuth; false without that extension.
+  package var namesClients: Bool {
+    X509_get_extension_flags(handle) & UInt32(EXFLAG_XKUSAGE) != 0 && allowsClients
+  }
+
   /// Whether the certificate may issue others: basicConstraints says so, or it is a self-signed one of version 1.
   package var mayIssue: Bool { X509_check_ca(handle) > 0 }
 

@@ -75,6 +75,25 @@ extension ServerTLSContext {
   }
 }
 
+extension TrustAnchors {
+  /// Whether certificates that a peer has sent, the leaf first, lead to an anchor at a moment, whatever the leaf is for.
+  /// `moment`: seconds since 1970.
+  package func vouch(for certificates: [Certificate], at moment: Int64) -> Bool {
+    guard let leaf = certificates.first, let sent = copenssl_sk_X509_new() else { return false }
+    defer {
+      // Only the stack: the certificates outlive the search.
+      copenssl_sk_X509_free(sent)
+      OpenSSLError.discard()
+    }
+    for certificate in certificates.dropFirst() where copenssl_sk_X509_push(sent, certificate.handle) <= 0 {
+      return false
+    }
+    let search = ChainVerification(depth: 10, level: 0, use: .any, moment: moment)
+    if case .verified = search.find(leaf: leaf.handle, sent: sent, anchors: self, partial: false) { return true }
+    return false
+  }
+}
+
 extension Certificate {
   /// The hash function of the certificate's signature, by OpenSSL's name (`SHA1`); empty for a signature without one.
   package var signatureHash: String {

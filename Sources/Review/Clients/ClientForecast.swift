@@ -39,6 +39,8 @@ package struct ClientForecast: Sendable {
   private let later: [Int64: [Change]]
   /// By the first second of a day: how many will be refused unless a revocation list is renewed.
   private let lists: [Int64: Int]
+  /// By the issuer, a public CA: how many get in whose next certificate will not be for clients.
+  private let publicIssuers: [(name: String, count: Int)]
   /// Who gets in, and of whose offer a part is not known.
   private let unknownOffers: Int
   /// Locations whose own rules deny clients who get into their server block, with how many.
@@ -58,7 +60,7 @@ package struct ClientForecast: Sendable {
 
   init(
     _ record: RecordedClients, by generation: Generation, sharing shared: SharedState, _ trace: ExplainTrace,
-    at moment: Int64?, now: Int64
+    at moment: Int64?, now: Int64, publicAnchors: TrustAnchors? = try? TrustAnchors.system.get()
   ) throws(Explanation.Refusal) {
     let stage: RequestExplanation.Stage
     do throws(RequestExplanation.Refusal) {
@@ -68,7 +70,7 @@ package struct ClientForecast: Sendable {
     var judge = PlacedJudge(stage.live, renewsLists: moment != nil)
     let moment = moment ?? now
     var refused: [Change] = [], admitted: [RecordedClient] = [], later: [Int64: [Change]] = [:],
-      lists: [Int64: Int] = [:], unknownOffers = 0
+      lists: [Int64: Int] = [:], unknownOffers = 0, publicIssuers: [String: Int] = [:]
     for client in clients {
       let wasLetIn = client.isLetIn
       // Where it was let in, and where it was refused if it was nowhere.
@@ -90,6 +92,11 @@ package struct ClientForecast: Sendable {
         admitted.append(client)
       } else if wasLetIn {
         if visits.contains(where: { judge.isOfferUnknown($0.key, $0.visit) }) { unknownOffers += 1 }
+        if visits.contains(where: { judge.asksForPurpose($0.key) }), client.leaf.namesClients,
+          publicAnchors?.vouch(for: client.certificates, at: client.last) == true
+        {
+          publicIssuers[client.leaf.issuer.rfc2253, default: 0] += 1
+        }
         if let end { later[Self.day(end.at), default: []].append(Change(client: client, reason: end.reason)) }
         if let listEnd { lists[Self.day(listEnd), default: 0] += 1 }
       }
@@ -98,6 +105,7 @@ package struct ClientForecast: Sendable {
     since = clients.map(\.first).min()
     (self.refused, self.admitted, self.later, self.lists) = (refused, admitted, later, lists)
     self.unknownOffers = unknownOffers
+    self.publicIssuers = publicIssuers.sorted { ($1.value, $0.key) < ($0.value, $1.key) }.map { ($0.key, $0.value) }
     denying = judge.denying.sorted { $0.key < $1.key }.map { (place: $0.key, count: $0.value) }
   }
 
@@ -154,6 +162,12 @@ package struct ClientForecast: Sendable {
       lines.append("\(admitted.count) who were refused will get in:")
       lines += admitted.map { "      \($0.words)" }
     }
+    for (issuer, count) in publicIssuers {
+      let one = count == 1
+      lines.append(
+        "\(count) of those who get in \(one ? "has a certificate" : "have certificates") of a public CA, \(issuer): public CAs leave out clientAuth from 15 March 2027 on, so \(one ? "its" : "their") next \(one ? "certificate" : "ones") will be refused"
+      )
+    }
     if unknownOffers > 0 {
       lines.append(
         "\(unknownOffers) of those who get in: not known whether the server has a group, a signature algorithm and a cipher suite for \(unknownOffers == 1 ? "it" : "them")"
@@ -195,6 +209,12 @@ package struct ClientForecast: Sendable {
         json.object { json in
           json.member("location", location.place)
           json.member("denied", location.count)
+        }
+      }
+      json.array("public", publicIssuers) { issuer, json in
+        json.object { json in
+          json.member("issuer", issuer.name)
+          json.member("clients", issuer.count)
         }
       }
       json.array("admitted", admitted) { client, json in json.object { client.append(to: &$0) } }
@@ -287,6 +307,11 @@ private struct PlacedJudge {
       }
     }
     return (nil, list)
+  }
+
+  /// A certificate that is not for clients is refused where the client came.
+  func asksForPurpose(_ key: RecordedVisit.Key) -> Bool {
+    listener(key)?.choose(Array(key.name.utf8))?.settings.clientPurpose == .client
   }
 
   /// Not all that the client offered is in the record, or can be tried.

@@ -244,6 +244,30 @@ import Transport
     }
   }
 
+  @Test func `clients of a public CA are told of, where their next certificate will be refused`() throws {
+    try withScene { scene in
+      try prepare(scene)
+      var record = RecordedClients()
+      add([try certificate("public", next.root, usages: [.serverAuth, .clientAuth])], &record)
+      add([try certificate("plain", next.root, usages: [])], &record)
+      add([try certificate("own", old.root)], &record)
+      func lines(_ text: String, _ anchors: TestAuthority) throws -> [String] {
+        let shared = SharedState(features: Features.all), trace = ExplainTrace()
+        let (generation, _) = try Explanation.load(scene.write("new.conf", text: text), sharing: shared, trace)
+        return try ClientForecast(
+          record, by: generation, sharing: shared, trace, at: nil, now: now,
+          publicAnchors: TrustAnchors(.certificates([anchors.root.certificate]))
+        ).lines.filter { $0.contains("public CA") }
+      }
+      let text = Self.text("", ca: "both.pem")
+      let found = try lines(text, next)
+      #expect(found.count == 1 && found[0].hasPrefix("1 of those who get in has a certificate of a public CA, CN=Next"))
+      #expect(found.first?.hasSuffix("so its next certificate will be refused") == true)
+      #expect(try lines(text, TestAuthority("Else")) == [])
+      #expect(try lines(Self.text("ssl_client_purpose any;", ca: "both.pem"), next) == [])
+    }
+  }
+
   @Test func `who was refused and will get in is told apart, and a location's own rules are counted`() throws {
     try withScene { scene in
       try prepare(scene)
