@@ -11,7 +11,7 @@ struct Sallyport: ParsableCommand {
       RunCommand.self, ProxyCommand.self, ReloadCommand.self, SignalCommand.self, HealthCommand.self,
       DoctorCommand.self,
       ControlCommand.self, CheckCommand.self, WaysCommand.self, ClientsCommand.self, FormatCommand.self,
-      ConvertCommand.self, PinCommand.self,
+      ConvertCommand.self, ComposeCommand.self, PinCommand.self,
       ACMECommand.self, ProbeCommand.self, CACommand.self, TrustCommand.self,
       EnvelopeCommand.self, SignatureCommand.self, AuditCommand.self, DemoCommand.self, ManualCommand.self,
     ])
