@@ -79,9 +79,10 @@ struct StatusHTML {
     guard let last = snapshot.lastError else { return }
     output += "<p class=\"last\"><b>Last error</b>, "
     text(StatusWords.span(max(0, snapshot.now &- last.at)))
-    output += " ago, the log's "
-    text(last.count == 1 ? "only one" : "\(StatusWords.count(last.count)). at error or above")
-    output += " since the start: <code>"
+    output += " ago, of "
+    text(StatusWords.count(last.count))
+    output += last.count == 1 ? " line" : " lines"
+    output += " at <i>error</i> or above since the start: <code>"
     text(last.text)
     output += "</code></p>"
   }

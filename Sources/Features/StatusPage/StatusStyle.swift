@@ -24,10 +24,12 @@ extension StatusHTML {
     .tiles div{padding:10px 14px}dt{color:var(--soft);font-size:13px}
     dd{margin:0;font-size:20px;font-variant-numeric:tabular-nums}
     table{width:100%;border-collapse:separate;border-spacing:0;font-variant-numeric:tabular-nums}
-    th,td{padding:7px 12px;text-align:left;overflow-wrap:anywhere}
+    section{overflow-x:auto}
+    table{font-size:14px}th,td{padding:7px 7px;text-align:left;overflow-wrap:anywhere}
+    th:first-child,td:first-child{padding-left:12px}th:last-child,td:last-child{padding-right:12px}
     th{color:var(--soft);font-size:13px;font-weight:600;white-space:nowrap}
     td{border-top:1px solid var(--line)}.n{text-align:right;white-space:nowrap}
-    td svg{width:96px;height:20px;display:inline-block;vertical-align:middle}
+    td svg{width:80px;height:20px;display:inline-block;vertical-align:middle}
     polyline{fill:none;stroke:currentColor;stroke-width:1.5;vector-effect:non-scaling-stroke}
     .marked{color:var(--bad);background:var(--bad-bg);font-weight:600}
     .last{margin:16px 0;overflow-wrap:anywhere}code{font:13px/1.5 ui-monospace,monospace;color:var(--text)}
@@ -39,7 +41,7 @@ extension StatusHTML {
     .cards tr:first-child{border-top:0}
     .cards td{flex:1 1 100%;border:0;padding:2px 12px;display:flex;justify-content:space-between;gap:16px;\
     text-align:right;white-space:normal}.cards td.n{flex:1 1 50%}.cards td:first-child{font-weight:600}
-    .cards td:empty{display:none}
+    .cards td:empty{display:none}.cards svg{width:56px}
     .cards td::before{content:attr(data-n);color:var(--soft);text-align:left;white-space:nowrap;font-weight:400}
     .cards .bad td::before,.cards td.marked::before{color:inherit}}
     """
