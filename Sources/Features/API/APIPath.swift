@@ -33,9 +33,12 @@ package enum APIPath: Equatable, Sendable {
   case denials
   case denial([UInt8])
   case errors
-  /// The version isn't 9.
+  /// The version is none of `versions`.
   case otherVersion
   case unknown
+
+  /// Clients of nginx Plus name the version that they were written for. From 4 on, a version only adds to the one before.
+  static let versions = ["4", "5", "6", "7", "8", "9"]
 
   /// `text`: normalized, behind the location's prefix.
   package init(_ text: String, objects: [any APIObjects]) {
@@ -47,7 +50,7 @@ package enum APIPath: Equatable, Sendable {
       self = .root
       return
     }
-    guard version == "9" else {
+    guard Self.versions.contains(version) else {
       self = .otherVersion
       return
     }

@@ -31,7 +31,7 @@ struct APIView {
   func text(_ path: APIPath) throws(APIFault) -> String {
     var json = JSONText()
     switch path {
-    case .root: return "[9]\n"
+    case .root: return "[\(APIPath.versions.joined(separator: ","))]\n"
     case .version:
       return
         "[\"nginx\",\"processes\",\"connections\",\"slabs\",\"ssl\",\"workers\",\"http\",\"stream\",\"resolvers\",\"sallyport\"]\n"
