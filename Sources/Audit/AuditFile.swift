@@ -66,6 +66,7 @@ package struct AuditFile {
     at moment: Int64, process: String, closes: Bool = false, _ make: (inout AuditChain) -> [UInt8]
   ) throws(Fault) -> String? {
     // The path leads to one file after another only if somebody moves them meanwhile.
+    isStill = false
     for _ in 0..<Self.mostMoves {
       switch try appendHere(moment, process, make) {
       case .written(let complaint): return complaint
@@ -128,7 +129,6 @@ package struct AuditFile {
     size = found + Int64(bytes.count)
     lastCount = bytes.count - (bytes.dropLast().lastIndex(of: 0x0A).map { $0 + 1 } ?? 0)
     identity = FileIdentity(descriptor)
-    isStill = false
     return .written(complaint)
   }
 
@@ -201,7 +201,7 @@ package struct AuditFile {
   package mutating func fileDidChange() {
     // Reopened without having been moved, it is the same file.
     if let identity, FileIdentity(file.descriptor) == identity { return }
-    (size, lastCount, identity, isStill) = (nil, 0, nil, false)
+    (size, lastCount, identity) = (nil, 0, nil)
   }
 
   /// The path leads to another file than the one that is open, or to none, or nobody may look.
