@@ -170,9 +170,11 @@ struct RandomWorlds {
       lacks: hasPassword ? [.token, .signature] : [.password, .token, .signature]
     ) { server in
       let relaying = world.http.servers[server].root[RealClientCert.self] != nil
-      if relaying, let relayed, isFront {
-        // Over TLS, a front must be one whom its handshake has admitted.
-        return isTLS && shown.issuer != .nobody ? nil : Self.verdict(of: relayed, at: server, world)
+      if relaying, isFront {
+        // Over TLS, a front must be one whom its handshake has admitted. What it doesn't relay, its client doesn't have.
+        if isTLS, shown.issuer != .nobody { return nil }
+        guard let relayed else { return .absent }
+        return Self.verdict(of: relayed, at: server, world)
       }
       return isTLS ? Self.verdict(of: shown, at: server, world) : .absent
     }
