@@ -99,5 +99,8 @@ struct DoctorCommand: ParsableCommand {
 }
 
 extension HealthFact {
-  fileprivate var told: String { "\(subject.rawValue) \(text)" }
+  /// What health says of a process that isn't there names it already.
+  fileprivate var told: String {
+    subject == .process && state == .failed ? text : "\(subject.rawValue) \(text)"
+  }
 }

@@ -33,7 +33,7 @@ import Testing
       ))
     let told = try await scene.sallyport("doctor", "--config", path)
     #expect(told.status == 1, "\(told.everything)")
-    #expect(told.text.contains("FAILED  service        process no process runs \(path)"), "\(told.everything)")
+    #expect(told.text.contains("FAILED  service        no process runs \(path)"), "\(told.everything)")
     #expect(told.text.contains("FAILED  upstreams      https://127.0.0.1:\(gone)"), "\(told.everything)")
   }
 }
