@@ -4,6 +4,7 @@ import Identity
 import Loading
 import Observability
 import Patterns
+import SPIFFE
 import TLS
 import Traffic
 
@@ -17,6 +18,8 @@ package struct ClientForecast: Sendable {
     /// `until`: when it is to be judged again; `.max`: never.
     case letIn(until: Int64)
     case refused(reason: String)
+    /// What decides is not at hand.
+    case notKnown
 
     var isLetIn: Bool { if case .letIn = self { true } else { false } }
   }
@@ -39,6 +42,8 @@ package struct ClientForecast: Sendable {
   private let later: [Int64: [Change]]
   /// By the first second of a day: how many will be refused unless a revocation list is renewed.
   private let lists: [Int64: Int]
+  /// Who comes only where the SPIFFE agent gives the CAs.
+  private let unjudged: Int
   /// By the issuer, a public CA: how many get in whose next certificate will not be for clients.
   private let publicIssuers: [(name: String, count: Int)]
   /// Who gets in, and of whose offer a part is not known.
@@ -70,23 +75,29 @@ package struct ClientForecast: Sendable {
     var judge = PlacedJudge(stage.live, renewsLists: moment != nil)
     let moment = moment ?? now
     var refused: [Change] = [], admitted: [RecordedClient] = [], later: [Int64: [Change]] = [:],
-      lists: [Int64: Int] = [:], unknownOffers = 0, publicIssuers: [String: Int] = [:]
+      lists: [Int64: Int] = [:], unknownOffers = 0, unjudged = 0, publicIssuers: [String: Int] = [:]
     for client in clients {
       let wasLetIn = client.isLetIn
       // Where it was let in, and where it was refused if it was nowhere.
       let visits = client.visits.filter { $0.visit.verdict.isLetIn == wasLetIn }
-      var objection: String?, end: (at: Int64, reason: String)?, listEnd: Int64?
+      var objection: String?, isJudged = false, end: (at: Int64, reason: String)?, listEnd: Int64?
       for (key, visit) in visits {
         switch judge.judge(client, key, visit, at: moment) {
-        case .refused(let reason): if objection == nil { objection = reason }
+        case .notKnown: break
+        case .refused(let reason):
+          isJudged = true
+          if objection == nil { objection = reason }
         case .letIn(let until):
+          isJudged = true
           let course = judge.follow(client, key, visit, from: until)
           if let found = course.end, found.at < end?.at ?? .max { end = found }
           if let found = course.list { listEnd = min(listEnd ?? .max, found) }
           if wasLetIn { judge.note(client, key, at: moment) }
         }
       }
-      if wasLetIn, let objection {
+      if !isJudged {
+        unjudged += 1
+      } else if wasLetIn, let objection {
         refused.append(Change(client: client, reason: objection))
       } else if !wasLetIn, objection == nil {
         admitted.append(client)
@@ -104,7 +115,7 @@ package struct ClientForecast: Sendable {
     (self.count, self.unreadable, self.moment) = (clients.count, unreadable, moment)
     since = clients.map(\.first).min()
     (self.refused, self.admitted, self.later, self.lists) = (refused, admitted, later, lists)
-    self.unknownOffers = unknownOffers
+    (self.unknownOffers, self.unjudged) = (unknownOffers, unjudged)
     self.publicIssuers = publicIssuers.sorted { ($1.value, $0.key) < ($0.value, $1.key) }.map { ($0.key, $0.value) }
     denying = judge.denying.sorted { $0.key < $1.key }.map { (place: $0.key, count: $0.value) }
   }
@@ -168,6 +179,11 @@ package struct ClientForecast: Sendable {
         "\(count) of those who get in \(one ? "has a certificate" : "have certificates") of a public CA, \(issuer): public CAs leave out clientAuth from 15 March 2027 on, so \(one ? "its" : "their") next \(one ? "certificate" : "ones") will be refused"
       )
     }
+    if unjudged > 0 {
+      lines.append(
+        "\(unjudged) more \(unjudged == 1 ? "is" : "are") not judged: the SPIFFE agent gives the CAs of the server blocks that they come to, and nobody asks it here"
+      )
+    }
     if unknownOffers > 0 {
       lines.append(
         "\(unknownOffers) of those who get in: not known whether the server has a group, a signature algorithm and a cipher suite for \(unknownOffers == 1 ? "it" : "them")"
@@ -190,6 +206,7 @@ package struct ClientForecast: Sendable {
       json.member("clients", count)
       json.member("unreadable", unreadable)
       json.member("unknown_offers", unknownOffers)
+      json.member("unjudged", unjudged)
       json.member("since", since)
       json.member("at", moment)
       json.array("refused", refused, append)
@@ -269,6 +286,10 @@ private struct PlacedJudge {
     guard context.takes(version: visit.handshake.version) else {
       return .refused(reason: "it spoke \(visit.handshake.version), which ssl_protocols leaves out")
     }
+    // Without an agent's bundles, it is certain only that nobody gets in who has no SVID.
+    if context.settings.workloadTrust != nil, context.authorities.isEmpty, (try? SVIDRule.id(of: client.leaf)) != nil {
+      return .notKnown
+    }
     if let fault = offers.trial(of: context)?.fault(of: visit.handshake.offer, key: client.leaf.keyKind) {
       return .refused(reason: "\(fault)")
     }
@@ -300,6 +321,7 @@ private struct PlacedJudge {
       let here = next
       switch judge(client, key, visit, at: here, renewingLists: true) {
       case .refused(let reason): return ((here, reason), list)
+      case .notKnown: return (nil, list)
       case .letIn(let until):
         if list == nil, !judge(client, key, visit, at: here, renewingLists: false).isLetIn { list = here }
         guard until > here else { return (nil, list) }

@@ -244,6 +244,19 @@ import Transport
     }
   }
 
+  @Test func `clients with an SVID are not judged without the bundles of the agent`() throws {
+    try withScene { scene in
+      try prepare(scene)
+      var record = RecordedClients()
+      add([try certificate("web", next.root) { $0.alternativeNames = [.uri("spiffe://a.test/web")] }], &record)
+      add([try certificate("old", next.root)], &record)
+      let text = Self.text("ssl_client_allow uri=spiffe://a.test/web;", ca: "spiffe:")
+      let found = try forecast(record, scene, text)
+      #expect(found.refusals.map(\.name) == ["CN=old"])
+      #expect(found.lines.contains { $0.hasPrefix("1 more is not judged: the SPIFFE agent gives the CAs") })
+    }
+  }
+
   @Test func `clients of a public CA are told of, where their next certificate will be refused`() throws {
     try withScene { scene in
       try prepare(scene)
