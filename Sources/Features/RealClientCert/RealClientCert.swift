@@ -7,7 +7,6 @@ package import Language
 import Observability
 import TLS
 package import Traffic
-package import Transport
 
 /// real_client_cert_from and real_client_cert_header, which nginx does not have: whose word about a client's certificate is
 /// taken. A front that ends TLS, such as a load balancer, sends the certificate of its client in a field.
@@ -171,11 +170,9 @@ package struct RealClientCert: LocationFeature {
   package var ways: LocationWays {
     var ways = LocationWays()
     ways.certificatesSaidBy = believed.joined(separator: ", ")
+    ways.fronts = RelayingFronts(at: addresses.compactMap(\.source.first)) { [field] in field.lines(relaying: $0) }
     return ways
   }
-
-  /// An address of each front that is one by its address, for a trial.
-  package var exampleAddresses: [SocketAddress] { addresses.compactMap(\.source.first) }
 
   package func clientPolicy(of server: ServerSettings) -> [(label: String, text: String)] {
     let lines = [

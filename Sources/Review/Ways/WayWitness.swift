@@ -1,5 +1,4 @@
 import Crypto
-import Features
 import Forward
 import Identity
 import Observability
@@ -96,8 +95,8 @@ struct WitnessSearch {
     // Without TLS, nobody shows a certificate.
     let direct = world.http.listeners[way.listener].isTLS ? personas : [.nobody]
     var visitors = direct.map { Visitor(persona: $0) }
-    guard let relaying = world.http.servers[way.server].root[RealClientCert.self] else { return visitors }
-    for address in relaying.exampleAddresses.prefix(2) {
+    guard let fronts = world.http.servers[way.server].root.ways.fronts else { return visitors }
+    for address in fronts.addresses.prefix(2) {
       visitors += personas.map { Visitor(persona: .nobody, relayed: $0, front: address) }
     }
     return visitors

@@ -1,7 +1,6 @@
 import Configuration
 package import Crypto
 import Features
-import Identity
 package import Language
 import Loading
 package import Observability
@@ -311,9 +310,9 @@ package final class TrialWorld {
   /// The fields by which a front relays the certificate of a client; none where no front is believed.
   private func fields(relaying persona: Persona, _ attempt: Attempt) -> [String]? {
     guard let server = place(of: stage.live.listeners[attempt.listener], Array(attempt.host.lowercased().utf8)),
-      let relaying = http.servers[server].root[RealClientCert.self]
+      let fronts = http.servers[server].root.ways.fronts
     else { return [] }
-    return certificates(of: persona, for: server).map { relaying.field.lines(relaying: $0) }
+    return certificates(of: persona, for: server).map { fronts.lines($0) }
   }
 
   /// The server block of a Host, by its place in `http.servers`; nil: nobody can say.

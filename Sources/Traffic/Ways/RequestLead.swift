@@ -1,4 +1,6 @@
+package import Crypto
 package import Observability
+package import Transport
 
 /// Where requests of a location go on inside the configuration, for `sallyport ways`.
 package struct RequestLead: Sendable {
@@ -64,6 +66,19 @@ package struct EarlyResponse: Sendable {
   }
 }
 
+/// How fronts whose word is taken send a client's certificate, for a trial.
+package struct RelayingFronts: Sendable {
+  /// One of each front that is one by its address.
+  package let addresses: [SocketAddress]
+  /// The lines `Name: value` for certificates, leaf first.
+  package let lines: @Sendable ([Certificate]) -> [String]
+
+  package init(at addresses: [SocketAddress], lines: @escaping @Sendable ([Certificate]) -> [String]) {
+    self.addresses = addresses
+    self.lines = lines
+  }
+}
+
 /// What a feature says of the ways by a location, for `sallyport ways`.
 package struct LocationWays: Sendable {
   package var conditions: [AccessCondition] = []
@@ -79,6 +94,8 @@ package struct LocationWays: Sendable {
   package var addressesSaidBy: String?
   /// Whose word about the client's certificate is taken; nil: nobody's.
   package var certificatesSaidBy: String?
+  /// Those who say which certificate a client has; nil: nobody.
+  package var fronts: RelayingFronts?
   /// What whoever comes to the content can change or get by it, so that ways elsewhere open: in words.
   package var opens: [String] = []
   /// Other readings of a path are judged, too: in these words.
@@ -102,6 +119,7 @@ package struct LocationWays: Sendable {
     files = files ?? other.files
     addressesSaidBy = addressesSaidBy ?? other.addressesSaidBy
     certificatesSaidBy = certificatesSaidBy ?? other.certificatesSaidBy
+    fronts = fronts ?? other.fronts
     opens += other.opens
     judgedReadings = judgedReadings ?? other.judgedReadings
   }
