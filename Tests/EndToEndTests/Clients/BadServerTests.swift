@@ -80,7 +80,7 @@ import Testing
       (.wrongName, "no alternative certificate subject name matches"), (.wrongUsage, "purpose"),
       (.selfSigned, "self-signed certificate"), (.wrongCA, "unable to get local issuer certificate"),
       (.noIntermediate, "unable to get local issuer certificate"), (.weakKey, "EE certificate key too weak"),
-      (.oldTLS, "protocol"),
+      (.oldTLS, "SSL routines"),
     ] {
       let name = "\(server.rawValue).localhost"
       let answer = try await bench.scene.curl(["--cacert", authority, "https://\(name):\(bench.first)/"])
