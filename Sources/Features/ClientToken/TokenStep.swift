@@ -12,6 +12,8 @@ final class TokenStep: PhaseStep {
   private let settings: ClientToken
   private let keys: LiveKeys
   private var cache = TokenCache()
+  /// The certificate of the last request, whose connection brings the next one as a rule.
+  private var last: (leaf: Certificate, digest: [UInt8])?
 
   private static let bearer = FieldBlock([(name, Array("Bearer".utf8))])
   private static let malformed = FieldBlock([(name, Array("Bearer error=\"invalid_request\"".utf8))])
@@ -41,7 +43,7 @@ final class TokenStep: PhaseStep {
       do throws(TokenFault) {
         let token = try verified(text, set, version)
         let now = exchange.worker.clock.seconds
-        try token.check(by: settings.terms, of: Self.certificate(of: exchange), now: now)
+        try token.check(by: settings.terms, of: certificate(of: exchange), now: now)
         return judge(token, exchange)
       } catch {
         return refuse(401, Self.invalid, error.description, exchange)
@@ -101,13 +103,21 @@ final class TokenStep: PhaseStep {
 
   /// The SHA-256 of the certificate whose key the client has proved to have. RFC 8705 §2.2 has certificates of no CA, too. A
   /// front vouches only for those that verified.
-  private static func certificate(of exchange: Exchange) -> [UInt8]? {
+  private func certificate(of exchange: Exchange) -> [UInt8]? {
     switch exchange.facts.clientVerdict {
-    case .verified(let chain)?: chain.leaf.sha256
-    case .pinned(let leaf)?: leaf.sha256
-    case .unverified(let leaf, _)?: exchange.facts.relayed == nil ? leaf.sha256 : nil
+    case .verified(let chain)?: digest(of: chain.leaf)
+    case .pinned(let leaf)?: digest(of: leaf)
+    case .unverified(let leaf, _)?: exchange.facts.relayed == nil ? digest(of: leaf) : nil
     case .refused?, .absent?, nil: nil
     }
+  }
+
+  private func digest(of leaf: Certificate) -> [UInt8] {
+    // The object that is kept lives, so no other one has its address.
+    if let last, last.leaf.handle == leaf.handle { return last.digest }
+    let digest = leaf.sha256
+    last = (leaf, digest)
+    return digest
   }
 
   private func refuse(_ status: Int, _ fields: FieldBlock, _ fault: String, _ exchange: Exchange) -> StepOutcome {
