@@ -57,6 +57,9 @@ final class DemoBadServers: Sendable {
       var terms = TrialServer.Terms(identity: pair)
       terms.speaksOldVersions = kind == .oldTLS
       if authority.certificate.issued(pair.certificate) {
+        // curl finds the issuer that it asks about in nothing but what the server sends.
+        terms.identity =
+          CertifiedKey(certificate: pair.certificate, chain: [authority.certificate], key: pair.key) ?? pair
         let question = OCSPRequest(of: pair.certificate, issuedBy: authority.certificate)
         terms.staple = try DemoFailure.making { () throws(OpenSSLError) -> [UInt8] in
           try question.response(
