@@ -28,6 +28,8 @@ package enum OfferFault: Sendable, Hashable, CustomStringConvertible {
   case groups, signatures, ciphers
   /// The server asks for signatures none of which this key makes.
   case clientSignature(KeyKind)
+  /// Before TLS 1.3, the curve of a client's key must be among the server's groups.
+  case clientCurve(KeyKind)
   /// OpenSSL's words.
   case other(String)
 
@@ -37,6 +39,7 @@ package enum OfferFault: Sendable, Hashable, CustomStringConvertible {
     case .signatures: "no signature algorithm in common"
     case .ciphers: "no cipher suite in common"
     case .clientSignature(let kind): "no signature algorithm in common for the client's key (\(kind))"
+    case .clientCurve(let kind): "the curve of the client's key is none of the server's groups (\(kind))"
     case .other(let words): "the handshake fails: \(words)"
     }
   }
@@ -94,7 +97,8 @@ package final class OfferTrial {
   private func find(_ offer: RecordedOffer, _ key: KeyKind) -> OfferFault? {
     switch attempt(offer) {
     case .untried: return nil
-    case .settled(let asked):
+    case .settled(let asked, _):
+      if asksForCertificates, lacksCurve(of: key, offer) { return .clientCurve(key) }
       guard asksForCertificates, !asked.isEmpty, let wanted = Self.schemes(of: key, offer.version) else { return nil }
       let own = Set(offer.signatures.split(separator: ":").map(String.init))
       return asked.contains { wanted($0) && (own.isEmpty || own.contains($0)) } ? nil : .clientSignature(key)
@@ -112,6 +116,17 @@ package final class OfferTrial {
     }
   }
 
+  private func lacksCurve(of key: KeyKind, _ offer: RecordedOffer) -> Bool {
+    let curves: [KeyKind: Int32] = [
+      .p256: NID_X9_62_prime256v1, .p384: NID_secp384r1, .p521: NID_secp521r1,
+    ]
+    guard offer.version != "TLSv1.3", let curve = curves[key] else { return false }
+    var wider = offer
+    wider.groups = ""
+    guard case .settled(_, let groups) = attempt(wider), !groups.isEmpty else { return false }
+    return !groups.contains(curve)
+  }
+
   /// Whether a scheme is one by which a client with this key signs; nil: nobody knows, or the version has no schemes.
   private static func schemes(of key: KeyKind, _ version: String) -> ((String) -> Bool)? {
     let isNew = version == "TLSv1.3"
@@ -125,6 +140,7 @@ package final class OfferTrial {
     case .postQuantum(let algorithm):
       let name = algorithm.rawValue.lowercased().filter { $0 != "-" }
       return { $0 == name }
+    case .other("ED448", _): return { $0 == "ed448" }
     case .other, .unreadable: return nil
     }
   }
@@ -132,8 +148,8 @@ package final class OfferTrial {
   // MARK: A handshake
 
   private enum Outcome {
-    /// `asked`: the schemes by which the server lets clients sign.
-    case settled(asked: [String])
+    /// `asked`: the schemes by which the server lets clients sign. `groups`: those of both sides, by OpenSSL's numbers.
+    case settled(asked: [String], groups: [Int32])
     case failed(String)
     /// Memory was missing, or the client's side doesn't take part.
     case untried
@@ -161,7 +177,13 @@ package final class OfferTrial {
       OpenSSLError.discard()
       let theirs = SSL_do_handshake(other)
       guard theirs == 1 || Self.goesOn(other, theirs) else { return .failed(OpenSSLReasons.words()) }
-      if ours == 1, theirs == 1 { return .settled(asked: SignatureScheme.offered(one)) }
+      if ours == 1, theirs == 1 {
+        let count = max(0, SSL_ctrl(other, SSL_CTRL_GET_SHARED_GROUP, -1, nil))
+        let groups = (0..<count).map {
+          Int32(truncatingIfNeeded: SSL_ctrl(other, SSL_CTRL_GET_SHARED_GROUP, $0, nil))
+        }
+        return .settled(asked: SignatureScheme.offered(one), groups: groups)
+      }
       if isClientStuck { return .untried }
     }
     return .untried
