@@ -30,6 +30,7 @@ import Testing
     "keepalive_timeout": "a directive of http and one of upstream", "listen": "a system call, and a label",
     "proxy_protocol": "a parameter of listen, and a value of real_ip_header", "root": "a user",
     "rewrite": "a word of what leads to a location",
+    "keyval": "a command of `sallyport ctl`",
     "return": "a directive of http and one of stream", "set": "a directive of http and one of stream",
     "sendfile": "a system call", "use": "a label of metrics", "server_name": "a variable in a log format",
     "ssl": "a parameter of listen",

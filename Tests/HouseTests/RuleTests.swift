@@ -118,7 +118,7 @@ import Testing
     "Traffic/Client/ConnectionFacts.swift", "Traffic/Client/SessionReview.swift",
     "Features/ProxyAuth/UpstreamAuthentication.swift", "Features/RealClientCert/CertificateSearch.swift",
     "Traffic/Counts/MetricsSnapshot.swift", "Traffic/Counts/ProcessRecord.swift",
-    "Observability/ErrorTally.swift",
+    "Enrolment/ServiceIdentities.swift", "Crypto/OCSPAnswering.swift",
     "Traffic/Client/ClientDenials.swift", "Traffic/Client/ProcessDenials.swift", "SPIFFE/WorkloadMaterial.swift",
     "Features/Keyval/KeyvalState.swift", "TLS/ChainVerification.swift",
     "TLS/ClientStatusCheck.swift", "TLS/OCSPClient.swift", "TLS/Probe.swift",

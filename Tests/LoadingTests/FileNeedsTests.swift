@@ -109,7 +109,9 @@ import Testing
     "ssl_dhparam",
     "ssl_session_ticket_key", "ssl_stapling_file", "proxy_ssl_certificate", "proxy_ssl_certificate_key",
     "proxy_ssl_password_file", "proxy_ssl_trusted_certificate", "proxy_ssl_crl", "proxy_ssl_pin", "listen",
-    "message_envelope_key", "message_signature_key", "client_identity", "client_token", "account_key", "state_path",
+    "message_envelope_key", "message_signature_key", "client_identity", "client_identity_keys", "client_token",
+    "account_key",
+    "state_path",
     "shared_store",
     "keyval_zone", "state",
     // Names below `root` or `alias`.

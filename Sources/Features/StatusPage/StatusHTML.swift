@@ -197,7 +197,7 @@ struct StatusHTML {
       "Limits", ["Zone", "Limit", "Passed", "Delayed", "Refused", "Refused in a dry run"], names: 2,
       LimitZoneCounts.all(snapshot).map { zone in
         Row([
-          Cell(zone.name), Cell(zone.hasRate ? "limit_req" : "limit_conn"),
+          Cell(zone.name), Cell(zone.hasRate ? "requests" : "connections"),
           // A dry run lets pass what it counts.
           Cell(zone.counts[.passed]), Cell(zone.counts[.delayed]), Cell(zone.counts[.rejected]),
           Cell(zone.counts[.rejectedDryRun]),

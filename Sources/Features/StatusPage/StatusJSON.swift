@@ -148,7 +148,7 @@ enum StatusJSON {
     json.array("limits", LimitZoneCounts.all(snapshot)) { zone, json in
       json.object {
         $0.member("zone", zone.name)
-        $0.member("limit", zone.hasRate ? "limit_req" : "limit_conn")
+        $0.member("limit", zone.hasRate ? "requests" : "connections")
         for verdict in LimitVerdict.all(hasRate: zone.hasRate) {
           $0.member(verdict.label, Int64(clamping: zone.counts[verdict]))
         }

@@ -277,7 +277,7 @@ import Transport
       #expect(found.count == 1 && found[0].hasPrefix("1 of those who get in has a certificate of a public CA, CN=Next"))
       #expect(found.first?.hasSuffix("so its next certificate will be refused") == true)
       #expect(try lines(text, TestAuthority("Else")) == [])
-      #expect(try lines(Self.text("ssl_client_purpose any;", ca: "both.pem"), next) == [])
+      #expect(try lines(Self.text("ssl_client_purpose any; ssl_client_allow cn=public;", ca: "both.pem"), next) == [])
     }
   }
 

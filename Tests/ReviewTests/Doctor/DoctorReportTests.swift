@@ -14,7 +14,7 @@ import Testing
     #expect(report.state == .failed)
     #expect(
       report.lines(isVerbose: false) == [
-        "1 failed, 1 to look at, 3 well", "", "FAILED  certificates   has expired", "WARN    upstreams      slow", "",
+        "1 failed, 1 to look at, 3 well", "", "FAILED  certificates   has; expired", "WARN    upstreams      slow", "",
         "ok      service        process 7", "ok      listeners      2 checks, such as: one",
       ])
     #expect(report.lines(isVerbose: true).suffix(2) == ["ok      listeners      one", "ok      listeners      two"])
