@@ -26,7 +26,7 @@ import Testing
     }
     #expect(text.contains("aliases: [api, db]") && text.contains("aliases: [db]") && text.contains("aliases: [api]"))
     #expect(text.contains("command: [compose, identities, /authority, /services, web, api, db]"))
-    #expect(!text.contains("other") && !text.contains("docker.sock"))
+    #expect(!text.contains("  other:") && !text.contains("docker.sock"))
     // Compose would replace a single one.
     #expect(!text.replacing("$$", with: "").contains("$"))
   }

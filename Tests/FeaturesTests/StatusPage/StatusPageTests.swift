@@ -41,6 +41,8 @@ import Testing
     throws
   {
     let rig = try rig(), metrics = rig.worker.metrics
+    // A server has counts from its first request on.
+    _ = try rig.answer("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
     metrics.follow(at: 1000)
     for _ in 0..<9 { _ = try rig.answer("GET / HTTP/1.1\r\nHost: a\r\n\r\n") }
     _ = try rig.answer("GET /x HTTP/1.1\r\nHost: a\r\n\r\n")
