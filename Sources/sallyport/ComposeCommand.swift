@@ -10,7 +10,7 @@ struct ComposeCommand: ParsableCommand {
     subcommands: [
       ComposeOverrideCommand.self, ComposeIdentitiesCommand.self, ComposeStopCommand.self, ComposeStartCommand.self,
     ], defaultSubcommand: ComposeOverrideCommand.self
-  ).example("sallyport compose compose.yaml web api:8080 db:5432/tcp > compose.sallyport.yaml")
+  ).example("sallyport compose override compose.yaml web api:8080 db:5432/tcp > compose.sallyport.yaml")
 }
 
 extension ComposeService: ExpressibleByArgument {
@@ -25,7 +25,7 @@ struct ComposeOverrideCommand: ParsableCommand {
       Calls between these services go from sidecar to sidecar over mutual TLS, under the names and ports that they have. \
       NAME alone is a service that nobody calls. Nothing is started, and no socket of Docker is used.
       """
-  ).example("sallyport compose compose.yaml web api:8080 db:5432/tcp > compose.sallyport.yaml")
+  ).example("sallyport compose override compose.yaml web api:8080 db:5432/tcp > compose.sallyport.yaml")
 
   @Argument(help: "The compose file; - is standard input.")
   var file: String
@@ -129,7 +129,7 @@ struct ComposeIdentitiesCommand: ParsableCommand {
 struct ComposeStopCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "stop", abstract: "Take a service's identity away: others end its connections within 5 seconds."
-  ).example("docker compose exec sallyport-identities sallyport compose stop api")
+  ).example("sallyport compose stop api")
 
   @Argument(help: "The name of the service.")
   var name: String
@@ -146,7 +146,7 @@ struct ComposeStopCommand: ParsableCommand {
 struct ComposeStartCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "start", abstract: "Give a stopped service a new identity."
-  ).example("docker compose exec sallyport-identities sallyport compose start api")
+  ).example("sallyport compose start api")
 
   @Argument(help: "The name of the service.")
   var name: String

@@ -51,7 +51,9 @@ import Testing
     _ = try await daemon.process.ended()
     try await until("the name") { scene.text("out").contains("named") }
     for (words, signal) in [
-      (["-s", "quit"], SIGQUIT), (["-s", "stop"], SIGTERM), (["-s", "reopen"], SIGUSR1),
+      // As `-s quit`, which waits a minute: a stranger neither ends nor opens a log.
+      (["signal", "quit", "--timeout", "1"], SIGQUIT), (["signal", "stop", "--timeout", "1"], SIGTERM),
+      (["signal", "reopen", "--timeout", "1"], SIGUSR1),
       (["reload", "--timeout", "1"], SIGHUP), (["reload", "--restart", "--timeout", "1"], SIGUSR2),
     ] {
       let result = try await scene.run(Sallyport.binary(), words + ["-c", path])
