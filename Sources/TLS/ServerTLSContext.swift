@@ -292,8 +292,9 @@ public final class ServerTLSContext: @unchecked Sendable {
         hint: "name the CAs in ssl_trusted_certificate, whose names are not sent")
     }
     try ContextBasics.setVersions(settings.versions, on: handle)
-    for pair in material.certificates { try ContextBasics.use(pair, on: handle) }
+    // The ciphers may lower OpenSSL's security level, by which it judges the certificates.
     try Self.configureAlgorithms(handle, settings, material.dhParameters)
+    for pair in material.certificates { try ContextBasics.use(pair, on: handle) }
     if settings.bufferSize < 16384 { _ = copenssl_ctx_set_max_send_fragment(handle, max(512, settings.bufferSize)) }
     if settings.compressesCertificates, settings.compressionHindrance == nil {
       CertificateCompression.turnOn(handle)

@@ -81,6 +81,8 @@ enum CommandName {
         let isReference = words.first == "help" && path == "sallyport"
         let known = isReference ? names + Reference.names(like: word) : names
         let near = Spelling.nearest(to: word, among: known).map { "did you mean \"\($0)\"?" }
+        // It is an argument of the default, such as a file.
+        if near == nil, command.configuration.defaultSubcommand != nil { return nil }
         let kinds = isReference ? "a command, a directive or a variable" : "a command of \(path)"
         return """
           error: "\(word)" is not \(kinds)
