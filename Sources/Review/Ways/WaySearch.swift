@@ -100,7 +100,11 @@ struct WaySearch {
   private func policy(of server: Int, at listener: Int) -> ServerTLSSettings? {
     let settings = http.servers[server]
     if http.listeners[listener].isTLS { return settings.tls }
-    return traits[ObjectIdentifier(settings.root)]?.certificatesSaidBy == nil ? nil : settings.clientPolicy
+    guard traits[ObjectIdentifier(settings.root)]?.certificatesSaidBy != nil else { return nil }
+    // There is no handshake that could be rejected.
+    var policy = settings.clientPolicy
+    policy?.rejectsHandshake = false
+    return policy
   }
 
   /// nil: the block has no lines about clients that anybody must meet. A block that rejects handshakes still gets the requests

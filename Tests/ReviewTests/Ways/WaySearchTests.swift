@@ -169,6 +169,14 @@ import Transport
     let relayed = text("real_client_cert_from 10.0.0.0/8; real_client_cert_header Client-Cert rfc9440;")
     let plain = try #require(try ways(relayed, to: "127.0.0.1:9").last)
     #expect(plain.openness == .rules && plain.answer(to: Self.nobody) == .refuses)
+    // A listener without TLS has no handshake that is rejected.
+    let rejecting = """
+      events {} http { server { listen 127.0.0.1:443 ssl; listen 127.0.0.1:80; ssl_certificate s; ssl_certificate_key k;
+        ssl_client_certificate ca; ssl_verify_client optional; ssl_reject_handshake on;
+        real_client_cert_from 10.0.0.0/8; real_client_cert_header Client-Cert rfc9440;
+        location / { proxy_pass http://127.0.0.1:9; } } }
+      """
+    #expect(try ways(rejecting, to: "127.0.0.1:9").map(\.openness) == [.anybody, .nobody])
   }
 
   @Test func `limits are told, and make nobody somebody else`() throws {
