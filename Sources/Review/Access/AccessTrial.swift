@@ -240,6 +240,7 @@ package struct AccessTrial {
       }
       for way in untried {
         guard let witness = WitnessSearch(world).witness(of: way, byAnyOf: [persona]), isAt(target, witness.outcome),
+          persona.fault != .revoked || world.revokes(way.server),
           !unlessAsked || witness.outcome.asks.isEmpty
         else { continue }
         let finding = Survey.Finding(attempt: witness.attempt, outcome: witness.outcome)
@@ -253,7 +254,12 @@ package struct AccessTrial {
   /// The ways to a target by which no attempt of the survey has come to a location: a pattern, a rewrite or a front leads
   /// there.
   private func untriedWays(to target: ResolvedTarget) -> [Way] {
-    let tried = Set(everybody().flatMap { survey.findings(of: $0) }.flatMap(\.outcome.locations).map(\.location))
+    let tried = Set(
+      everybody().flatMap { survey.findings(of: $0) }.flatMap { finding -> [SourceLocation] in
+        // A session has no location besides its server block.
+        let levels = finding.outcome.locations + [finding.outcome.server?.root].compactMap { $0 }
+        return levels.map(\.location)
+      })
     return search.ways.filter { way in
       guard way.openness < .nobody, !way.isSubrequest, !tried.contains(way.location.location) else { return false }
       switch target {
