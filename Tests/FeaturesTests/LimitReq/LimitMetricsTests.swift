@@ -17,7 +17,8 @@ import Testing
     let rig = try Rig(
       """
       limit_req_zone $arg_k zone=slow:1m rate=1r/m; limit_conn_zone $arg_k zone=count:1m;
-      server { listen 80; limit_req zone=slow; limit_conn count 5; location / { empty_gif; } }
+      server { listen 80; limit_req zone=slow; limit_conn count 5; location / { empty_gif; }
+        location = /m { metrics; } }
       """)
     let get = "GET /?k=a HTTP/1.1\r\nHost: a\r\n\r\n"
     #expect(try rig.answer(get).hasPrefix("HTTP/1.1 200 "))
@@ -48,7 +49,7 @@ import Testing
       """
       limit_req_zone $arg_k zone=slow:1m rate=1r/m;
       server { listen 80; error_page 503 = /busy; location / { limit_req zone=slow; empty_gif; }
-        location = /busy { return 500; } }
+        location = /busy { return 500; } location = /m { metrics; } }
       """)
     let get = "GET /?k=a HTTP/1.1\r\nHost: a\r\n\r\n"
     _ = try rig.answer(get)
