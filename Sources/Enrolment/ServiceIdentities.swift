@@ -132,7 +132,9 @@ package struct ServiceIdentities {
   private func isListOld(_ now: Int64) -> Bool {
     var status = stat()
     guard let first = names.first, stat("\(services)/\(first)/crl.pem", &status) == 0 else { return true }
-    return now - Int64(status.st_mtim.tv_sec) > Self.listDays * 86_400 / 2
+    let (age, overflow) = now.subtractingReportingOverflow(Int64(status.st_mtim.tv_sec))
+    // A list that seems to come from the future is old, too: the clock was set back.
+    return overflow || age < 0 || age > Self.listDays * 86_400 / 2
   }
 
   private func list(_ revoked: [Issued], _ now: Int64) throws(AuthorityError) {

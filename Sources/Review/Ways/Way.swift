@@ -165,7 +165,9 @@ package struct AccessGate: Sendable {
   /// Gates of one key ask for the same.
   var key: String {
     let words = conditions.map { "\($0.phase.rawValue) \($0.words) \($0.place.map { "\($0)" } ?? "")" }
-    return "\(server) \(admission == nil) \(oneIsEnough) \(words.joined(separator: "; "))"
+    // What asks for a method may admit a client whose method isn't known any more.
+    let isOpen = hidesMethod && conditions.contains { $0.kind == .form }
+    return "\(server) \(admission == nil) \(oneIsEnough) \(isOpen) \(words.joined(separator: "; "))"
   }
 
   /// Words that begin so say why nothing is asked for.

@@ -31,6 +31,15 @@ struct WaySearch {
     let arrival: Arrival
   }
 
+  /// What is known of those who have come to a location.
+  private struct Seen {
+    let keys: Set<String>
+    let isInternal: Bool
+    let isSubrequest: Bool
+    /// Their method may be another one than the client's, so that what asks for a method may admit them.
+    let hidesMethod: Bool
+  }
+
   private let http: HTTPSettings
   private let paths = PathSearch()
   private(set) var ways: [Way] = []
@@ -45,7 +54,7 @@ struct WaySearch {
   private var open: [Reach] = []
   /// Leads to locations that are known already.
   private var otherHops: [ObjectIdentifier: [Way.Hop]] = [:]
-  private var seen: [ObjectIdentifier: [(keys: Set<String>, isInternal: Bool, isSubrequest: Bool)]] = [:]
+  private var seen: [ObjectIdentifier: [Seen]] = [:]
 
   /// Of one server block at one listener.
   private static let mostReaches = 20_000
@@ -233,7 +242,7 @@ struct WaySearch {
     let keys = AccessGate.keys(arrival.gates), key = ObjectIdentifier(location)
     let isKnown = seen[key, default: []].contains { known in
       known.keys.isSubset(of: keys) && (known.isInternal || !arrival.isInternal || !location.isInternal)
-        && (!known.isSubrequest || arrival.isSubrequest)
+        && (!known.isSubrequest || arrival.isSubrequest) && (known.hidesMethod || !arrival.hidesMethod)
     }
     if isKnown {
       // The other way says what leads here, too.
@@ -243,7 +252,9 @@ struct WaySearch {
       }
       return
     }
-    seen[key, default: []].append((keys, arrival.isInternal, arrival.isSubrequest))
+    seen[key, default: []].append(
+      Seen(
+        keys: keys, isInternal: arrival.isInternal, isSubrequest: arrival.isSubrequest, hidesMethod: arrival.hidesMethod))
     open.append(Reach(location: location, arrival: arrival))
   }
 
