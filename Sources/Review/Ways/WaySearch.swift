@@ -254,7 +254,8 @@ struct WaySearch {
     }
     seen[key, default: []].append(
       Seen(
-        keys: keys, isInternal: arrival.isInternal, isSubrequest: arrival.isSubrequest, hidesMethod: arrival.hidesMethod))
+        keys: keys, isInternal: arrival.isInternal, isSubrequest: arrival.isSubrequest, hidesMethod: arrival.hidesMethod
+      ))
     open.append(Reach(location: location, arrival: arrival))
   }
 
