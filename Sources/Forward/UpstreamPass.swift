@@ -209,8 +209,8 @@ extension UpstreamPass {
     switch target.upstream {
     case .group(let index, let scheme):
       "\(prefix(scheme))\(http.groups.indices.contains(index) ? http.groups[index].name : "?")"
-    case .template(let template, let scheme): "\(prefix(scheme))\(template.asWritten)"
-    case .url(let template): template.asWritten
+    case .template(let template, let scheme): "\(prefix(scheme))\(template.text(http.slotNames))"
+    case .url(let template): template.text(http.slotNames)
     }
   }
 

@@ -117,9 +117,10 @@ package struct Access: LocationFeature {
   }
 
   private func condition(_ kind: AccessCondition.Kind) -> AccessCondition {
-    let words = rules.map(\.asWritten).joined(separator: ", ")
+    let article = rules.first.map { $0.source == .all && $0.allows } == true ? "any" : "an"
+    let words = "\(article) address by \(rules.map(\.asWritten).joined(separator: ", "))"
     let examples = rules.filter(\.allows).compactMap { $0.source.first.map { AccessCondition.Example.address($0) } }
-    return AccessCondition(kind, .access, "an address by \(words)", at: rules.first?.location, examples: examples) {
+    return AccessCondition(kind, .access, words, at: rules.first?.location, examples: examples) {
       [rules] trial in
       if let first = rules.first, first.source == .all { return first.allows ? .admits : .refuses }
       guard let address = trial.address else { return .unknown }

@@ -169,7 +169,7 @@ package struct RealClientCert: LocationFeature {
 
   package var ways: LocationWays {
     var ways = LocationWays()
-    ways.certificatesSaidBy = believed.joined(separator: ", ")
+    ways.certificatesSaidBy = believed
     ways.fronts = RelayingFronts(at: addresses.compactMap(\.source.first)) { [field] in field.lines(relaying: $0) }
     return ways
   }

@@ -91,14 +91,3 @@ enum RealClientCertRule: CaseIterable {
     }
   }
 }
-
-extension AccessRule.Source {
-  fileprivate var isEverybody: Bool {
-    switch self {
-    case .all: true
-    case .unix: false
-    case .ipv4(_, let mask): mask == 0
-    case .ipv6(_, _, let length): length == 0
-    }
-  }
-}

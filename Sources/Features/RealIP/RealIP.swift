@@ -106,7 +106,8 @@ package struct RealIP: FeatureSettings, LocationFeature {
 
   package var ways: LocationWays {
     var ways = LocationWays()
-    ways.addressesSaidBy = believed.joined(separator: ", ")
+    ways.addressesSaidBy = believed
+    ways.addressesSaidByAnybody = trusted.contains(where: \.isEverybody)
     return ways
   }
 

@@ -48,7 +48,7 @@ extension Rewrite {
             RequestLead(
               .rewrite, to: .path(rule.path), "rewrite \(rule.pattern.pattern)", if: matchesAll ? condition : nil))
           if matches == nil { ways.endsEarly = true }
-        case .break: break
+        case .break: ways.sentPaths.append(rule.path)
         }
         if matchesAll, rule.flag != .none { return true }
       case .if(let block):

@@ -62,6 +62,32 @@ package struct PathSearch {
     return best.map { .location($0) } ?? .none
   }
 
+  /// Paths by which a request comes to a location without a detour; none if none is found.
+  func samples(of location: LocationSettings, in root: LocationSettings) -> [String] {
+    let candidates: [String]
+    switch location.match {
+    case .exact(let path): candidates = [String(decoding: path, as: UTF8.self)]
+    case .prefix(let path), .prefixNoRegex(let path):
+      let text = String(decoding: path, as: UTF8.self)
+      candidates =
+        text.isEmpty ? ["/", "/way-witness"] : [text, text + "way-witness", text + "/way-witness", text + "7"]
+    case .regex(let pattern, _):
+      let text = pattern.witness { path in
+        guard path.first == 0x2F, case .location(let found) = find(path, in: root.locations) else { return false }
+        return found === location
+      }
+      candidates = text.map { [String(decoding: $0, as: UTF8.self)] } ?? []
+    case .named: return []
+    }
+    return candidates.filter { path in
+      switch find(Array(path.utf8), in: root.locations) {
+      case .location(let found): found === location
+      case .none: location === root
+      case .redirect, .undecided: false
+      }
+    }
+  }
+
   private func isSlashed(_ path: [UInt8], _ locations: [LocationSettings]) -> Bool {
     let prefixes = locations.compactMap { location -> (path: [UInt8], adds: Bool)? in
       switch location.match {

@@ -47,6 +47,8 @@ package struct Way: Sendable {
   package let gates: [AccessGate]
   /// The client gets nothing of the response.
   package let isSubrequest: Bool
+  /// The location that a path has led to last, before a named location or a block of it; nil: none has.
+  package let origin: LocationSettings?
   /// Other leads to the same location, which ask for at least as much.
   package var others: [Hop] = []
 
@@ -142,14 +144,16 @@ package struct AccessGate: Sendable {
   /// Variables say another method than the client's, after an internal redirect.
   let hidesMethod: Bool
   let hidesAddress: Bool
+  /// A client's word about its own address is taken.
+  let claimsAddress: Bool
   let isTLS: Bool
   /// false: no client can show a certificate, as at a listener without TLS.
   let takesCertificates: Bool
 
   init(
     _ conditions: [AccessCondition], oneIsEnough: Bool = false, admission: ServerTLSSettings? = nil, in server: Int,
-    isOfRefused: Bool = false, hidesMethod: Bool = false, hidesAddress: Bool = false, isTLS: Bool = true,
-    takesCertificates: Bool = true
+    isOfRefused: Bool = false, hidesMethod: Bool = false, hidesAddress: Bool = false, claimsAddress: Bool = false,
+    isTLS: Bool = true, takesCertificates: Bool = true
   ) {
     self.conditions = conditions
     self.oneIsEnough = oneIsEnough && conditions.count > 1
@@ -158,6 +162,7 @@ package struct AccessGate: Sendable {
     self.isOfRefused = isOfRefused
     self.hidesMethod = hidesMethod
     self.hidesAddress = hidesAddress
+    self.claimsAddress = claimsAddress
     self.isTLS = isTLS
     self.takesCertificates = takesCertificates
   }
@@ -173,16 +178,28 @@ package struct AccessGate: Sendable {
   /// Words that begin so say why nothing is asked for.
   static let asksNothing = "nothing: "
 
+  /// Words that end so ask for what each client has by its own word.
+  private static let claimed = ", which each client may claim to have"
+
+  /// What clients must have to pass, in words.
+  package var asks: [String] { words.filter { !$0.hasPrefix(Self.asksNothing) && !$0.contains(Self.claimed) } }
+
   static func keys(_ gates: [AccessGate]) -> Set<String> { Set(gates.map(\.key)) }
 
+  /// The line that asks; nil: several do, or none.
+  var place: SourceLocation? { conditions.count == 1 ? conditions.first?.place : nil }
+
   package var words: [String] {
-    let words = conditions.map { $0.words + (lacksCertificate($0) ? ", which nobody can show at this listener" : "") }
+    let words = conditions.map { condition in
+      if lacksCertificate(condition) { return "\(condition.words), which nobody can show at this listener" }
+      return condition.words + (isClaimed(condition) ? Self.claimed : "")
+    }
     if oneIsEnough { return ["one of: " + words.joined(separator: "; or ")] }
     return (admission.map { [$0.admissionWords] } ?? []) + words
   }
 
   package var openness: Way.Openness {
-    var found = conditions.map { lacksCertificate($0) ? .nobody : $0.openness }
+    var found = conditions.map { lacksCertificate($0) ? .nobody : isClaimed($0) ? .anybody : $0.openness }
     if oneIsEnough { return found.min() ?? .anybody }
     if let admission { found.append(admission.openness) }
     return found.max() ?? .anybody
@@ -191,6 +208,8 @@ package struct AccessGate: Sendable {
   private func lacksCertificate(_ condition: AccessCondition) -> Bool {
     condition.kind == .certificate && condition.isOfCertificates && !takesCertificates
   }
+
+  private func isClaimed(_ condition: AccessCondition) -> Bool { claimsAddress && condition.kind == .address }
 
   package func answer(to client: WayClient) -> AccessCondition.Answer {
     let verdict = client.verdict(server)

@@ -22,6 +22,10 @@ struct WaySearch {
     var hidesMethod = false
     /// The content of the location around an `if` or a `limit_except`.
     var outer: LocationSettings?
+    /// The location that a path has led to last; nil: none has.
+    var origin: LocationSettings?
+    /// Each client may say which address it has, in the location.
+    var claimsAddress = false
     /// It comes from `limit_except`, and is in the location already.
     var isOther = false
   }
@@ -62,7 +66,7 @@ struct WaySearch {
 
   init(_ http: HTTPSettings) {
     self.http = http
-    for (server, location) in http.everyLocation where traits(of: location).addressesSaidBy != nil {
+    for (server, location) in http.everyLocation where !traits(of: location).addressesSaidBy.isEmpty {
       believing.insert(server)
     }
     for listener in http.listeners.indices {
@@ -109,7 +113,7 @@ struct WaySearch {
   private func policy(of server: Int, at listener: Int) -> ServerTLSSettings? {
     let settings = http.servers[server]
     if http.listeners[listener].isTLS { return settings.tls }
-    guard traits[ObjectIdentifier(settings.root)]?.certificatesSaidBy != nil else { return nil }
+    guard traits[ObjectIdentifier(settings.root)]?.certificatesSaidBy.isEmpty == false else { return nil }
     // There is no handshake that could be rejected.
     var policy = settings.clientPolicy
     policy?.rejectsHandshake = false
@@ -130,10 +134,19 @@ struct WaySearch {
   ) -> AccessGate {
     let isOfRefused = if case .refused? = arrival?.entry { true } else { false }
     let hidesAddress = believing.contains(server) || http.listeners[listener].expectsProxyHeader
+    let claimsAddress = arrival?.claimsAddress ?? claimsAddress(server, listener)
     return AccessGate(
       conditions, oneIsEnough: oneIsEnough, admission: admission, in: server, isOfRefused: isOfRefused,
-      hidesMethod: arrival?.hidesMethod ?? false, hidesAddress: hidesAddress, isTLS: http.listeners[listener].isTLS,
-      takesCertificates: policy(of: server, at: listener) != nil)
+      hidesMethod: arrival?.hidesMethod ?? false, hidesAddress: hidesAddress, claimsAddress: claimsAddress,
+      isTLS: http.listeners[listener].isTLS, takesCertificates: policy(of: server, at: listener) != nil)
+  }
+
+  /// Whether a server block takes the word of each client of a listener about its address. In `stream`, only a PROXY header
+  /// says it.
+  private func claimsAddress(_ server: Int, _ listener: Int) -> Bool {
+    let settings = http.servers[server]
+    return traits[ObjectIdentifier(settings.root)]?.addressesSaidByAnybody == true
+      && (settings.stream == nil || http.listeners[listener].expectsProxyHeader)
   }
 
   /// Requests with paths: the rewrite directives of the server block run first, then any location can follow.
@@ -145,18 +158,20 @@ struct WaySearch {
     let rewrite = root.conditions.filter { $0.phase == .rewrite }
     if !rewrite.isEmpty { arrival.gates.append(gate(rewrite, in: server, listener, arrival)) }
     if root.endsEarly { return }
-    for location in Self.byPath(http.servers[server].root) { reach(location, arrival) }
+    let settings = http.servers[server].root
+    // Each path begins with a slash.
+    if !settings.locations.contains(where: { ["/", ""].contains($0.match.prefixText ?? "no") }) {
+      reach(byPath: settings, arrival)
+    }
+    for location in Self.byPath(settings) { reach(byPath: location, arrival) }
   }
 
-  /// The locations that a path can choose, and what stands outside them.
-  private static func byPath(_ root: LocationSettings) -> [LocationSettings] {
-    func inner(_ outer: LocationSettings) -> [LocationSettings] {
-      outer.locations.flatMap { location -> [LocationSettings] in
-        if case .named = location.match { return [] }
-        return [location] + inner(location)
-      }
+  /// The locations inside another one that a path can choose.
+  private static func byPath(_ outer: LocationSettings) -> [LocationSettings] {
+    outer.locations.flatMap { location -> [LocationSettings] in
+      if case .named = location.match { return [] }
+      return [location] + byPath(location)
     }
-    return [root] + inner(root)
   }
 
   /// Error pages of requests that the server block refuses before it looks at a path.
@@ -223,7 +238,7 @@ struct WaySearch {
     ways.append(
       Way(
         listener: listener, server: server, entry: .admitted, hops: hops, location: location, content: content,
-        gates: gates, isSubrequest: false))
+        gates: gates, isSubrequest: false, origin: nil))
   }
 
   private static func listener(named text: String, _ http: HTTPSettings) -> Int? {
@@ -233,6 +248,12 @@ struct WaySearch {
   }
 
   // MARK: Locations
+
+  private mutating func reach(byPath location: LocationSettings, _ arrival: Arrival) {
+    var arrival = arrival
+    arrival.origin = location
+    reach(location, arrival)
+  }
 
   private mutating func reach(_ location: LocationSettings, _ arrival: Arrival) {
     guard open.count < Self.mostReaches, arrival.hops.count <= Self.mostHops else {
@@ -279,6 +300,7 @@ struct WaySearch {
     let traits = traits(of: location)
     let isRoot = location === http.servers[server].root
     var arrival = arrival
+    arrival.claimsAddress = traits.addressesSaidByAnybody || root.addressesSaidByAnybody
     fail(traits.leads, arrival)
     if location.isInternal, !arrival.isInternal { return }
     for lead in traits.leads { if case .entrance = lead.departure { go(lead, arrival, from: location) } }
@@ -333,7 +355,7 @@ struct WaySearch {
     ways.append(
       Way(
         listener: listener, server: server, entry: arrival.entry, hops: arrival.hops, location: location,
-        content: content, gates: arrival.gates, isSubrequest: arrival.isSubrequest))
+        content: content, gates: arrival.gates, isSubrequest: arrival.isSubrequest, origin: arrival.origin))
   }
 
   private mutating func add(_ response: EarlyResponse, of location: LocationSettings, _ arrival: Arrival) {
@@ -387,10 +409,11 @@ struct WaySearch {
       next.hidesMethod = true
       let root = http.servers[server].root
       // Nobody names the block of an `if` or a `limit_except`.
-      for location in Self.byPath(root).dropFirst() + root.locations.filter(\.match.isNamed) {
+      for location in root.locations where location.match.isNamed { reach(location, next) }
+      for location in Self.byPath(root) {
         // Clients come to the others by themselves, and are asked for no more there.
-        if arrival.entry == .admitted, !location.isInternal, !location.match.isNamed { continue }
-        reach(location, next)
+        if arrival.entry == .admitted, !location.isInternal { continue }
+        reach(byPath: location, next)
       }
     case .path(let template):
       if case .rewrite = lead.departure {
@@ -427,14 +450,14 @@ struct WaySearch {
     }
     if isWhole {
       switch paths.find(text, in: root.locations) {
-      case .location(let location): return reach(location, arrival)
-      case .none: return reach(root, arrival)
+      case .location(let location): return reach(byPath: location, arrival)
+      case .none: return reach(byPath: root, arrival)
       case .redirect: return
       case .undecided: break
       }
     }
-    for location in PathSearch.candidates(isWhole ? [] : text, in: root.locations) { reach(location, arrival) }
-    reach(root, arrival)
+    for location in PathSearch.candidates(isWhole ? [] : text, in: root.locations) { reach(byPath: location, arrival) }
+    reach(byPath: root, arrival)
   }
 
   // MARK: The rest
@@ -475,7 +498,7 @@ extension Way {
   fileprivate func beginning(at listener: Int) -> Way {
     var way = Way(
       listener: listener, server: server, entry: entry, hops: hops, location: location, content: content, gates: gates,
-      isSubrequest: isSubrequest)
+      isSubrequest: isSubrequest, origin: origin)
     way.others = others
     return way
   }

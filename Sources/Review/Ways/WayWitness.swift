@@ -74,6 +74,8 @@ struct WitnessSearch {
       switch outcome.end {
       case .content: return outcome.status.map { $0 != 401 && $0 != 403 } ?? true
       case .session(let result): return result == .ok
+      // Files are the content of a location that names none.
+      case .status(let status): return status < 300 && way.location.content == nil && outcome.refusals.isEmpty
       default: return false
       }
     case .response: return (outcome.status ?? 500) < 300
@@ -175,9 +177,9 @@ struct WitnessSearch {
   private func targets(of way: Way) -> [String] {
     let root = world.http.servers[way.server].root
     // A block that a location leads to has the location's paths.
-    var targets = way.hops.isEmpty ? paths(to: way.location, in: root) : []
+    var targets = way.hops.isEmpty ? paths.samples(of: way.location, in: root) : []
     for location in root.withNested where !way.hops.isEmpty && targets.count < 40 {
-      targets += paths(to: location, in: root).prefix(2)
+      targets += paths.samples(of: location, in: root).prefix(2)
     }
     if !way.hops.isEmpty {
       for hop in way.hops {
@@ -191,31 +193,6 @@ struct WitnessSearch {
     if targets.isEmpty { targets = ["/", "/way-witness"] }
     var seen: Set<String> = []
     return targets.filter { $0.hasPrefix("/") && seen.insert($0).inserted }
-  }
-
-  /// Paths by which a request comes to a location without a detour.
-  private func paths(to location: LocationSettings, in root: LocationSettings) -> [String] {
-    let candidates: [String]
-    switch location.match {
-    case .exact(let path): candidates = [String(decoding: path, as: UTF8.self)]
-    case .prefix(let path), .prefixNoRegex(let path):
-      let text = String(decoding: path, as: UTF8.self)
-      candidates =
-        text.isEmpty ? ["/", "/way-witness"] : [text, text + "way-witness", text + "/way-witness", text + "7"]
-    case .regex(let pattern, _):
-      let text = pattern.witness { path in
-        if case .location(let found) = paths.find(path, in: root.locations) { found === location } else { false }
-      }
-      candidates = text.map { [String(decoding: $0, as: UTF8.self)] } ?? []
-    case .named: return []
-    }
-    return candidates.filter { path in
-      switch paths.find(Array(path.utf8), in: root.locations) {
-      case .location(let found): found === location
-      case .none: location === root
-      case .redirect, .undecided: false
-      }
-    }
   }
 
   // MARK: Words

@@ -21,6 +21,8 @@ package struct Ways {
     package fileprivate(set) var ways: [(way: Way, witness: WayWitness?)]
     /// Who could tell the upstream about clients besides this configuration; empty for other contents.
     package let telling: [String]
+    /// Those that ask for less than another one to the same path, of all ways, shown or not.
+    let uneven: [UnevenWays.Uneven]
   }
 
   /// Which ways are shown.
@@ -78,7 +80,8 @@ package struct Ways {
       destinations.append(
         Destination(
           words: first.content.words, kind: first.content.kind, ways: sorted.map(\.element),
-          telling: telling(ways, reaches)))
+          telling: telling(ways, reaches),
+          uneven: UnevenWays(ways, http).found.filter { wanted?.takes($0.way, http) ?? true }))
     }
     destinations = destinations.enumerated().sorted { one, other in
       let (a, b) = (one.element.openness, other.element.openness)
@@ -126,8 +129,10 @@ package struct Ways {
     let reach = reaches.reach(of: pass)
     let told = names.names(toldTo: reach).map { String(decoding: $0, as: UTF8.self) }
     guard !told.isEmpty else { return ["the upstream is not told who a client is"] }
+    let isWritten = ways.contains { !written(by: $0).isEmpty }
     var lines = [
-      "the upstream is told who a client is in \(told.joined(separator: ", ")): no client's own field goes there"
+      "the upstream is told who a client is in \(told.joined(separator: ", "))"
+        + (isWritten ? ", which a client may write itself, as above" : ": no client's own field goes there")
     ]
     let passes = ways.compactMap { $0.location[UpstreamPass.self] }
     let proofs = passes.map { $0.parts.compactMap(\.proofOfWords).first }
@@ -148,6 +153,24 @@ package struct Ways {
     way.location[UpstreamPass.self].map { pass in names.names(toldBy: pass).map { String(decoding: $0, as: UTF8.self) }
     }
       ?? []
+  }
+
+  /// The fields by which other ways tell the upstream who the client is, and which this way fills with what the client may
+  /// write.
+  package func written(by way: Way) -> [String] {
+    guard let pass = way.location[UpstreamPass.self] else { return [] }
+    let told = Set(names.names(inServer: way.server, to: pass).map(Self.folded))
+    if told.isEmpty { return [] }
+    let own = Set(names.names(toldBy: pass).map(Self.folded))
+    let fields = pass.request.fields.flatMap { field in field.candidates.map { (name: field.name, value: $0) } }
+    return (fields + pass.parts.flatMap(\.toldFields)).filter { name, value in
+      told.contains(Self.folded(name)) && !own.contains(Self.folded(name)) && value.uses { $0.isOfClient }
+    }.map { "\(String(decoding: $0.name, as: UTF8.self)) from \($0.value.text(http.slotNames))" }
+  }
+
+  /// Upstreams may take `-` and `_` for the same.
+  private static func folded(_ name: [UInt8]) -> String {
+    String(decoding: name, as: UTF8.self).lowercased().replacing("_", with: "-")
   }
 
   // MARK: Which
@@ -209,4 +232,16 @@ package struct WaysFault: Error, Sendable {
 extension Ways.Destination {
   /// That of the weakest way.
   package var openness: Way.Openness { ways.first?.way.openness ?? .nobody }
+}
+
+extension Variable {
+  /// A client may choose the value, or what the configuration makes of it.
+  fileprivate var isOfClient: Bool {
+    switch self {
+    case .argument, .requestField, .cookie, .capture, .escapedCapture, .slot, .settable, .belowFolder: true
+    case .simple(let variable):
+      [.args, .query_string, .uri, .document_uri, .request_uri, .request, .request_method, .host].contains(variable)
+    default: false
+    }
+  }
 }

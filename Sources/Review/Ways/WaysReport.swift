@@ -6,41 +6,21 @@ import Traffic
 package struct WaysReport {
   private let ways: Ways
   private let path: String
+  private let words: WayWords
 
   package init(_ ways: Ways, configuration path: String) {
     self.ways = ways
     self.path = path
+    words = WayWords(http: ways.http)
   }
 
   // MARK: For a person
 
   package var lines: [String] {
-    var lines: [String] = []
+    var lines = unevenLines
     for destination in ways.destinations {
       lines.append("\(Self.title(destination)): \(destination.openness.words)")
-      for (way, witness) in destination.ways {
-        lines.append("  \(way.openness.words)")
-        lines.append("    by        \(listener(way))")
-        for hop in way.hops { lines.append("    then      \(Self.text(hop))") }
-        lines.append("    location  \(Self.location(way))")
-        for gate in way.gates {
-          for words in gate.words where !words.hasPrefix(AccessGate.asksNothing) {
-            lines.append("    asks for  \(words)\(Self.place(gate))")
-          }
-          for words in gate.words where words.hasPrefix(AccessGate.asksNothing) {
-            lines.append("    asks      \(words.dropFirst(AccessGate.asksNothing.count))")
-          }
-        }
-        for note in notes(way) { lines.append("    note      \(note)") }
-        if destination.kind == .upstream {
-          let told = ways.told(by: way)
-          lines.append("    tells     \(told.isEmpty ? "nothing about the client" : told.joined(separator: ", "))")
-        }
-        for hop in way.others.prefix(3) {
-          lines.append("    also      \(Self.text(hop)) leads here, and asks for no less")
-        }
-        lines.append("    \(witness.map { "seen      \($0.words)" } ?? "not shown")")
-      }
+      for group in groups(destination) { lines += self.lines(of: group, destination) }
       for line in destination.telling { lines.append("  \(line)") }
       lines.append("")
     }
@@ -58,41 +38,113 @@ package struct WaysReport {
     }
   }
 
-  private static func text(_ hop: Way.Hop) -> String { hop.words + (hop.place.map { "  \($0)" } ?? "") }
-
-  private static func location(_ way: Way) -> String {
-    let match = way.location.match.asWritten
-    return "\(match.isEmpty ? "(the server itself)" : match)  \(way.location.location)"
-  }
-
-  private static func place(_ gate: AccessGate) -> String {
-    gate.conditions.count == 1 ? gate.conditions.first?.place.map { "  \($0)" } ?? "" : ""
-  }
-
-  /// The listener, and how requests find the server block there.
-  private func listener(_ way: Way) -> String {
-    let listener = ways.http.listeners[way.listener], server = ways.http.servers[way.server]
-    let words = [listener.isTLS ? " ssl" : "", listener.expectsProxyHeader ? " proxy_protocol" : ""].joined()
-    let kind = listener.kind == .stream ? " (stream)" : ""
-    return "\(listener.address)\(words)\(kind), \(names(way))  \(server.location)"
-  }
-
-  private func names(_ way: Way) -> String {
-    let listener = ways.http.listeners[way.listener], server = ways.http.servers[way.server]
-    // A session passed it to the listener of another block.
-    guard listener.servers.contains(way.server) else { return "passed on" }
-    let names = server.names.map(\.asWritten).filter { !$0.isEmpty }
-    if listener.servers.count == 1 {
-      return names.isEmpty ? "any name" : "\(names.joined(separator: " ")) and any other name"
+  /// What to look at first.
+  private var unevenLines: [String] {
+    let uneven = ways.destinations.flatMap { destination in
+      destination.uneven.map { (title: Self.title(destination), $0) }
     }
-    let isDefault = listener.defaultServer == way.server
-    switch (names.isEmpty, isDefault) {
-    case (true, true): return "any name of no other server, or none (default_server)"
-    case (true, false): return "requests without a Host"
-    case (false, true):
-      return "\(names.joined(separator: " ")), and any name of no other server, or none (default_server)"
-    case (false, false): return names.joined(separator: " ")
+    let sorted = Way.Openness.allCases.flatMap { openness in uneven.filter { $0.1.way.openness == openness } }
+    let groups = sorted.gathered { _, found in
+      let way = found.way
+      return "\(way.openness) \(words.names(way)) \(way.server) \(way.hops.map(\.words)) \(found.missing)"
     }
+    var lines = groups.flatMap { group -> [String] in
+      guard let found = group.first?.1 else { return [] }
+      var lines = ["  \(found.way.openness.words)", "    by        \(words.doors(group.map(\.1.way)))"]
+      for hop in found.way.hops { lines.append("    then      \(WayWords.text(hop))") }
+      let contents = group.gathered { "\($0.title) \(ObjectIdentifier($0.1.way.location))" }.compactMap(\.first)
+      for (title, uneven) in contents { lines.append("    location  \(WayWords.location(uneven.way)), to \(title)") }
+      lines += found.missing.map { "    without   \($0)" }
+      let stricter = found.stricter
+      let other = "location \(WayWords.location(stricter)) at \(words.listener(stricter))"
+      lines.append("    asked at  \(other)\(contents.count > 1 ? ", and others" : "")")
+      return lines
+    }
+    if !lines.isEmpty {
+      lines.insert("Ways that ask for less than another way to the same path:", at: 0)
+      lines.append("")
+    }
+    let written = ways.destinations.flatMap { destination in
+      destination.ways.filter { !ways.written(by: $0.way).isEmpty }.map { (title: Self.title(destination), $0.way) }
+    }.gathered { "\($0.title) \(ObjectIdentifier($0.1.location))" }.compactMap(\.first)
+    if !written.isEmpty {
+      lines.append("Ways by which a client may write who it is:")
+      for (title, way) in written {
+        lines.append("    location  \(WayWords.location(way)), to \(title)")
+        lines += ways.written(by: way).map { "    tells     \($0)" }
+      }
+      lines.append("")
+    }
+    return lines
+  }
+
+  // MARK: Groups
+
+  /// Ways of one server block that ask for the same and say the same, told together: each of the locations is reached by each
+  /// of the listeners.
+  private struct Group {
+    let ways: [(way: Way, witness: WayWitness?)]
+    let notes: [String]
+  }
+
+  private func groups(_ destination: Ways.Destination) -> [Group] {
+    let all = destination.ways.map { (way: $0.way, witness: $0.witness, notes: notes($0.way)) }
+    func key(_ element: (way: Way, witness: WayWitness?, notes: [String])) -> String {
+      let way = element.way
+      let parts = [
+        ["\(way.openness) \(way.server) \(way.isSubrequest) \(words.names(way))"], way.hops.map(WayWords.text),
+        way.gates.flatMap(\.words), element.notes, ways.told(by: way),
+      ]
+      return parts.map { $0.joined(separator: "\n") }.joined(separator: "\n\n")
+    }
+    let ofLocations = all.gathered { "\(ObjectIdentifier($0.way.location)) \(key($0))" }
+    let groups = ofLocations.gathered { members in
+      "\(members.map { words.listener($0.way) }) \(members.first.map(key) ?? "")"
+    }
+    return groups.map { group in
+      let members = group.flatMap { $0 }
+      return Group(ways: members.map { ($0.way, $0.witness) }, notes: members.first?.notes ?? [])
+    }
+  }
+
+  private func lines(of group: Group, _ destination: Ways.Destination) -> [String] {
+    guard let way = group.ways.first?.way else { return [] }
+    var lines = ["  \(way.openness.words)", "    by        \(words.doors(group.ways.map(\.way)))"]
+    for hop in way.hops { lines.append("    then      \(WayWords.text(hop))") }
+    let witness = group.ways.lazy.compactMap(\.witness).first
+    for members in group.ways.gathered(by: { ObjectIdentifier($0.way.location) }) {
+      guard let member = members.first else { continue }
+      let isShown = witness == nil || members.contains { $0.witness != nil }
+      lines.append("    location  \(WayWords.location(member.way))\(isShown ? "" : "  (not shown)")")
+    }
+    for (index, gate) in way.gates.enumerated() {
+      let place = gate.place.flatMap { place in
+        group.ways.allSatisfy { $0.way.gates[index].place == place } ? "  \(place)" : nil
+      }
+      for words in gate.words {
+        if words.hasPrefix(AccessGate.asksNothing) {
+          lines.append("    asks      \(words.dropFirst(AccessGate.asksNothing.count))")
+        } else {
+          lines.append("    asks for  \(words)\(place ?? "")")
+        }
+      }
+    }
+    for note in group.notes { lines.append("    note      \(note)") }
+    if destination.kind == .upstream {
+      let told = ways.told(by: way)
+      lines.append("    tells     \(told.isEmpty ? "nothing about the client" : told.joined(separator: ", "))")
+    }
+    if let others = Self.others(group.ways.map(\.way)) { lines.append("    also      \(others)") }
+    lines.append("    \(witness.map { "seen      \($0.words)" } ?? "not shown")")
+    return lines
+  }
+
+  /// Other leads to the same locations; nil: there are none.
+  private static func others(_ ways: [Way]) -> String? {
+    let leads = ways.flatMap(\.others).gathered { $0.place.map { "\($0)" } ?? $0.words }.compactMap(\.first)
+    guard !leads.isEmpty else { return nil }
+    let more = leads.count > 3 ? " and \(leads.count - 3) more" : ""
+    return "\(leads.prefix(3).map(WayWords.text).joined(separator: ", "))\(more), asking for no less"
   }
 
   private func notes(_ way: Way) -> [String] {
@@ -112,12 +164,14 @@ package struct WaysReport {
       notes.append(
         "its own handshakes are rejected: a handshake for another name, which judges clients alike, comes before")
     }
-    if let whose = root.certificatesSaidBy { notes.append("\(whose) may say which certificate a client has") }
+    let relaying = root.certificatesSaidBy.joined(separator: ", ")
+    if !relaying.isEmpty { notes.append("\(relaying) may say which certificate a client has") }
     if way.gates.contains(where: { $0.conditions.contains { $0.kind == .address } }) {
       if ways.http.listeners[way.listener].expectsProxyHeader {
         notes.append("the address is what the PROXY header says, where its sender is believed")
       }
-      if let whose = root.addressesSaidBy { notes.append("\(whose) may say which address a client has") }
+      let whose = (root.addressesSaidBy + way.location.ways.addressesSaidBy).gathered { $0 }.compactMap(\.first)
+      if !whose.isEmpty { notes.append("\(whose.joined(separator: ", ")) may say which address a client has") }
     }
     if let open = readings(way, server) { notes.append(open) }
     return notes
@@ -150,11 +204,22 @@ package struct WaysReport {
           json.member("destination", destination.words)
           json.member("open_to", destination.openness.word)
           json.strings("telling", destination.telling)
+          json.array("uneven", destination.uneven) { uneven, json in append(uneven, to: &json) }
           json.array("ways", destination.ways) { element, json in append(element.way, element.witness, to: &json) }
         }
       }
     }
     return json.text
+  }
+
+  private func append(_ uneven: UnevenWays.Uneven, to json: inout JSONText) {
+    json.object { json in
+      json.member("open_to", uneven.way.openness.word)
+      json.member("listener", "\(ways.http.listeners[uneven.way.listener].address)")
+      json.member("place", "\(uneven.way.location.location)")
+      json.strings("without", uneven.missing)
+      json.member("stricter", "\(uneven.stricter.location.location)")
+    }
   }
 
   private func append(_ way: Way, _ witness: WayWitness?, to json: inout JSONText) {
@@ -175,6 +240,7 @@ package struct WaysReport {
       json.strings("also", way.others.map(\.words))
       json.strings("asks", way.gates.flatMap(\.words))
       json.strings("tells", ways.told(by: way))
+      json.strings("written_by_client", ways.written(by: way))
       json.strings("notes", notes(way))
       json.member("seen", witness?.words)
     }

@@ -90,10 +90,14 @@ package struct LocationWays: Sendable {
   package var endsEarly = false
   /// The files that a location without another content serves, in words; nil: none.
   package var files: String?
-  /// Whose word about the client's address is taken; nil: nobody's. Then conditions on addresses judge what these say.
-  package var addressesSaidBy: String?
-  /// Whose word about the client's certificate is taken; nil: nobody's.
-  package var certificatesSaidBy: String?
+  /// Paths that requests have at the upstream in place of their own.
+  package var sentPaths: [Template] = []
+  /// Whose word about the client's address is taken; empty: nobody's. Then conditions on addresses judge what these say.
+  package var addressesSaidBy: [String] = []
+  /// Any client's word about its own address is taken.
+  package var addressesSaidByAnybody = false
+  /// Whose word about the client's certificate is taken; empty: nobody's.
+  package var certificatesSaidBy: [String] = []
   /// Those who say which certificate a client has; nil: nobody.
   package var fronts: RelayingFronts?
   /// What whoever comes to the content can change or get by it, so that ways elsewhere open: in words.
@@ -117,8 +121,10 @@ package struct LocationWays: Sendable {
     oneIsEnough = oneIsEnough || other.oneIsEnough
     endsEarly = endsEarly || other.endsEarly
     files = files ?? other.files
-    addressesSaidBy = addressesSaidBy ?? other.addressesSaidBy
-    certificatesSaidBy = certificatesSaidBy ?? other.certificatesSaidBy
+    sentPaths += other.sentPaths
+    addressesSaidBy += other.addressesSaidBy
+    addressesSaidByAnybody = addressesSaidByAnybody || other.addressesSaidByAnybody
+    certificatesSaidBy += other.certificatesSaidBy
     fronts = fronts ?? other.fronts
     opens += other.opens
     judgedReadings = judgedReadings ?? other.judgedReadings

@@ -105,6 +105,63 @@ import Testing
     }
   }
 
+  /// The lines of `ways NEW --than OLD`.
+  private func weaker(_ new: String, than old: String) throws -> [String] {
+    try withScene { scene in
+      func ways(_ name: String, _ lines: String) throws -> Ways {
+        let text = "events {} http { ssl_certificate s; ssl_certificate_key k; \(lines) }"
+        return try Ways(scene.write(name, text: text), isTried: false)
+      }
+      return WeakerWays(try ways("new.conf", new), than: try ways("old.conf", old)).lines
+    }
+  }
+
+  private static let app = "location / { proxy_pass http://127.0.0.1:9; }"
+  private static let trust = "ssl_client_certificate ca; ssl_verify_client on;"
+
+  @Test func `another word about addresses or certificates that is taken is a way that asks for less`() throws {
+    func text(_ from: String) -> String {
+      "server { listen 80; \(from) real_ip_header X-Forwarded-For; allow 10.0.0.0/8; deny all; \(Self.app) }"
+    }
+    let near = "set_real_ip_from 10.0.0.1;"
+    for wider in ["\(near) set_real_ip_from 0.0.0.0/0;", "\(near) set_real_ip_from 192.0.2.1;"] {
+      #expect(try !weaker(text(wider), than: text(near)).isEmpty, "\(wider)")
+      #expect(try weaker(text(near), than: text(wider)) == [], "\(wider)")
+    }
+    func relayed(_ from: String) -> String {
+      "server { listen 80; real_client_cert_from \(from); real_client_cert_header Client-Cert rfc9440; \(Self.trust)"
+        + " \(Self.app) }"
+    }
+    #expect(try !weaker(relayed("10.0.0.1 10.0.0.2"), than: relayed("10.0.0.1")).isEmpty)
+    #expect(try weaker(relayed("10.0.0.1"), than: relayed("10.0.0.1 10.0.0.2")) == [])
+  }
+
+  @Test func `a name is compared with the server block that it led to before`() throws {
+    func named(_ name: String, _ lines: String = Self.trust, _ listen: String = "") -> String {
+      "server { listen 443 ssl \(listen); server_name \(name); \(lines) \(Self.app) }"
+    }
+    let open = "ssl_verify_client off;"
+    // A block that is no default any more gets less.
+    #expect(try weaker(named("a") + named("b", "return 404;", "default_server"), than: named("a")) == [])
+    // The default had the name before, and asked for as little.
+    #expect(try weaker(named("a") + named("b"), than: named("a")) == [])
+    // A pattern had it, which asked for more than the default.
+    let before = named("*.a.test") + named("c", open, "default_server")
+    #expect(try !weaker(before + named("x.a.test", open), than: before).isEmpty)
+    #expect(try weaker(before + named("x.a.test"), than: before) == [])
+    #expect(try !weaker(named("a b", open) + named("c"), than: named("a", open) + named("b") + named("c")).isEmpty)
+  }
+
+  @Test func `ways of one block that lack the same are told together, the widest open first`() throws {
+    func text(_ listen: String) -> String {
+      "server { listen 443 ssl; \(listen) \(Self.trust) location /x/ { proxy_pass http://127.0.0.1:9; }"
+        + " location /y/ { proxy_pass http://127.0.0.1:9; } }"
+    }
+    let lines = try weaker(text("listen 8080;"), than: text(""))
+    #expect(lines.count == 5 && lines[0].hasPrefix("anybody, by 0.0.0.0:8080, any name"), "\(lines)")
+    #expect(lines.last == "  a new way")
+  }
+
   @Test func `satisfy any is weaker than both conditions`() throws {
     func ways(_ line: String, _ scene: Scene) throws -> Ways {
       try Ways(

@@ -20,6 +20,16 @@ package struct AccessRule: Sendable, Hashable {
 }
 
 extension AccessRule.Source {
+  /// It has every address of its family.
+  var isEverybody: Bool {
+    switch self {
+    case .all: true
+    case .unix: false
+    case .ipv4(_, let mask): mask == 0
+    case .ipv6(_, _, let length): length == 0
+    }
+  }
+
   /// The network that a range is, as `AddressRange.parse` makes it.
   package init(network: AddressRange) {
     let host = network.first ^ network.last
