@@ -69,9 +69,10 @@ struct ClientJudge {
   private var client: VerifiedClient?
   private var reason: String?
   private var purposelessChain: VerifiedChain?
-  /// Which certificates of the handshake can be replaced by those of a kept chain; nil if the chain was not kept.
-  private(set) var known: SharedCertificates?
-  private var digest: [UInt8]?
+  /// By what the chain of a handshake is found among those that were verified; nil before it was looked for.
+  private var key: VerifiedChainCache.Key?
+  /// The chain that was found; nil if none was.
+  private var kept: VerifiedChainCache.Kept?
 
   init(by policy: ClientPolicy, _ witness: Witness = .handshake) {
     self.policy = policy
@@ -113,10 +114,22 @@ struct ClientJudge {
 
   /// Judges what OpenSSL has set up for a verification, and leaves the fault in `store`, from which OpenSSL derives its
   /// alert. Returns nil if there is no certificate.
-  mutating func judge(_ store: OpaquePointer, at now: Int64) -> ClientJudgement? {
+  ///
+  /// `completes`: OpenSSL's handshake goes on with the certificates of `store`, and gets those with their keys.
+  mutating func judge(_ store: OpaquePointer, at now: Int64, completes: Bool = false) -> ClientJudgement? {
+    guard X509_STORE_CTX_get0_cert(store) != nil else { return nil }
+    X509_VERIFY_PARAM_set_auth_level(X509_STORE_CTX_get0_param(store), context.chainLevel)
+    // What a front has sent is remembered by the field that it stood in, and what a record has, for another time, is not.
+    if isHandshake, context.pinsAlone == nil {
+      key = VerifiedChainCache.Key(store)
+      kept = key.flatMap { context.verifiedChains.find($0, now: now) }
+    }
+    if completes {
+      kept?.sent.replace(in: store)
+      PeerCertificates.decodeKeys(in: store)
+    }
     guard let handle = X509_STORE_CTX_get0_cert(store) else { return nil }
     let leaf = Certificate(retaining: handle)
-    X509_VERIFY_PARAM_set_auth_level(X509_STORE_CTX_get0_param(store), context.chainLevel)
     if let pins = context.pinsAlone {
       judge(leaf, by: pins, store, at: now)
     } else {
@@ -160,7 +173,7 @@ struct ClientJudge {
     return ClientJudgement(
       verdict: verdict, code: code, reason: reason, purposelessChain: purposelessChain, denial: denial,
       isLetIn: isLetIn, moment: now, validUntil: context.judgementEnd(of: verdict, sent: sent(), at: now),
-      digest: digest)
+      digest: key?.digest)
   }
 
   // MARK: Pins
@@ -190,17 +203,12 @@ struct ClientJudge {
 
   // MARK: Chains
 
-  /// Verifies the client's chain, or finds it among those that were verified. Sets `client` if it is verified, and else
+  /// Verifies the client's chain, unless it is among those that were verified. Sets `client` if it is verified, and else
   /// the error in the store.
   private mutating func verifyChain(_ store: OpaquePointer, at now: Int64) {
-    // What a front has sent is remembered by the field that it stood in, and what a record has, for another time, is not.
-    guard isHandshake else { return searchChain(store, at: now) }
     // OpenSSL never calls back for a resumed TLS 1.3 session, so this is a full handshake, or what it left.
-    let key = VerifiedChainCache.Key(store)
-    digest = key?.digest
-    if let key, let kept = context.verifiedChains.find(key, now: now) {
+    if let kept {
       client = .chain(kept.chain)
-      known = kept.sent
       return X509_STORE_CTX_set_error(store, X509_V_OK)
     }
     searchChain(store, at: now)

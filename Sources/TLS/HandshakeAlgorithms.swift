@@ -8,35 +8,62 @@ import Glibc
 /// public key. With the whole default provider that is a third of a handshake: docs/decisions/0029. The code that runs is
 /// the default provider's in both. What is missing fails, so nobody is trusted because of it.
 enum HandshakeAlgorithms {
-  /// OSSL_LIB_CTX*; nil if TLS contexts have to use OpenSSL's default context: openssl.cnf names another provider or asks
-  /// for FIPS, or this OpenSSL's TLS can do more with its whole default provider. It exists for the life of the process.
+  /// OSSL_LIB_CTX* of TLS contexts; nil if they have to use OpenSSL's default context: openssl.cnf names another provider or
+  /// asks for FIPS, or this OpenSSL's TLS can do more with its whole default provider. It decodes no public keys: see
+  /// `PeerCertificates`. It exists for the life of the process.
   // Nothing is set in it after `make`, and many threads may use an OpenSSL library context.
-  nonisolated(unsafe) static let context = make()
+  nonisolated(unsafe) static let context: OpaquePointer? = {
+    guard certificates != nil,
+      let context = make({ _, _, functions, context in
+        HandshakeAlgorithms.begin(HandshakeAlgorithms.functions, functions, context)
+      })
+    else { return nil }
+    defer { ERR_clear_error() }
+    guard let abilities = TLSAbilities(context), abilities == TLSAbilities(nil) else {
+      OSSL_LIB_CTX_free(context)
+      return nil
+    }
+    return context
+  }()
+
+  /// OSSL_LIB_CTX* of peers' certificates: their digests, keys and signatures, and the decoders of public keys; nil if
+  /// openssl.cnf names another provider or asks for FIPS.
+  nonisolated(unsafe) static let certificates = make { _, _, functions, context in
+    HandshakeAlgorithms.begin(HandshakeAlgorithms.functionsOfCertificates, functions, context)
+  }
 
   // OpenSSL locks what it changes in a provider.
   nonisolated(unsafe) private static let defaultProvider = OSSL_PROVIDER_try_load(nil, "default", 1)
 
-  private static func make() -> OpaquePointer? {
+  private static func make(
+    _ begin:
+      @convention(c) (
+        OpaquePointer?, UnsafePointer<OSSL_DISPATCH>?, UnsafeMutablePointer<UnsafePointer<OSSL_DISPATCH>?>?,
+        UnsafeMutablePointer<UnsafeMutableRawPointer?>?
+      ) -> CInt
+  ) -> OpaquePointer? {
     defer { ERR_clear_error() }
     guard defaultProvider != nil, isOnlyDefaultProviderActive, EVP_default_properties_is_fips_enabled(nil) == 0,
       let context = OSSL_LIB_CTX_new()
     else { return nil }
-    // The default provider's implementations get the default provider's own context, as if it had been asked itself.
-    let added = OSSL_PROVIDER_add_builtin(
-      context, "handshake",
-      { _, _, functions, context in
-        functions?.pointee = UnsafePointer(HandshakeAlgorithms.functions)
-        context?.pointee = OSSL_PROVIDER_get0_provider_ctx(HandshakeAlgorithms.defaultProvider)
-        return 1
-      })
-    guard added == 1,
-      OSSL_PROVIDER_load(context, "handshake") != nil, let abilities = TLSAbilities(context),
-      abilities == TLSAbilities(nil)
+    guard OSSL_PROVIDER_add_builtin(context, "handshake", begin) == 1,
+      OSSL_PROVIDER_load(context, "handshake") != nil
     else {
       OSSL_LIB_CTX_free(context)
       return nil
     }
     return context
+  }
+
+  /// Begins the provider in a library context. The default provider's implementations get the default provider's own
+  /// context, as if it had been asked itself.
+  private static func begin(
+    _ table: UnsafeMutablePointer<OSSL_DISPATCH>, _ functions: UnsafeMutablePointer<UnsafePointer<OSSL_DISPATCH>?>?,
+    _ context: UnsafeMutablePointer<UnsafeMutableRawPointer?>?
+  ) -> CInt {
+    functions?.pointee = UnsafePointer(table)
+    context?.pointee = OSSL_PROVIDER_get0_provider_ctx(defaultProvider)
+    return 1
   }
 
   private static var isOnlyDefaultProviderActive: Bool {
@@ -47,14 +74,22 @@ enum HandshakeAlgorithms {
 
   /// The functions of this provider: provider-base(7).
   // Written here only, and never freed: OpenSSL keeps the pointer.
-  nonisolated(unsafe) private static let functions: UnsafeMutablePointer<OSSL_DISPATCH> = {
-    let query:
-      @convention(c) (UnsafeMutableRawPointer?, CInt, UnsafeMutablePointer<CInt>?) -> UnsafePointer<
-        OSSL_ALGORITHM
-      >? = { _, operation, mustAskAgain in
-        mustAskAgain?.pointee = 0
-        return HandshakeAlgorithms.tables[operation].map { UnsafePointer($0) }
-      }
+  nonisolated(unsafe) private static let functions = dispatch { _, operation, mustAskAgain in
+    mustAskAgain?.pointee = 0
+    return HandshakeAlgorithms.tables[operation].map { UnsafePointer($0) }
+  }
+
+  nonisolated(unsafe) private static let functionsOfCertificates = dispatch { _, operation, mustAskAgain in
+    mustAskAgain?.pointee = 0
+    return HandshakeAlgorithms.tablesOfCertificates[operation].map { UnsafePointer($0) }
+  }
+
+  private static func dispatch(
+    _ query:
+      @convention(c) (
+        UnsafeMutableRawPointer?, CInt, UnsafeMutablePointer<CInt>?
+      ) -> UnsafePointer<OSSL_ALGORITHM>?
+  ) -> UnsafeMutablePointer<OSSL_DISPATCH> {
     // What TLS-GROUP lists.
     let capabilities:
       @convention(c) (
@@ -72,18 +107,25 @@ enum HandshakeAlgorithms {
       function: unsafeBitCast(capabilities, to: (@convention(c) () -> Void).self))
     table[2] = OSSL_DISPATCH(function_id: 0, function: nil)
     return table
-  }()
+  }
 
   /// What the provider answers for each OSSL_OP_…, ended by an entry without a name.
   // Written here only, and never freed: OpenSSL keeps the pointers.
-  nonisolated(unsafe) private static let tables: [CInt: UnsafeMutablePointer<OSSL_ALGORITHM>] = {
+  nonisolated(unsafe) private static let tables = choose(isOfHandshakes)
+  nonisolated(unsafe) private static let tablesOfCertificates = choose(isOfCertificates)
+
+  private static func choose(
+    _ isUsed: (CInt, Substring, [Substring]) -> Bool
+  ) -> [CInt: UnsafeMutablePointer<OSSL_ALGORITHM>] {
     var tables: [CInt: UnsafeMutablePointer<OSSL_ALGORITHM>] = [:]
     for operation in 1...OSSL_OP__HIGHEST {
       var mustAskAgain: CInt = 0
       var next = OSSL_PROVIDER_query_operation(defaultProvider, operation, &mustAskAgain)
       var kept: [OSSL_ALGORITHM] = []
       while let entry = next?.pointee, let names = entry.algorithm_names {
-        if isUsed(operation, String(cString: names), entry.property_definition.map { String(cString: $0) } ?? "") {
+        // provider=default,input=der,structure=…
+        let properties = entry.property_definition.map { String(cString: $0) } ?? ""
+        if isUsed(operation, String(cString: names).prefix { $0 != ":" }, properties.split(separator: ",")) {
           kept.append(entry)
         }
         next = next?.advanced(by: 1)
@@ -94,35 +136,51 @@ enum HandshakeAlgorithms {
       tables[operation] = table
     }
     return tables
-  }()
+  }
 
-  /// `names`: with colons between them. `properties`: provider=default,input=der,structure=…
-  private static func isUsed(_ operation: CInt, _ names: String, _ properties: String) -> Bool {
-    let name = names.prefix { $0 != ":" }
-    return switch operation {
+  private static func isOfHandshakes(_ operation: CInt, _ name: Substring, _ properties: [Substring]) -> Bool {
+    switch operation {
     // Those of cipher suites and of tickets.
     case OSSL_OP_CIPHER:
       switch name.prefix(while: { $0 != "-" }) {
-      case "AES": ["-CBC", "-GCM", "-CCM", "-CBC-HMAC-SHA1", "-CBC-HMAC-SHA256"].contains { name.hasSuffix($0) }
+      case "AES":
+        !name.hasPrefix("AES-192")
+          && ["-CBC", "-GCM", "-CCM", "-CBC-HMAC-SHA1", "-CBC-HMAC-SHA256"].contains { name.hasSuffix($0) }
       case "ARIA": name.hasSuffix("-GCM")
       case "CAMELLIA": name.hasSuffix("-CBC")
       default: ["ChaCha20-Poly1305", "DES-EDE3-CBC", "NULL"].contains(name)
       }
-    case OSSL_OP_DIGEST: !["BLAKE2", "SM3", "KECCAK-KMAC", "SHAKE"].contains { name.hasPrefix($0) }
+    case OSSL_OP_DIGEST: ["SHA1", "SHA2-224", "SHA2-256", "SHA2-384", "SHA2-512", "MD5", "MD5-SHA1"].contains(name)
     case OSSL_OP_MAC: name == "HMAC"
     case OSSL_OP_KDF: ["HKDF", "TLS13-KDF", "TLS1-PRF"].contains(name)
-    // libssl derives keys by EVP_KDF. HKDF and TLS1-PRF as kinds of keys are for OpenSSL 1.1's interface.
-    case OSSL_OP_KEYMGMT, OSSL_OP_KEYEXCH, OSSL_OP_SIGNATURE:
-      !["SCRYPT", "SIPHASH", "POLY1305", "CMAC", "SM2", "HKDF", "TLS1-PRF"].contains(name)
-    // The public key in a certificate. A key for key exchange alone can sign neither a handshake nor a certificate.
-    case OSSL_OP_DECODER:
-      // The hybrid groups are X25519MLKEM768, X448MLKEM1024, SecP256r1MLKEM768 and SecP384r1MLKEM1024.
-      !["SM2", "DH", "X25519", "X448", "ML-KEM", "SecP"].contains { name.hasPrefix($0) }
-        && properties.split(separator: ",").filter { ["input=der", "structure=SubjectPublicKeyInfo"].contains($0) }
-          .count
-          == 2
+    case OSSL_OP_RAND: ["CTR-DRBG", "SEED-SRC"].contains(name)
+    case OSSL_OP_KEYMGMT, OSSL_OP_KEYEXCH, OSSL_OP_SIGNATURE: !isForeign(name)
+    case OSSL_OP_DECODER: false
     default: true
     }
+  }
+
+  private static func isOfCertificates(_ operation: CInt, _ name: Substring, _ properties: [Substring]) -> Bool {
+    switch operation {
+    case OSSL_OP_DIGEST: !["BLAKE2", "SM3", "KECCAK-KMAC", "SHAKE"].contains { name.hasPrefix($0) }
+    case OSSL_OP_KEYMGMT, OSSL_OP_SIGNATURE: !isForeign(name) && signs(name)
+    case OSSL_OP_DECODER:
+      !isForeign(name) && signs(name)
+        && ["input=der", "structure=SubjectPublicKeyInfo"].allSatisfy { properties.contains($0) }
+    default: false
+    }
+  }
+
+  /// Whether a kind of keys is in no handshake. libssl derives keys by EVP_KDF: HKDF and TLS1-PRF as kinds of keys are for
+  /// OpenSSL 1.1's interface.
+  private static func isForeign(_ name: Substring) -> Bool {
+    ["SCRYPT", "SIPHASH", "POLY1305", "CMAC", "SM2", "HKDF", "TLS1-PRF"].contains(name)
+  }
+
+  /// Whether a kind of keys can sign a handshake or a certificate. The hybrid groups are X25519MLKEM768, X448MLKEM1024,
+  /// SecP256r1MLKEM768 and SecP384r1MLKEM1024.
+  private static func signs(_ name: Substring) -> Bool {
+    !["DH", "X25519", "X448", "ML-KEM", "SecP", "HMAC"].contains { name.hasPrefix($0) }
   }
 }
 

@@ -73,13 +73,12 @@ extension TLSStream {
     // The chosen server block requested the certificate, so there is a policy.
     guard let policy = stream.clientPolicy else { return 0 }
     var judge = ClientJudge(by: policy)
-    guard let judgement = judge.judge(store, at: Int64(time(nil))) else { return 0 }
+    guard let judgement = judge.judge(store, at: Int64(time(nil)), completes: true) else { return 0 }
     stream.judgement = judgement
     guard judgement.isLetIn else {
       stream.refused(X509_STORE_CTX_get0_cert(store), sent: ClientJudge.sent(in: store))
       return 0
     }
-    if let known = judge.known { stream.keepReplaced(known.replace(in: X509_STORE_CTX_get0_untrusted(store))) }
     return 1
   }
 
@@ -91,16 +90,19 @@ extension TLSStream {
 
   /// SSL_CTX_set_cert_verify_callback for upstreams: refuses within the handshake.
   static let judgeUpstream: @convention(c) (OpaquePointer?, UnsafeMutableRawPointer?) -> Int32 = { store, _ in
-    guard let store, let stream = TLSStream.of(TLSStream.ssl(of: store)),
-      case .client(let context, let name, _) = stream.side
-    else { return 0 }
-    let leaf = X509_STORE_CTX_get0_cert(store)
-    stream.take(context.judge(leaf: leaf, sent: X509_STORE_CTX_get0_untrusted(store), name: name))
+    guard let store else { return 0 }
+    guard let stream = TLSStream.of(TLSStream.ssl(of: store)), case .client(let context, let name, _) = stream.side
+    else {
+      // What has no stream judges after the handshake.
+      PeerCertificates.decodeKeys(in: store)
+      return 0
+    }
+    stream.take(context.judge(store, name: name))
     guard case .refused(let refusal) = stream.trustResult else {
       X509_STORE_CTX_set_error(store, X509_V_OK)
       return 1
     }
-    stream.refused(leaf)
+    stream.refused(X509_STORE_CTX_get0_cert(store))
     X509_STORE_CTX_set_error(store, refusal.alertCode)
     return 0
   }

@@ -82,9 +82,6 @@ public final class TLSStream: ByteStream {
   /// Server side: the certificates of a client that was refused in the handshake, its own first; empty without any. OpenSSL
   /// keeps none of a handshake that fails.
   package private(set) var refusedChain: [Certificate] = []
-  /// Server side: the leaf that the handshake parsed, in place of which a kept one is used. Owns a reference, until the
-  /// handshake is over.
-  private var replacedLeaf: OpaquePointer?
   /// Server side: the handshake is over, and the responders have not answered yet.
   private(set) var isAwaitingStatus = false
   /// Server side: whether the handshake waits for the client.
@@ -171,7 +168,6 @@ public final class TLSStream: ByteStream {
   deinit {
     SSL_free(ssl)
     X509_free(lastPeer)
-    X509_free(replacedLeaf)
   }
 
   // MARK: Opening
@@ -277,14 +273,7 @@ public final class TLSStream: ByteStream {
     lastPeer = peer
   }
 
-  /// Takes the reference over.
-  func keepReplaced(_ leaf: OpaquePointer?) {
-    X509_free(replacedLeaf)
-    replacedLeaf = leaf
-  }
-
   private func finishOpening(_ ssl: OpaquePointer) {
-    keepReplaced(nil)
     switch side {
     case .server:
       watchMessages(ssl)

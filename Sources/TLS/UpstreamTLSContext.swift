@@ -31,6 +31,9 @@ public final class UpstreamTLSContext: @unchecked Sendable {
   /// The pinned certificates that serve as trust anchors.
   private let pinAnchors: TrustAnchors?
   private let verification: ChainVerification
+  /// The chains that lead to `material.policy.anchors`, and those to `pinAnchors`.
+  let verifiedChains = VerifiedChainCache()
+  private let pinnedChains = VerifiedChainCache()
   private let sessions = Mutex<[SessionKey: (session: KeptSession, provenAt: UInt64)]>([:])
   private static let sessionLimit = 256
 
@@ -137,16 +140,39 @@ public final class UpstreamTLSContext: @unchecked Sendable {
     if case .anybody = material.policy { material.workload != .unneeded } else { true }
   }
 
+  /// Judges what OpenSSL asks to verify in a handshake, which goes on with the certificates of `store`.
+  func judge(_ store: OpaquePointer, name: String) -> UpstreamJudgement {
+    let leaf = X509_STORE_CTX_get0_cert(store), sent = X509_STORE_CTX_get0_untrusted(store)
+    let key = judges ? VerifiedChainCache.Key(leaf: leaf, sent: sent) : nil
+    let now = Int64(time(nil))
+    if let key, let kept = verifiedChains.find(key, now: now) ?? pinnedChains.find(key, now: now) {
+      kept.sent.replace(in: store)
+    }
+    PeerCertificates.decodeKeys(in: store)
+    return judge(leaf: X509_STORE_CTX_get0_cert(store), sent: sent, name: name, key: key)
+  }
+
   /// Judges by the policy. `leaf`: the certificate of the handshake. `sent`: certificates that may link it to an
-  /// anchor.
-  func judge(leaf: OpaquePointer?, sent: OpaquePointer?, name: String) -> UpstreamJudgement {
+  /// anchor. `key`: that of both, if it is known.
+  func judge(
+    leaf: OpaquePointer?, sent: OpaquePointer?, name: String, key: VerifiedChainCache.Key? = nil
+  ) -> UpstreamJudgement {
     guard judges else { return UpstreamJudgement(.unverified) }
     let now = Int64(time(nil))
     // Without its identity, sallyport would be another client, whom the upstream may let in for less.
     if let fault = material.workload.fault(at: now) { return UpstreamJudgement(.refused(.chain(fault))) }
     guard let leaf else { return UpstreamJudgement(.refused(.chain("no certificate"))) }
-    func find(_ anchors: TrustAnchors?, through sent: OpaquePointer?, partial: Bool) -> ChainFinding {
-      anchors.map { verification.find(leaf: leaf, sent: sent, anchors: $0, partial: partial) } ?? .unseen
+    let key = key ?? VerifiedChainCache.Key(leaf: leaf, sent: sent)
+    func find(_ anchors: TrustAnchors?, through above: OpaquePointer?, partial: Bool) -> ChainFinding {
+      guard let anchors else { return .unseen }
+      let chains = partial ? pinnedChains : verifiedChains
+      if let key, let kept = chains.find(key, now: now) { return .verified(kept.chain) }
+      let finding = verification.find(leaf: leaf, sent: above, anchors: anchors, partial: partial)
+      if case .verified(let chain) = finding, let key {
+        let shared = SharedCertificates(sent, in: chain)
+        chains.keep(chain, sent: shared, for: key, judgementEnd: anchors.judgementEnd(of: now), now: now)
+      }
+      return finding
     }
     let policy = material.policy
     let certificate = Certificate(retaining: leaf)

@@ -29,7 +29,14 @@ final class VerifiedChainCache: Sendable {
       store = UInt(bitPattern: X509_STORE_CTX_get0_store(context))
     }
 
-    /// `digest`: 32 bytes. For a cache of which every search has the same flags, depth, level and store.
+    /// For a cache of which every search has the same flags, depth, level and store. nil if the certificates can't be
+    /// encoded.
+    init?(leaf: OpaquePointer?, sent: OpaquePointer?) {
+      guard let leaf, let digest = Self.digest(leaf, sent) else { return nil }
+      self.init(digest: digest)
+    }
+
+    /// `digest`: 32 bytes. For such a cache.
     init(digest: [UInt8]) { (self.digest, flags, depth, level, store) = (digest, 0, 0, 0, 0) }
 
     private static func digest(_ leaf: OpaquePointer, _ others: OpaquePointer?) -> [UInt8]? {
@@ -72,8 +79,11 @@ final class VerifiedChainCache: Sendable {
   var found: Int { state.withLock { $0.found } }
   var count: Int { state.withLock { $0.entries.count } }
 
-  /// `now` and `end`: seconds since 1970.
-  func find(_ key: Key, now: Int64) -> (chain: VerifiedChain, sent: SharedCertificates, end: Int64)? {
+  /// A chain that was found. `end`: when it must be verified again, in seconds since 1970.
+  typealias Kept = (chain: VerifiedChain, sent: SharedCertificates, end: Int64)
+
+  /// `now`: seconds since 1970.
+  func find(_ key: Key, now: Int64) -> Kept? {
     state.withLock { state in
       guard let entry = state.entries.find(key, at: 0)?.value else { return nil }
       guard now >= entry.verifiedAt, now < entry.end else {
@@ -116,19 +126,15 @@ struct SharedCertificates: Sendable {
     }
   }
 
-  /// Replaces the certificates of a stack that holds the same certificates as the one that this was made of.
-  ///
-  /// Returns the leaf that was in it, which OpenSSL's store context may still point to, with a reference for the caller.
-  func replace(in stack: OpaquePointer?) -> OpaquePointer? {
-    guard !places.isEmpty, copenssl_sk_X509_num(stack) == places.count else { return nil }
-    var leaf: OpaquePointer?
+  /// Replaces the certificates of a verification that has the same certificates as the one that this was made of.
+  func replace(in store: OpaquePointer) {
+    let stack = X509_STORE_CTX_get0_untrusted(store)
+    guard copenssl_sk_X509_num(stack) == places.count else { return }
     for (index, certificate) in places.enumerated() {
       let place = Int32(truncatingIfNeeded: index)
-      guard let certificate, let own = copenssl_sk_X509_value(stack, place), own != certificate.handle else { continue }
+      guard let certificate, copenssl_sk_X509_value(stack, place) != certificate.handle else { continue }
       X509_up_ref(certificate.handle)
-      _ = copenssl_sk_X509_set(stack, place, certificate.handle)
-      if index == 0 { leaf = own } else { X509_free(own) }
+      PeerCertificates.put(certificate.handle, at: place, in: store)
     }
-    return leaf
   }
 }

@@ -49,6 +49,8 @@ struct Meeting: Sendable {
   var clientEnd = Int64.max, serverEnd = Int64.max
   /// The certificates that OpenSSL holds for the connection, the leaf first.
   var held: [Certificate] = []
+  /// The certificates of a client that the handshake refused.
+  var refused: [Certificate] = []
   /// How the client judged the server.
   var trust: TrustResult?
   /// nil: it opened.
@@ -128,6 +130,7 @@ private final class Pair {
   fileprivate func failed(_ isServer: Bool, _ failure: StreamFailure) {
     if isServer {
       meeting.serverFailure = "\(failure)"
+      meeting.refused = server.refusedChain
       meeting.purposeless = server.purposelessChain
       serverIsOver = true
       // Its alert goes out before it leaves.
