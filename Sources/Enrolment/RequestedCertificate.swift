@@ -30,7 +30,8 @@ package struct RequestedCertificate: Sendable {
       + request.otherExtensions.map { "the extension \($0)" }
   }
 
-  private static func check(_ request: SigningRequest) throws(AuthorityError) {
+  /// Throws what is wrong with the key of a request or with the proof that its owner has it.
+  static func check(_ request: SigningRequest) throws(AuthorityError) {
     guard request.keyKind.isIssuable else {
       throw AuthorityError(
         "the request's key is \(request.keyKind); expected \(KeyKind.issuable)",

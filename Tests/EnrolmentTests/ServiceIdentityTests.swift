@@ -6,71 +6,207 @@ import Testing
 @testable import Enrolment
 
 @Suite struct `Identities of services` {
-  private func lists(_ scene: Scene, _ name: String) throws -> RevocationList {
-    try #require(
-      RevocationList.loadAll(MaterialReference(path: scene.path("services/\(name)/crl.pem"))).first)
+  private static let tokens = ["api": String(repeating: "a1", count: 32), "web": String(repeating: "b2", count: 32)]
+
+  /// The keeper of a folder `authority`, and the sidecars of services, each with a folder of its own.
+  private final class Mesh {
+    let scene: Scene
+    var identities: ServiceIdentities
+
+    init(_ scene: Scene) throws {
+      self.scene = scene
+      identities = try ServiceIdentities(in: scene.path("authority"), tokens: Self.read(tokens))
+    }
+
+    static func read(_ tokens: [String: String]) throws -> [String: JoinToken] {
+      try tokens.mapValues { try #require(JoinToken($0)) }
+    }
+
+    func member(
+      _ name: String, _ tokens: [String: String] = tokens, folder: String? = nil
+    ) throws -> ServiceMember {
+      let token = try #require(tokens[name].flatMap(JoinToken.init))
+      return try ServiceMember(name, token, in: scene.path(folder ?? name))
+    }
+
+    /// Has a sidecar ask, and take the answer. Returns what the keeper tells.
+    @discardableResult
+    func ask(_ member: inout ServiceMember, at now: Int64) throws -> [String] {
+      let question = try member.question()
+      let (answer, told) = try #require(try identities.answer(question, at: now))
+      #expect(try member.take(answer))
+      return told
+    }
+
+    func certificate(_ name: String) throws -> Certificate {
+      try #require(Certificate.loadAll(MaterialReference(path: scene.path("\(name)/identity.pem"))).first)
+    }
+
+    func list(_ name: String) throws -> RevocationList {
+      try #require(RevocationList.loadAll(MaterialReference(path: scene.path("\(name)/crl.pem"))).first)
+    }
   }
 
-  private func identity(_ scene: Scene, _ name: String) throws -> Certificate {
-    try #require(Certificate.loadAll(MaterialReference(path: scene.path("services/\(name)/identity.pem"))).first)
-  }
-
-  @Test func `each has a certificate of an hour with its name, which is renewed in time and not before`() throws {
+  private func withMesh(_ body: (Mesh, Int64) throws -> Void) throws {
     let scene = try Scene()
     defer { scene.end() }
-    try scene.makeFolder("authority")
-    try scene.makeFolder("services")
-    let now = Int64(time(nil))
-    let identities = try ServiceIdentities(
-      in: scene.path("authority"), services: scene.path("services"), names: ["api", "web"], owner: geteuid())
-    #expect(try identities.keepUp(at: now).count == 2)
-    let first = try identity(scene, "api")
-    #expect(first.subjectAltNames.all.map(\.description) == ["api"])
-    #expect(try #require(first.notAfter.seconds) == now + 3600)
-    #expect(try identities.keepUp(at: now + 1700).isEmpty)
-    #expect(try identity(scene, "api") == first)
-    #expect(try identities.keepUp(at: now + 1801).count == 2)
-    #expect(try identity(scene, "api") != first)
-    // A process that starts anew has the same authority, and goes on.
-    let next = try ServiceIdentities(
-      in: scene.path("authority"), services: scene.path("services"), names: ["api", "web"], owner: geteuid())
-    #expect(try next.keepUp(at: now + 1802).isEmpty)
-    let key = try CertifiedKey.load(
-      certificate: MaterialReference(path: scene.path("services/web/identity.pem")),
-      key: MaterialReference(path: scene.path("services/web/identity.pem")), tokens: TokenRefusals())
-    let shown = try identity(scene, "web")
-    #expect(key.certificate == shown)
+    try body(Mesh(scene), Int64(time(nil)))
+  }
+
+  @Test func `each has a certificate of an hour for its own key, which is renewed in time and not before`() throws {
+    try withMesh { mesh, now in
+      var api = try mesh.member("api")
+      #expect(!api.isReady(at: now))
+      #expect(try mesh.ask(&api, at: now).count == 2)
+      #expect(api.isReady(at: now) && !api.isReady(at: now + 3600) && api.note.isEmpty)
+      let first = try mesh.certificate("api")
+      #expect(first.subjectAltNames.all.map(\.description) == ["api"])
+      #expect(try #require(first.notAfter.seconds) == now + 3600)
+      #expect(try mesh.ask(&api, at: now + 1700).isEmpty)
+      #expect(try mesh.certificate("api") == first)
+      #expect(try mesh.ask(&api, at: now + 1801).count == 1)
+      let second = try mesh.certificate("api")
+      #expect(second != first && second.publicKey == first.publicKey)
+      // Both start anew, and go on.
+      mesh.identities = try ServiceIdentities(in: mesh.scene.path("authority"), tokens: Mesh.read(Self.tokens))
+      api = try mesh.member("api")
+      #expect(api.isReady(at: now + 1802))
+      #expect(try mesh.ask(&api, at: now + 1802).isEmpty)
+      let place = { (name: String) in MaterialReference(path: mesh.scene.path("api/\(name)")) }
+      let pair = try CertifiedKey.load(
+        certificate: place("identity.pem"), key: place("key.pem"), tokens: TokenRefusals())
+      #expect(pair.certificate == second)
+    }
+  }
+
+  @Test func `a token admits one key, over any time, and a new token the key that comes with it`() throws {
+    try withMesh { mesh, now in
+      var api = try mesh.member("api")
+      try mesh.ask(&api, at: now)
+      let first = try mesh.certificate("api")
+      // A thief of the override.
+      var thief = try mesh.member("api", folder: "thief")
+      #expect(try mesh.ask(&thief, at: now + 1).contains { $0.contains("another key has used its token") })
+      #expect(!thief.isReady(at: now) && thief.note.contains("another key") && !api.note.contains("another key"))
+      #expect(try mesh.ask(&thief, at: now + 2).isEmpty, "it is told once")
+      // A machine that was off over the week-end comes back by the same token and key.
+      #expect(try mesh.ask(&api, at: now + 200_000).count == 1)
+      #expect(api.isReady(at: now + 200_000))
+      // Its volume is lost: a new override has a new token, and what the lost key has is revoked.
+      let tokens = Self.tokens.merging(["api": String(repeating: "c3", count: 32)]) { $1 }
+      mesh.identities = try ServiceIdentities(in: mesh.scene.path("authority"), tokens: Mesh.read(tokens))
+      let second = try mesh.certificate("api")
+      var next = try mesh.member("api", tokens, folder: "next")
+      #expect(try mesh.ask(&next, at: now + 200_001).contains { $0.contains("replaced") })
+      let list = try mesh.list("next")
+      #expect(list.revokes(second) && !list.revokes(first), "what has ended need not be listed")
+      #expect(try mesh.identities.answer(api.question(), at: now + 200_002) == nil, "the old token is worth nothing")
+    }
+  }
+
+  @Test func `a sidecar keeps to the first authority, so a stolen token brings it no other`() throws {
+    try withMesh { mesh, now in
+      var api = try mesh.member("api")
+      try mesh.ask(&api, at: now)
+      let authority = mesh.scene.bytes("api/ca.crt")
+      // Whoever has the token answers in the keeper's place.
+      var other = try ServiceIdentities(in: mesh.scene.path("other"), tokens: Mesh.read(Self.tokens))
+      for _ in 0..<2 {
+        let answer = try #require(try other.answer(api.question(), at: now + 1801)).bytes
+        #expect(throws: AuthorityError.self) { try api.take(answer) }
+        #expect(mesh.scene.bytes("api/ca.crt") == authority)
+        // A sidecar that starts anew knows it, too.
+        api = try mesh.member("api")
+      }
+      try mesh.ask(&api, at: now + 1802)
+      // With a new token it takes a new authority.
+      let tokens = Self.tokens.merging(["api": String(repeating: "c3", count: 32)]) { $1 }
+      other = try ServiceIdentities(in: mesh.scene.path("other"), tokens: Mesh.read(tokens))
+      api = try mesh.member("api", tokens)
+      #expect(try api.take(#require(try other.answer(api.question(), at: now + 1803)).bytes))
+      #expect(mesh.scene.bytes("api/ca.crt") != authority && api.isReady(at: now + 1803))
+      let anchors = try Certificate.loadAll(MaterialReference(path: mesh.scene.path("api/ca.crt")))
+      let certificate = try mesh.certificate("api")
+      #expect(anchors.count == 1 && anchors[0].issued(certificate))
+    }
   }
 
   @Test func `a stopped one is on the list of all, with each certificate that is valid still, and gets no successor`()
     throws
   {
-    let scene = try Scene()
-    defer { scene.end() }
-    try scene.makeFolder("authority")
-    try scene.makeFolder("services")
-    let (now, folder) = (Int64(time(nil)), scene.path("authority"))
-    let identities = try ServiceIdentities(
-      in: folder, services: scene.path("services"), names: ["api", "web"], owner: geteuid())
-    _ = try identities.keepUp(at: now)
-    let first = try identity(scene, "api")
-    _ = try identities.keepUp(at: now + 1801)
-    let second = try identity(scene, "api")
-    try ServiceIdentities.set("api", isStopped: true, in: folder)
-    #expect(try identities.keepUp(at: now + 1802).count == 2)
-    for name in ["api", "web"] {
-      let list = try lists(scene, name)
-      let other = try identity(scene, "web")
-      #expect(list.revokes(first) && list.revokes(second) && !list.revokes(other))
+    try withMesh { mesh, now in
+      var (api, web) = (try mesh.member("api"), try mesh.member("web"))
+      for time in [now, now + 1801] {
+        try mesh.ask(&api, at: time)
+        try mesh.ask(&web, at: time)
+      }
+      let (second, other) = (try mesh.certificate("api"), try mesh.certificate("web"))
+      let folder = mesh.scene.path("authority")
+      try ServiceIdentities.set("api", isStopped: true, in: folder)
+      #expect(try mesh.identities.keepUp(at: now + 1802).count == 2)
+      for (name, time) in [("web", now + 1802), ("api", now + 1803)] {
+        if name == "web" { try mesh.ask(&web, at: time) } else { try mesh.ask(&api, at: time) }
+        let list = try mesh.list(name)
+        #expect(list.revokes(second) && !list.revokes(other))
+      }
+      #expect(api.note.contains("stopped") && web.note.isEmpty)
+      #expect(try mesh.certificate("api") == second)
+      // A new identity doesn't bring the old ones back.
+      try ServiceIdentities.set("api", isStopped: false, in: folder)
+      #expect(try mesh.ask(&api, at: now + 3500).contains { $0.hasPrefix("api: certificate ") })
+      try mesh.ask(&web, at: now + 3501)
+      let (third, list) = (try mesh.certificate("api"), try mesh.list("web"))
+      #expect(third != second && list.revokes(second) && !list.revokes(third) && api.note.isEmpty)
+      #expect(throws: AuthorityError.self) { try ServiceIdentities.set("../x", isStopped: true, in: folder) }
     }
-    #expect(try identities.keepUp(at: now + 3599).isEmpty)
-    #expect(try identity(scene, "api") == second)
-    // A new identity doesn't bring the old ones back.
-    try ServiceIdentities.set("api", isStopped: false, in: folder)
-    #expect(try identities.keepUp(at: now + 3600).contains { $0.hasPrefix("api: certificate ") })
-    let third = try identity(scene, "api")
-    let list = try lists(scene, "web")
-    #expect(third != second && list.revokes(second) && !list.revokes(third))
-    #expect(throws: AuthorityError.self) { try ServiceIdentities.set("../x", isStopped: true, in: folder) }
+  }
+
+  @Test func `lost answers cost a few certificates and no more`() throws {
+    try withMesh { mesh, now in
+      var api = try mesh.member("api")
+      for second in 0..<10 { _ = try mesh.identities.answer(api.question(), at: now + Int64(second)) }
+      try mesh.ask(&api, at: now + 10)
+      #expect(api.note.contains("4 certificates of the last hour") && !api.isReady(at: now))
+      try mesh.ask(&api, at: now + 3605)
+      #expect(api.isReady(at: now + 3605) && api.note.isEmpty)
+    }
+  }
+
+  @Test func `a datagram that is changed, another's, or of another question gets no answer and is none`() throws {
+    try withMesh { mesh, now in
+      var (api, web) = (try mesh.member("api"), try mesh.member("web"))
+      let question = try api.question()
+      let answer = try #require(try mesh.identities.answer(question, at: now)).bytes
+      for index in question.indices {
+        var changed = question
+        changed[index] ^= 1
+        #expect(try mesh.identities.answer(changed, at: now) == nil, "\(index)")
+        #expect(try mesh.identities.answer(Array(question[..<index]), at: now) == nil)
+      }
+      for index in answer.indices {
+        var changed = answer
+        changed[index] ^= 1
+        #expect(try !api.take(changed), "\(index)")
+      }
+      _ = try web.question()
+      #expect(try !web.take(answer))
+      #expect(try !api.take(question))
+      // An answer to a question of before.
+      _ = try api.question()
+      #expect(try !api.take(answer) && !api.isReady(at: now))
+      #expect(try mesh.identities.answer(answer, at: now) == nil)
+      #expect(try mesh.identities.answer(Array(repeating: 0, count: 65_000), at: now) == nil)
+      #expect(try mesh.identities.answer([], at: now) == nil)
+    }
+  }
+
+  @Test func `tokens are read from NAME=TOKEN, each name once`() throws {
+    let token = Self.tokens["api"] ?? ""
+    #expect(try JoinToken.all(in: "api=\(token) web=\(token)").count == 2)
+    for bad in ["", "api", "api=12", "API=\(token)", "api=\(token) api=\(token)", "=\(token)", "api=\(token)0"] {
+      #expect(throws: AuthorityError.self, "\(bad)") { try JoinToken.all(in: bad) }
+    }
+    let made = try #require(JoinToken.make())
+    #expect(JoinToken(made) != nil && JoinToken.make() != made)
   }
 }

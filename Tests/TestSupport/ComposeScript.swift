@@ -14,7 +14,7 @@ package enum ComposeScript {
     class Loader(yaml.SafeLoader): pass
     Loader.add_constructor("!override", lambda loader, node: loader.construct_mapping(node, deep=True))
     said = yaml.load(open(override), Loader)
-    processes, spaces, bridges, wires = [], {}, {}, {}
+    processes, ended, spaces, bridges, wires = [], [], {}, {}, {}
 
     def run(*words): subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
 
@@ -22,6 +22,11 @@ package enum ComposeScript {
         process = subprocess.Popen(["ip", "netns", "exec", space, *words], stdout=open(folder + "/out", "ab"), stderr=subprocess.STDOUT)
         processes.append(process)
         return process
+
+    def contain(name, *options):
+        """The override's own command and environment, with a folder in place of the volume. Ends by TERM, which it passes on."""
+        service = said["services"][name]
+        ended.append(start(spaces[name], "env", *("%s=%s" % pair for pair in service["environment"].items()), binary, *service["command"], *options))
 
     def network():
         for number, name in enumerate(said["networks"]):
@@ -83,23 +88,17 @@ package enum ComposeScript {
                                "--resolve", "%s:%d:%s" % (name, port, address), "http://%s:%d/" % (name, port)], capture_output=True, text=True)
         return done.stdout or done.stderr
 
-    def identities(*words): return [binary, "compose", *words]
-
     try:
+        # Another container on the network of the sidecars, with the token of api.
+        said["services"]["thief"] = dict(said["services"]["api-sallyport"], networks={"sallyport": {"ipv4_address": "10.213.0.77"}})
         network()
         began = time.time()
-        state, homes = folder + "/authority", folder + "/services"
-        for path in (state, homes): os.makedirs(path, exist_ok=True)
-        keeper = subprocess.Popen(identities("identities", state, homes, *services, "--owner", str(os.getuid())))
-        processes.append(keeper)
+        state = folder + "/authority"
         start(spaces["api"], sys.executable, "-c", APP, "8080")
         start(spaces["db"], sys.executable, "-c", ECHO, "5432")
-        for name in services:
-            while not all(os.path.exists("%s/%s/%s" % (homes, name, file)) for file in ("identity.pem", "crl.pem", "ca.crt")): time.sleep(0.1)
-            text = said["configs"]["sallyport-" + name]["content"].replace("$$", "$").replace("/identity/", "%s/%s/" % (homes, name))
-            path = "%s/%s.conf" % (folder, name)
-            open(path, "w").write("user root;\npid %s/%s.pid;\n" % (folder, name) + text)
-            start(spaces[name + "-sallyport"], binary, "run", "--config", path)
+        # The sidecars may come before who gives them their certificates.
+        for name in services: contain(name + "-sallyport", "--folder", folder + "/" + name)
+        contain("sallyport-identities", "--authority", state)
         address = lambda name, wire: said["services"][name]["networks"][wire]["ipv4_address"]
         web = address("web-sallyport", "sallyport-web")
         first = ""
@@ -117,17 +116,22 @@ package enum ComposeScript {
         # Whoever is on the network of the sidecars has no certificate, and finds no listener in clear.
         beside = curl("db-sallyport", address("api-sallyport", "sallyport"), "api", 8080)
         relay = curl("db-sallyport", address("web-sallyport", "sallyport"), "api", 8080)
-        time.sleep(0.5)
+        # Whoever has stolen a token comes too late.
+        contain("thief", "--folder", folder + "/thief")
+        time.sleep(2)
+        thief = sorted(os.listdir(folder + "/thief"))
         counts = {"mesh": dict(mesh), "inner": dict(inner)}
         stopped = time.time()
-        subprocess.run(identities("stop", "web", "--authority", state), check=True)
+        subprocess.run([binary, "compose", "stop", "web", "--authority", state], check=True)
         while time.time() - stopped < 20 and curl("web", web, "api", 8080).endswith("|200"): time.sleep(0.1)
         outSeconds = time.time() - stopped
         ended = float(hold.communicate(timeout=20)[0].strip() or 99)
         after = curl("web", web, "api", 8080)
         print(json.dumps({"first": first, "upSeconds": upSeconds, "answers": answers, "echoed": echoed, "other": other, "direct": direct,
-                          "beside": beside, "relay": relay, "counts": counts, "outSeconds": outSeconds, "endedSeconds": ended, "after": after}))
+                          "beside": beside, "relay": relay, "thief": thief, "counts": counts, "outSeconds": outSeconds, "endedSeconds": ended, "after": after}))
     finally:
+        for process in ended: process.terminate()
+        for process in ended: process.wait()
         for process in processes: process.kill()
         for process in processes: process.wait()
         for space in spaces.values(): subprocess.run(["ip", "netns", "delete", space])

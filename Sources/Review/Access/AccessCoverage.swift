@@ -136,8 +136,11 @@ package struct AccessCoverage: Sendable {
       lines += ["\(rule.place): error: \(rule.text): \(rule.words)", "    \(rule.advice)"]
     }
     if !unshown.isEmpty {
-      let all = unshown.map { "\($0.text) (\($0.place))" }.joined(separator: ", ")
-      lines.append("notice: without these something is open, and no attempt shows for whom: \(all)")
+      lines.append("notice: without these something is open, and no attempt shows for whom:")
+      // A file that is included several times has each line once.
+      lines += unshown.gathered { "\($0.text) at \($0.place)" }.compactMap(\.first).gathered { $0.text }.map { same in
+        "    \(same.first?.text ?? "") (\(same.map { "\($0.place)" }.joined(separator: ", ")))"
+      }
     }
     for rule in untested { lines.append("notice: \(rule.text) is not tested: \(rule.reason)") }
     let all = covered + uncovered.count

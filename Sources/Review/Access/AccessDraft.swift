@@ -31,12 +31,13 @@ package struct AccessDraft {
       clients.append((name, persona))
     }
     let survey = Survey(world)
-    var asserted: Set<String> = []
-    lines.append("")
     for (name, persona) in [("nobody", Persona.nobody), ("stranger", .stranger)] + clients {
+      var asserted: Set<String> = []
+      lines.append("")
       for finding in survey.findings(of: persona) where Self.isUsual(finding, world) {
-        guard let place = world.words(for: finding.attempt), asserted.insert("\(name) \(place)").inserted,
-          let line = Self.line(name, place, finding.outcome)
+        guard persona.issuer == .nobody || world.http.listeners[finding.attempt.listener].isTLS,
+          let place = world.words(for: finding.attempt), let line = Self.line(name, place, finding.outcome),
+          asserted.insert(Self.occasion(finding, place, line, world)).inserted
         else { continue }
         lines.append(line)
       }
@@ -63,6 +64,19 @@ package struct AccessDraft {
     let attempt = finding.attempt
     return attempt.method == "GET" && attempt.client == Attempt.usualAddress && attempt.isPlain
       && (attempt.serverName == attempt.host || !world.http.listeners[attempt.listener].isTLS)
+  }
+
+  /// Of several attempts of one occasion, the first is asserted: those that come to one location with one result, and those
+  /// with a name that no server block has.
+  private static func occasion(
+    _ finding: Survey.Finding, _ place: String, _ line: String, _ world: TrialWorld
+  ) -> String {
+    let listener = finding.attempt.listener
+    if world.http.listeners[listener].kind == .stream { return place }
+    let isNamed = finding.outcome.server?.names.contains { !$0.asWritten.isEmpty } ?? true
+    if isNamed, finding.attempt.host == Survey.strangeName { return "any other name at \(listener)" }
+    let location = finding.outcome.locations.last ?? finding.outcome.server?.root
+    return "\(listener) \(location.map { "\($0.location)" } ?? place) \(line.replacing(place, with: ""))"
   }
 
   private static func line(_ name: String, _ place: String, _ outcome: Outcome) -> String? {

@@ -36,7 +36,7 @@ package final class Survey {
   private var known: [Persona: [Finding]] = [:]
 
   /// A name that no server block has.
-  private static let strangeName = "unknown.invalid"
+  static let strangeName = "unknown.invalid"
   /// From so many server blocks on, not each name of a handshake is tried with each Host.
   private static let mostPairs = 12
 

@@ -14,39 +14,51 @@ import Testing
       other: {image: x, network_mode: host}
     """
 
-  private func plan(_ words: [String], _ text: String = file) throws -> ComposePlan {
-    try ComposePlan(text, services: words.map { try #require(ComposeService($0)) })
+  private func mesh(_ words: [String]) throws -> ComposeMesh {
+    ComposeMesh(try words.map { try #require(ComposeService($0)) })
   }
 
-  @Test func `each service named has a network with its sidecar alone, and an identity`() throws {
-    let text = try plan(["web", "api:8080", "db:5432/tcp"]).override
-    for name in ["web", "api", "db"] {
+  @discardableResult
+  private func plan(_ words: [String], _ text: String = file) throws -> ComposePlan {
+    try ComposePlan(text, mesh(words))
+  }
+
+  @Test func `each service named has a network with its sidecar alone, and a token`() throws {
+    let words = ["web", "api:8080", "db:5432/tcp"]
+    let text = try plan(words).override(tokens: ["t1", "t2", "t3"])
+    for (name, token) in [("web", "t1"), ("api", "t2"), ("db", "t3")] {
       #expect(text.contains("  \(name):\n    networks: !override\n      sallyport-\(name): {"), "\(text)")
-      #expect(text.contains("  \(name)-sallyport:\n") && text.contains("- sallyport-\(name):/services/\(name)\n"))
+      #expect(text.contains("  \(name)-sallyport:\n") && text.contains("{SALLYPORT_JOIN: \"\(name)=\(token)\"}\n"))
+      #expect(text.contains("volumes: [\"sallyport-\(name):/var/lib/sallyport\"]\n"))
     }
-    #expect(text.contains("aliases: [api, db]") && text.contains("aliases: [db]") && text.contains("aliases: [api]"))
-    #expect(text.contains("command: [compose, identities, /authority, /services, web, api, db]"))
+    #expect(text.contains("aliases: [\"api\", \"db\"]") && text.contains("aliases: [\"db\"]"))
+    #expect(text.contains("command: [compose, identities, \"10.213.0.254:7613\"]"))
+    #expect(text.contains("{SALLYPORT_JOIN: \"web=t1 api=t2 db=t3\"}"))
+    #expect(text.contains("7613\", \"--subnet\", \"10.213\", \"web\", \"api:8080\", \"db:5432/tcp\"]"))
     #expect(!text.contains("  other:") && !text.contains("docker.sock"))
-    // Compose would replace a single one.
-    #expect(!text.replacing("$$", with: "").contains("$"))
+    // Compose would replace a variable, and puts no text of the file into a container that can't be written to.
+    #expect(!text.contains("$") && !text.contains("configs:") && !text.contains("secrets:"))
   }
 
   @Test func `a sidecar takes its own calls in clear, and those of others with a certificate alone`() throws {
-    let plan = try plan(["web", "api:8080", "db:5432/tcp"])
+    let mesh = try mesh(["web", "api:8080", "db:5432/tcp"])
     for index in 0..<3 {
-      for part in plan.configuration(of: index).components("server {").dropFirst() {
+      for part in mesh.configuration(of: index).components("server {").dropFirst() {
         let isOfOthers = part.contains("listen 10.213.0.")
         #expect(isOfOthers == part.contains("ssl_verify_client       on;"), "\(part)")
         #expect(isOfOthers || part.contains("listen 10.213.\(index + 1).2:"))
         #expect(isOfOthers || part.contains("https://") || part.contains("proxy_ssl  ") || part.contains("return 421"))
       }
     }
-    #expect(plan.configuration(of: 0).contains("proxy_ssl_name api;"))
-    #expect(!plan.configuration(of: 0).contains("ssl_verify_client"), "nobody calls it")
+    #expect(mesh.configuration(of: 0).contains("proxy_ssl_name api;"))
+    #expect(!mesh.configuration(of: 0).contains("ssl_verify_client"), "nobody calls it")
+    let elsewhere = mesh.configuration(of: 0, folder: "/x")
+    #expect(elsewhere.contains("/x/key.pem;") && !elsewhere.contains("/var/lib") && !elsewhere.contains("FOLDER"))
   }
 
   @Test func `two services of HTTP may have one port, and the name says whom a call is for`() throws {
-    let calls = try plan(["web:8080", "api:8080", "db"]).configuration(of: 2)
+    try plan(["web:8080", "api:8080", "db"])
+    let calls = try mesh(["web:8080", "api:8080", "db"]).configuration(of: 2)
     #expect(calls.contains("server_name web;") && calls.contains("server_name api;") && calls.contains("return 421"))
     let fault = #expect(throws: ComposeFault.self) { try self.plan(["web:8080", "api:8080/tcp"]) }
     #expect(fault?.message.contains("same port 8080") == true)
@@ -62,7 +74,7 @@ import Testing
     }
     #expect(fault?.line == 4 && fault?.hint.contains(words) == true, "\(String(describing: fault))")
     // It is no matter of a service that isn't named.
-    _ = try plan(["db"], "services:\n  web:\n    \(key)\n  db: {image: x}\n")
+    try plan(["db"], "services:\n  web:\n    \(key)\n  db: {image: x}\n")
   }
 
   @Test func `a service that isn't there, taken names and other services' files are refused`() throws {

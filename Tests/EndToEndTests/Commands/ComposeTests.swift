@@ -22,6 +22,8 @@ import Testing
     let direct: String
     let beside: String
     let relay: String
+    /// The files of a sidecar that joined second with a token.
+    let thief: [String]
     let counts: [String: [String: Int]]
     let outSeconds: Double
     let endedSeconds: Double
@@ -60,6 +62,7 @@ import Testing
     #expect(inner["clear"] ?? 0 >= 20, "\(inner)")
     #expect(seen.other.hasSuffix("|421") && seen.beside.hasSuffix("|400"), "\(seen.other) \(seen.beside)")
     for refused in [seen.direct, seen.relay] { #expect(refused.hasSuffix("|000"), "\(refused)") }
+    #expect(!seen.thief.contains("identity.pem") && seen.thief.contains("key.pem"), "\(seen.thief)")
     #expect(seen.outSeconds < 6 && seen.endedSeconds < 7 && !seen.after.hasSuffix("|200"), "\(seen)")
   }
 
@@ -76,17 +79,70 @@ import Testing
     }
   }
 
-  @Test func `the identities are made, kept, and taken away`() async throws {
+  @Test func `sidecars join in any order, calls go through both, a stopped one is out, and TERM ends both processes`()
+    async throws
+  {
     let scene = try Scene.ofTest()
-    let (authority, services) = try (scene.makeFolder("authority"), scene.makeFolder("services"))
-    let words = ["compose", "identities", authority, services, "api", "web", "--once", "--owner", "\(geteuid())"]
-    let first = try await scene.run(Sallyport.binary(), words)
-    #expect(first.status == 0 && first.text.split(separator: "\n").count == 2, "\(first.everything)")
-    #expect(try await scene.run(Sallyport.binary(), words).text.isEmpty)
-    #expect(try await scene.sallyport("compose", "stop", "api", "--authority", authority).status == 0)
-    #expect(try await scene.run(Sallyport.binary(), words).text.contains("api: stopped"))
-    #expect(try await scene.sallyport("compose", "start", "api", "--authority", authority).status == 0)
-    #expect(try await scene.run(Sallyport.binary(), words).text.hasPrefix("api: certificate "))
-    #expect(try await scene.sallyport("ca", "inspect", "\(services)/api/identity.pem").status == 0)
+    // Addresses of the loopback in place of networks: the second sidecar calls 127.0.2.3, where its service is.
+    let (keeper, port) = ("127.0.0.1:\(try scene.port())", try scene.port())
+    let (folder, tokens) = (
+      scene.path("authority"), ["web": String(repeating: "1a", count: 32), "api": String(repeating: "2b", count: 32)]
+    )
+    let run = { (name: String, words: [String], variable: String) in
+      try ChildProcess(
+        Sallyport.binary(), ["compose"] + words, in: scene.folder, environment: ["SALLYPORT_JOIN": variable],
+        output: scene.path("\(name).out"), errors: scene.path("\(name).err"))
+    }
+    let sidecar = { (name: String) in
+      try run(
+        name,
+        ["sidecar", keeper, "web", "api:\(port)", "--subnet", "127.0", "--folder", scene.path(name)],
+        "\(name)=\(tokens[name] ?? "")")
+    }
+    let service = try ChildProcess(
+      "python3", ["-m", "http.server", "\(port)", "--bind", "127.0.2.3"], in: try scene.makeFolder("site"),
+      output: scene.path("site.out"), errors: scene.path("site.err"))
+    defer { service.stop() }
+    let sidecars = try ["web", "api"].map(sidecar)
+    defer { for process in sidecars { process.signal(SIGTERM) } }
+    let identities = try run(
+      "identities", ["identities", keeper, "--authority", folder],
+      tokens.map { "\($0.key)=\($0.value)" }.joined(separator: " "))
+    defer { identities.stop() }
+    let status = {
+      try await scene.run(
+        "curl",
+        ["-q", "-s", "--noproxy", "*", "-m", "5", "-o", "/dev/null", "-w", "%{http_code}"]
+          + ["-H", "Host: api", "http://127.0.1.2:\(port)/"]
+      ).text
+    }
+    try await until("the first 200", within: .seconds(60)) { try await status() == "200" }
+    #expect(try await scene.sallyport("compose", "stop", "web", "--authority", folder).status == 0)
+    try await until("web to be out", within: .seconds(60)) { try await status() != "200" }
+    #expect(try await scene.sallyport("compose", "start", "web", "--authority", folder).status == 0)
+    try await until("web to be in", within: .seconds(60)) { try await status() == "200" }
+    let lines = scene.text("identities.out")
+    #expect(lines.contains("web: joined with key ") && lines.contains("web: stopped, certificate "), "\(lines)")
+    for process in sidecars {
+      process.signal(SIGTERM)
+      #expect(try await process.ended() == .exited(0))
+    }
+    // The configuration and the token are the sidecar's own matter: `health` finds its process, which has ended.
+    #expect(try await scene.sallyport("health", "--config", scene.path("web/sallyport.conf")).status != 0)
+  }
+
+  @Test func `neither a sidecar nor the keeper starts without a token`() async throws {
+    let scene = try Scene.ofTest()
+    for words in [
+      ["identities", "127.0.0.1:1", "--authority", scene.path("authority")],
+      ["sidecar", "127.0.0.1:1", "api:80", "--folder", scene.path("service")],
+    ] {
+      let refused = try await scene.run(Sallyport.binary(), ["compose"] + words)
+      #expect(refused.status == 1 && refused.errors.contains("SALLYPORT_JOIN is empty"), "\(refused.everything)")
+    }
+    let other = try await scene.run(
+      Sallyport.binary(), ["compose", "sidecar", "127.0.0.1:1", "api:80", "--folder", scene.path("service")],
+      environment: ["SALLYPORT_JOIN": "web=\(String(repeating: "3c", count: 32))"])
+    #expect(other.status == 1 && other.errors.contains("not for one of the services api"), "\(other.everything)")
   }
 }

@@ -194,6 +194,22 @@ import Testing
       #expect(draft.contains("allow boss GET https://erp.test:8443/admin/;"), "\(draft)")
       let report = try report(scene, configuration, draft)
       #expect(report.isFine, "\(report.lines)\n\(draft)")
+      // Each client once for what a location makes of it, and once for the names that nobody has.
+      let lines = draft.split(separator: "\n").filter { $0.contains(" boss GET ") }
+      #expect(lines.count { $0.contains("unknown.invalid") } <= 1, "\(draft)")
+      #expect(lines.count { $0.contains("/admin/") } == 1, "\(draft)")
+    }
+  }
+
+  @Test func `of a drafted policy, a plain listener is asserted for those who can show nothing`() throws {
+    try withScene { scene in
+      try scene.serverFiles()
+      let text = Self.erp("ssl_client_allow cn=boss;").replacing(
+        "http {", with: "http { server { listen 127.0.0.1:8081; return 200; }", maxReplacements: 1)
+      let path = try scene.write("x.conf", text: text)
+      let draft = AccessDraft(try TrialWorld(.file(path)), configuration: path).text
+      let plain = draft.split(separator: "\n").filter { $0.contains(" http://") }
+      #expect(!plain.isEmpty && plain.allSatisfy { $0.contains(" nobody ") }, "\(draft)")
     }
   }
 }

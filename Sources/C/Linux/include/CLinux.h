@@ -113,6 +113,8 @@ static inline int linux_replace_descriptor(int with, int fd) {
 
 #include <sys/prctl.h>
 
+// Has the kernel end this process when its parent does.
+static inline void linux_end_with_parent(void) { (void)prctl(PR_SET_PDEATHSIG, SIGTERM, 0, 0, 0); }
 // After a change of user: a core may be written again, as large as RLIMIT_CORE lets it be.
 static inline void linux_allow_core(void) { (void)prctl(PR_SET_DUMPABLE, 1, 0, 0, 0); }
 
