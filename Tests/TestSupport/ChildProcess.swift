@@ -43,6 +43,7 @@ package final class ChildProcess: Sendable {
     if let output { posix_spawn_file_actions_addopen(&actions, 1, output, flags, 0o600) }
     posix_spawn_file_actions_addopen(&actions, 2, errors ?? "/dev/null", flags, 0o600)
 
+    beginIn(folder, &actions)
     // What others of this process have open is not theirs.
     closeInherited(&actions)
 
@@ -58,16 +59,15 @@ package final class ChildProcess: Sendable {
 
     let merged = ProcessInfo.processInfo.environment.merging(environment) { $1 }
     let path = try Self.locate(command)
-    // env changes the folder and becomes the command: the id stays.
     var arguments = arguments
     if command == "openssl", ["s_client", "s_server"].contains(arguments.first) {
       arguments.insert(contentsOf: Self.withoutSystemAuthorities, at: 1)
     }
-    let argv = (["env", "-C", folder, path] + arguments).map { strdup($0) } + [nil]
+    let argv = ([path] + arguments).map { strdup($0) } + [nil]
     let envp = merged.map { strdup("\($0)=\($1)") } + [nil]
     defer { for text in argv + envp { free(text) } }
     var child: pid_t = 0
-    let failure = posix_spawn(&child, "/usr/bin/env", &actions, &attributes, argv, envp)
+    let failure = posix_spawn(&child, path, &actions, &attributes, argv, envp)
     guard failure == 0 else { throw CannotStart(description: "\(path): \(String(cString: strerror(failure)))") }
     identifier = child
     Thread.detachNewThread { self.reap() }
@@ -78,6 +78,8 @@ package final class ChildProcess: Sendable {
 
   private static func locate(_ command: String) throws -> String {
     if command.contains("/") { return command }
+    // Debian's own has the modules that scripts import, and another one may be a script that looks for a version.
+    if command == "python3" { return "/usr/bin/python3" }
     let folders = (ProcessInfo.processInfo.environment["PATH"] ?? "/usr/bin:/bin").split(separator: ":").map(
       String.init)
     for folder in folders + ["/usr/sbin", "/sbin", "/usr/local/sbin"] where access("\(folder)/\(command)", X_OK) == 0 {

@@ -136,6 +136,12 @@ static inline int linux_spawn_closes_from(posix_spawn_file_actions_t *actions, i
   return posix_spawn_file_actions_addclosefrom_np(actions, first);
 }
 
+// For children: this is their folder before they begin.
+static inline int linux_spawn_changes_folder(posix_spawn_file_actions_t *actions, const char *folder) {
+  extern int posix_spawn_file_actions_addchdir_np(posix_spawn_file_actions_t *, const char *);
+  return posix_spawn_file_actions_addchdir_np(actions, folder);
+}
+
 // For children: the environment as it is.
 static inline char **linux_environment(void) {
   extern char **environ;
