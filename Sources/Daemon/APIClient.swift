@@ -87,7 +87,7 @@ package struct APIClient {
 
     var line: String {
       var words = ["\(group)\(kind == "stream" ? " (stream)" : "")", address, json["state"]?.text ?? "?"]
-      for key in ["weight", "max_conns", "active", "requests", "fails"] {
+      for key in ["weight", "max_conns", "active", "requests", "connections", "fails"] {
         if let number = json[key]?.integer { words.append("\(key)=\(number)") }
       }
       if json["backup"]?.flag == true { words.append("backup") }

@@ -232,9 +232,10 @@ package final class UpstreamAttempt: AttemptObserver {
 
   func endRecord() {
     guard !records.isEmpty else { return }
-    let last = records.count - 1
+    let last = records.count - 1, isFirst = records[last].endedAt == nil
     records[last].endedAt = now
     guard let stream else { return }
+    if isFirst { stream.session.meter?.didMove(received: stream.bytesReceived, sent: stream.bytesSent) }
     records[last].bytesReceived = stream.bytesReceived
     records[last].bytesSent = stream.bytesSent
   }

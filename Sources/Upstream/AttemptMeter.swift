@@ -50,11 +50,14 @@ public final class AttemptMeter: Sendable {
   private static let open = sum + 4
   private static let unavailable = sum + 5
 
-  private static let firstFault = sum + 6
+  private static let received = sum + 6
+  private static let sent = sum + 7
+
+  private static let firstFault = sum + 8
   /// The results of trust by which the certificate of a server isn't what the configuration demands.
   public static let trustFaults: [TrustOutcome] = [.chain, .expired, .revoked, .name, .pin, .reportOnlyMismatch]
 
-  @usableFromInline let row = CountRow(AttemptMeter.sum + 6 + AttemptMeter.trustFaults.count)
+  @usableFromInline let row = CountRow(AttemptMeter.sum + 8 + AttemptMeter.trustFaults.count)
 
   public init() {}
 
@@ -85,6 +88,12 @@ public final class AttemptMeter: Sendable {
   /// A response ended early, after its head was counted.
   public func didTruncate() { row.add(at: Self.truncated) }
 
+  /// An attempt has ended; bytes without TLS.
+  public func didMove(received: UInt64, sent: UInt64) {
+    row.add(received, at: Self.received)
+    row.add(sent, at: Self.sent)
+  }
+
   /// A connection to the server was begun.
   func didConnect() { row.add(at: Self.opened) }
 
@@ -103,6 +112,8 @@ public final class AttemptMeter: Sendable {
     for place in Self.trustFaults.indices { totals.trustFaults[place] &+= row.value(at: Self.firstFault + place) }
     totals.truncated &+= row.value(at: Self.truncated)
     totals.opened &+= row.value(at: Self.opened)
+    totals.received &+= row.value(at: Self.received)
+    totals.sent &+= row.value(at: Self.sent)
     totals.idle &+= row.value(at: Self.idle)
     totals.open &+= row.value(at: Self.open)
     if row.value(at: Self.unavailable) != 0 { totals.isUnavailable = true }
@@ -118,6 +129,9 @@ public struct AttemptTotals: Sendable {
   public var times = TimeHistogram()
   public var truncated: UInt64 = 0
   public var opened: UInt64 = 0
+  /// Bytes of attempts that have ended.
+  public var received: UInt64 = 0
+  public var sent: UInt64 = 0
   public var idle: UInt64 = 0
   public var open: UInt64 = 0
   /// A worker leaves the server out because of its failures.

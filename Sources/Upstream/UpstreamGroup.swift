@@ -196,6 +196,11 @@ public final class UpstreamGroup {
     }
   }
 
+  /// What checks have found of a server; nil if no check concerns it.
+  public func healthCounts(of address: SocketAddress) -> HealthCounts? {
+    health.flatMap { health in servers.firstIndex { $0.address == address }.flatMap(health.counts) }
+  }
+
   /// Tells the balancer which servers are healthy, if that has changed.
   @inline(never)
   private func takeHealth(_ health: GroupHealth) {

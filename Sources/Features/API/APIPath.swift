@@ -37,8 +37,9 @@ package enum APIPath: Equatable, Sendable {
   case otherVersion
   case unknown
 
-  /// Clients of nginx Plus name the version that they were written for. From 4 on, a version only adds to the one before.
-  static let versions = ["4", "5", "6", "7", "8", "9"]
+  /// Clients of nginx Plus name the version that they were written for: 2 and 3 are what two of them ask for by themselves. A
+  /// version only adds to the one before; below 4, a fault named its path and method, too.
+  static let versions = (1...9).map(String.init)
 
   /// `text`: normalized, behind the location's prefix.
   package init(_ text: String, objects: [any APIObjects]) {

@@ -18,6 +18,8 @@ struct APIView {
   let generation: Generation
   let groups: [UpstreamGroup]
   let objects: [any APIObjects]
+  /// Where the request came in.
+  let address: String
 
   static func group(_ name: String, isOfStream: Bool, of groups: [UpstreamGroup]) -> UpstreamGroup? {
     groups.first { $0.settings.isOfStream == isOfStream && $0.settings.name == name }
@@ -55,6 +57,7 @@ struct APIView {
       json.object {
         $0.member("version", "\(Product.version)")
         $0.member("build", "\(Product.name)")
+        $0.member("address", address)
         $0.member("generation", generation.number)
         $0.member("load_timestamp", AuthorityTime.rfc3339(metrics.process.reloads.loadedAt))
         $0.member("timestamp", AuthorityTime.rfc3339(Int64(time(nil))))
@@ -193,7 +196,8 @@ struct APIView {
       json.object { json in
         Self.peer(member, &json)
         let series = UpstreamSeries(upstream: group.settings.fullName, server: "\(member.address)")
-        Self.counts(counted.compactMap { $0[series] }, &json)
+        Self.counts(counted.compactMap { $0[series] }, isOfStream: group.settings.isOfStream, &json)
+        Self.checks(group.healthCounts(of: member.address), &json)
         json.member("changed", member.isChanged && !isKept)
         json.member("added", changes.added.contains(member.address))
       }
@@ -222,21 +226,48 @@ struct APIView {
     json.member("state", state)
     json.member("active", member.active)
     json.member("max_conns", member.maxConnections)
+    json.member("unavail", Int64(clamping: member.exclusions))
+  }
+
+  /// A server that nobody checks has counts of 0, as in nginx Plus: its dashboard reads them of every server.
+  private static func checks(_ counts: HealthCounts?, _ json: inout JSONText) {
+    let (passed, failed) = (counts?.count(.passed) ?? 0, counts?.count(.failed) ?? 0)
+    json.object("health_checks") {
+      $0.member("checks", Int64(clamping: passed &+ failed))
+      $0.member("fails", Int64(clamping: failed))
+      $0.member("unhealthy", Int64(clamping: counts?.unhealthy ?? 0))
+      if let last = counts?.lastPassed { $0.member("last_passed", last) }
+    }
   }
 
   /// `meters`: those of a server in the workers that have one.
-  private static func counts(_ meters: [AttemptMeter], _ json: inout JSONText) {
-    guard !meters.isEmpty else { return }
+  private static func counts(_ meters: [AttemptMeter], isOfStream: Bool, _ json: inout JSONText) {
     var totals = AttemptTotals()
     for meter in meters { meter.add(to: &totals) }
-    json.member("requests", Int64(clamping: totals.attempts))
+    json.member(isOfStream ? "connections" : "requests", Int64(clamping: totals.attempts))
+    let responses = totals.results.prefix(5)
+    if !isOfStream {
+      json.object("responses") { json in
+        for (result, count) in zip(AttemptMeter.Result.allCases, responses) {
+          json.member(result.rawValue, Int64(clamping: count))
+        }
+        json.member("total", Int64(clamping: responses.reduce(0, &+)))
+      }
+    }
     json.member("fails", Int64(clamping: totals.failures))
-    json.object("responses") { $0.member("5xx", Int64(clamping: totals.serverErrors)) }
+    json.member("sent", Int64(clamping: totals.sent))
+    json.member("received", Int64(clamping: totals.received))
+    let timed = totals.times.buckets.reduce(0, &+)
+    // A mean, in milliseconds.
+    if timed > 0 { json.member(isOfStream ? "connect_time" : "header_time", Int64(clamping: totals.times.sum / timed)) }
   }
 
   private func ssl(_ json: inout JSONText) {
-    var (whole, failed): (UInt64, UInt64) = (0, 0)
+    var (whole, failed, reused): (UInt64, UInt64, UInt64) = (0, 0, 0)
     for worker in metrics.all {
+      for (kind, count) in zip(HandshakeKind.allCases, worker.sessions.all) where kind == .resumed {
+        reused &+= count.count
+      }
       for (place, outcome) in ClientOutcome.allCases.enumerated() {
         let count = worker.clients.all[place].count
         if outcome == .failed || outcome == .refused { failed &+= count } else { whole &+= count }
@@ -245,6 +276,7 @@ struct APIView {
     json.object {
       $0.member("handshakes", Int64(clamping: whole))
       $0.member("handshakes_failed", Int64(clamping: failed))
+      $0.member("session_reuses", Int64(clamping: reused))
     }
   }
 }

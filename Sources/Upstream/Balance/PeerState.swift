@@ -8,6 +8,8 @@ struct PeerState: Sendable {
   var currentWeight = 0
   private(set) var effectiveWeight: Int
   private(set) var fails = 0
+  /// How often it was left out because its failures had become `max_fails`.
+  private(set) var exclusions: UInt64 = 0
   private(set) var active = 0
   private var failedAt: UInt64 = 0
   private(set) var checkedAt: UInt64 = 0
@@ -79,6 +81,7 @@ struct PeerState: Sendable {
     switch result {
     case .failure:
       if fails < Int.max { fails += 1 }
+      if fails == terms.maxFails { exclusions &+= 1 }
       failedAt = now
       checkedAt = now
       if terms.maxFails > 0 { effectiveWeight = max(0, effectiveWeight - terms.weight / terms.maxFails) }

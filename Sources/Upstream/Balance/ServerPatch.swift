@@ -79,6 +79,8 @@ public struct GroupMember: Sendable {
   public let isHealthy: Bool
   /// It is left out for its failures.
   public let hasFailed: Bool
+  /// How often its failures had become `max_fails`.
+  public let exclusions: UInt64
   /// Attempts in progress.
   public let active: Int
   /// Something was changed since the configuration was loaded.
@@ -97,6 +99,7 @@ public struct GroupMember: Sendable {
     (isBackup, isDown, isDraining) = (terms.isBackup, terms.isDown, terms.isDraining)
     isHealthy = peer.isHealthy
     hasFailed = peer.hasFailed(now: now)
+    exclusions = peer.exclusions
     active = peer.active
     isChanged = line != nil
     overrides = line.map { ServerOverride.all(of: terms, insteadOf: $0) } ?? []

@@ -22,7 +22,7 @@ public final class ServerHealth: Sendable {
 
   private let state: Mutex<HealthState>
   private let isUpNow: Atomic<Bool>
-  private let counts: HealthCounts
+  fileprivate let counts: HealthCounts
   private let changes: HealthChanges
 
   public init(_ state: HealthState, _ changes: HealthChanges, _ counts: HealthCounts = HealthCounts()) {
@@ -42,6 +42,7 @@ public final class ServerHealth: Sendable {
     let change = state.withLock { $0.take(passed: result == .passed) }
     if let change {
       if case .wentDown = change {
+        counts.addUnhealthy()
         isUpNow.store(false, ordering: .releasing)
       } else {
         isUpNow.store(true, ordering: .releasing)
@@ -57,6 +58,7 @@ public final class ServerHealth: Sendable {
 /// counter must not fall.
 public final class HealthCounts: Sendable {
   private let passed = Atomic<UInt64>(0), failed = Atomic<UInt64>(0), skipped = Atomic<UInt64>(0)
+  private let becameUnhealthy = Atomic<UInt64>(0), hasPassedLast = Atomic<Bool>(false)
 
   public init() {}
 
@@ -68,7 +70,17 @@ public final class HealthCounts: Sendable {
     }
   }
 
+  /// How often the server went down by a check.
+  public var unhealthy: UInt64 { becameUnhealthy.load(ordering: .relaxed) }
+  /// How the last check ended; nil before the first.
+  public var lastPassed: Bool? {
+    count(.passed) == 0 && count(.failed) == 0 ? nil : hasPassedLast.load(ordering: .relaxed)
+  }
+
+  fileprivate func addUnhealthy() { becameUnhealthy.wrappingAdd(1, ordering: .relaxed) }
+
   fileprivate func add(_ result: ServerHealth.Result) {
+    if result != .skipped { hasPassedLast.store(result == .passed, ordering: .relaxed) }
     switch result {
     case .passed: passed.wrappingAdd(1, ordering: .relaxed)
     case .failed: failed.wrappingAdd(1, ordering: .relaxed)
@@ -89,6 +101,11 @@ public final class GroupHealth: Sendable {
   }
 
   var changeCount: UInt64 { changes.count }
+
+  /// nil for a server that no check concerns.
+  func counts(_ server: Int) -> HealthCounts? {
+    servers.indices.contains(server) ? servers[server].first?.counts : nil
+  }
 
   public func isUp(_ server: Int) -> Bool {
     !servers.indices.contains(server) || servers[server].allSatisfy(\.isUp)
