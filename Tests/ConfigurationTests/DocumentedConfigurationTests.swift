@@ -36,6 +36,79 @@ import Testing
     }
   }
 
+  /// Why no test of this suite and none of `sallyport` commands has a block, by the beginning of the first line that is neither
+  /// configuration nor such a command. A name of a suite says who runs it.
+  private static let others: [String: String] = [
+    // Run by a test.
+    "README.md: sudo apt install": "DeploymentTests, with the package under systemd",
+    "docs/MIGRATING-FROM-GHOSTUNNEL.md: ghostunnel server": "PageTests of the conversions",
+    "docs/MIGRATING-FROM-GHOSTUNNEL.md: ghostunnel client": "PageTests of the conversions",
+    "docs/MIGRATING-FROM-HAPROXY.md: frontend api": "PageTests of the conversions",
+    "docs/MIGRATING-FROM-NGINX.md: cp sallyport.conf": "ToolTests",
+    "docs/MIGRATING-FROM-STUNNEL.md: [db]": "PageTests of the conversions",
+    "docs/MIGRATING-FROM-STUNNEL.md: [mail]": "PageTests of the conversions",
+    "docs/SECURITY.md: openssl x509": "DocumentedCommandTests",
+    "docs/operating/acme.md: case": "DocumentedCommandTests",
+    "docs/operating/audit.md: openssl genpkey": "DocumentedCommandTests",
+    "docs/operating/first-steps.md: curl --retry": "DeploymentTests",
+    "docs/operating/first-steps.md: server localhost  sallyport.conf": "DocumentedCommandTests",
+    "docs/operating/first-steps.md: SALLYPORT_LISTEN": "DocumentedCommandTests",
+    "docs/operating/messages.md: openssl rand -hex 32 > body.key": "DocumentedCommandTests",
+    "docs/operating/messages.md: iv=": "DocumentedCommandTests",
+    "docs/operating/messages.md: openssl rand -hex 32 > app.secret": "DocumentedCommandTests",
+    "docs/operating/messages.md: printf 'POST": "DocumentedCommandTests, but for the request to another machine",
+    "docs/operating/policy-tests.md: who boss": "AccessPolicyTests",
+    "docs/operating/several-machines.md: user gate on": "StoreServer: the server of all its tests has this user",
+    "docs/operating/upstreams.md: cn=alice": "UserFileTests",
+    // What a command or log says, with dates, times and machines that a test has no part of.
+    "docs/operating/audit.md: {": "output; AuditLineTests has each member",
+    "docs/operating/audit.md: audit.log:12": "output; AuditVerificationTests has the faults",
+    "docs/operating/changes.md: app 10.0.0.5:8443 up": "output; APITests has its lines",
+    "docs/operating/clients-record.md: 1 of 4": "output; ClientForecastTests has the report",
+    "docs/operating/first-steps.md: opens:": "output; TrustDifferenceTests has its sentences",
+    "docs/operating/groups.md: upstream": "log; IncidentPageTests has its words",
+    "docs/operating/observe.md: Status:": "output of systemctl; ServiceStatusTests has the text",
+    "docs/operating/observe.md: 1 failed": "output; the tests of doctor have its lines",
+    "docs/operating/policy-tests.md: access.policy:9": "output; AccessPolicyTests has it",
+    "docs/operating/policy-tests.md: sallyport.conf:31": "output; AccessPolicyTests has it",
+    "docs/operating/tcp.md: *7 client": "log; the tests of stream have its lines",
+    "docs/operating/ways.md: upstream http": "output; WaysTests has the report",
+    // What takes a program or a machine that tests don't have.
+    "README.md: docker load": "no docker where tests run; Tests/image runs the image",
+    "docs/ARCHITECTURE.md: swift build": "the steps of Tests/run",
+    "docs/operating/authority.md: curl": "a server of a name on the network; the tests of enrolment send this request",
+    "docs/operating/authority.md: E=": "a server of a name on the network; the tests of EST send these requests",
+    "docs/operating/authority.md: createuser": "an account of the database; the tests of the register make theirs",
+    "docs/operating/authority.md: [Service]": "a drop-in for systemd",
+    "docs/operating/changes.md: curl": "a server of a name on the network; APITests sends such requests",
+    "docs/operating/changes.md: prometheus-nginx-exporter": "a program of Debian 13; PlusClientTests has its requests",
+    "docs/operating/clients.md: curl": "a server of a name on the network",
+    "docs/operating/http.md: grpcurl":
+      "a program that Debian doesn't have; the tests of gRPC have clients of their own",
+    "docs/operating/install.md: sudo systemctl stop": "Tests/systemd, where it can run",
+    "docs/operating/install.md: openssl_conf": "a token; the tests of pkcs11 make such a file",
+    "docs/operating/install.md: docker compose": "no docker where tests run; ComposeTests runs the override",
+    "docs/operating/observe.md: HEALTHCHECK": "a line of a Dockerfile, and one of a manifest",
+    "docs/operating/policy-tests.md: check-access": "a job of GitLab",
+    "docs/operating/run.md: sudo mkdir": "Tests/systemd, where it can run",
+    "docs/operating/run.md: frontend tls": "HAProxy on a machine of its own; Tests/machines runs such a file",
+    "docs/operating/run.md: volumeMounts": "a part of a manifest",
+  ]
+
+  @Test func `each other block of a page is run by a test, or has a reason why it isn't`() {
+    var unseen = Set(Self.others.keys)
+    for block in PageBlock.all where block.page != "docs/CHANGELOG.md" {
+      guard let first = DocumentedBlock.parts(of: block.lines).rest.first else { continue }
+      // A command of the repository.
+      let program = first.prefix { $0 != " " }
+      if program.contains("/"), FileManager.default.isExecutableFile(atPath: "\(checkout)/\(program)") { continue }
+      let key = Self.others.keys.first { "\(block.page): \(first)".hasPrefix($0) }
+      #expect(key != nil, "\(block): no test has \"\(first)\"")
+      if let key { unseen.remove(key) }
+    }
+    #expect(unseen.isEmpty, "no page has \(unseen.sorted())")
+  }
+
   private static let pin = "sha256//47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU="
   // A file of Debian's, and a line of it.
   private static let included = "include fastcgi.conf;", parameter = "fastcgi_param SCRIPT_FILENAME $uri;"
@@ -64,55 +137,35 @@ struct DocumentedBlock: Sendable, CustomStringConvertible {
 
   var description: String { "\(page):\(line)" }
 
-  static let configurations: [DocumentedBlock] = {
-    var pages = ["README.md"]
-    for folder in ["docs", "docs/operating"] {
-      let names = (try? FileManager.default.contentsOfDirectory(atPath: "\(checkout)/\(folder)")) ?? []
-      pages += names.filter { $0.hasSuffix(".md") && $0 != "DIRECTIVES.md" && $0 != "VARIABLES.md" }.sorted().map {
-        "\(folder)/\($0)"
-      }
-    }
-    return pages.flatMap { page in
-      blocks((try? String(contentsOfFile: "\(checkout)/\(page)", encoding: .utf8)) ?? "").compactMap { line, lines in
-        let found = configuration(in: lines)
-        return found.isEmpty ? nil : DocumentedBlock(page: page, line: line, text: found)
-      }
-    }
-  }()
-
-  /// The code blocks of a page, indented by four blanks or fenced, each with the line in which it begins.
-  private static func blocks(_ page: String) -> [(line: Int, lines: [Substring])] {
-    var found: [(line: Int, lines: [Substring])] = []
-    var isFenced = false, isOpen = false
-    for (number, line) in page.split(separator: "\n", omittingEmptySubsequences: false).enumerated() {
-      let text = line.drop { $0 == " " }
-      if text.hasPrefix("```") {
-        isFenced.toggle()
-        isOpen = false
-        if isFenced { found.append((number + 2, [])) }
-      } else if isFenced {
-        found[found.count - 1].lines.append(line)
-      } else if line.hasPrefix("    ") {
-        if !isOpen { found.append((number + 1, [])) }
-        isOpen = true
-        found[found.count - 1].lines.append(line.dropFirst(4))
-      } else if isOpen, line.isEmpty {
-        found[found.count - 1].lines.append("")
-      } else {
-        isOpen = false
-      }
-    }
-    return found
+  static let configurations: [DocumentedBlock] = PageBlock.all.compactMap { block in
+    let found = parts(of: block.lines).configuration
+    return found.isEmpty ? nil : DocumentedBlock(page: block.page, line: block.line, text: found)
   }
 
-  /// What of a block is configuration: what a command writes to a file, or the paragraphs that begin with a directive.
-  private static func configuration(in lines: [Substring]) -> String {
+  /// What of a block is configuration: what a command writes to a file, or the paragraphs that begin with a directive; and the
+  /// other lines, without comments and without commands of sallyport.
+  static func parts(of lines: [Substring]) -> (configuration: String, rest: [String]) {
     if let start = lines.firstIndex(where: { $0.contains("<<'END'") }),
       let end = lines[start...].firstIndex(of: "END")
     {
-      return lines[(start + 1)..<end].joined(separator: "\n")
+      let rest = Array(lines[..<start]) + Array(lines[(end + 1)...])
+      return (lines[(start + 1)..<end].joined(separator: "\n"), other(rest))
     }
-    return paragraphs(lines).filter(isConfiguration).map { $0.joined(separator: "\n") }.joined(separator: "\n")
+    let all = paragraphs(lines)
+    let configuration = all.filter(isConfiguration).map { $0.joined(separator: "\n") }.joined(separator: "\n")
+    return (configuration, other(all.filter { !isConfiguration($0) }.flatMap { $0 }))
+  }
+
+  private static func other(_ lines: [Substring]) -> [String] {
+    var isContinued = false
+    return lines.compactMap { line in
+      let text = line.trimmingCharacters(in: .whitespaces)
+      if text.isEmpty || text.hasPrefix("#") { return nil }
+      let isCommand =
+        text.hasPrefix("sallyport ") || text.hasPrefix("$ sallyport ") || text.hasPrefix("sudo sallyport ")
+      defer { isContinued = (isCommand || isContinued) && text.hasSuffix("\\") }
+      return isCommand || isContinued ? nil : text
+    }
   }
 
   /// The parts between empty lines outside of braces.
@@ -139,7 +192,7 @@ struct DocumentedBlock: Sendable, CustomStringConvertible {
     else { return false }
     return statements.contains { line in
       let code = line.prefix { $0 != "#" }.reversed().first { $0 != " " }
-      return code == ";" || code == "{"
+      return code.map { ";{}".contains($0) } ?? false
     }
   }
 }

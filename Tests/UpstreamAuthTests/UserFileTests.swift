@@ -3,6 +3,7 @@ import Crypto
 import Identity
 import Observability
 import Patterns
+import TestSupport
 import Testing
 
 @testable import UpstreamAuth
@@ -24,6 +25,12 @@ import Testing
     let file = try load("# all\r\n\n* DOM\\al: a b:c #d \r\n")
     #expect(chosen(file, .anonymous) == "DOM\\al| a b:c #d ")
     #expect(file.count == 1)
+  }
+
+  @Test func `the lines of the page about upstreams are ones`() throws {
+    let block = try #require(PageBlock.with("cn=alice", on: "docs/operating/upstreams.md"))
+    let file = try load(block.text)
+    #expect(file.count == 3 && chosen(file, .anonymous) == nil)
   }
 
   @Test func `a selector with blanks stands in quotes`() throws {

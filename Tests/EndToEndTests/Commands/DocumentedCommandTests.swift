@@ -178,6 +178,49 @@ import Testing
       "\(checked.everything)")
   }
 
+  /// Blocks with commands of openssl and a shell, run as they are but for the folder of a file.
+  @Test func `the commands of openssl and of a shell do what the pages say`() async throws {
+    let scene = try Scene.ofTest()
+    _ = try Cast(scene)
+    try scene.makeFolder("bin")
+    symlink(try Sallyport.binary(), scene.path("bin/sallyport"))
+    func run(_ page: String, _ beginning: String, before: String = "", after: String = "") async throws -> ToolResult {
+      let block = try #require(PageBlock.with(beginning, on: page), "\(page): \(beginning)")
+      // A configuration may stand below the commands.
+      let lines = block.lines.prefix { !$0.hasSuffix("{") }.map { $0.replacing("/etc/sallyport/", with: "") }
+      let text = "set -e\n\(before)\n\(lines.joined(separator: "\n"))\n\(after)\n"
+      let result = try await scene.run(
+        "bash", [scene.write("block.sh", text: text)],
+        environment: ["PATH": "\(scene.path("bin")):/usr/local/bin:/usr/bin:/bin"])
+      #expect(result.status == 0, "\(block): \(text)\n\(result.everything)")
+      return result
+    }
+    try scene.write("up.pem", scene.bytes("server.pem"))
+    let pins = try await run("docs/SECURITY.md", "sallyport pin").text.split(separator: "\n")
+    #expect(pins.count == 3 && pins[0].contains(pins[1]), "\(pins)")
+    _ = try await run("docs/operating/audit.md", "openssl genpkey", after: "openssl pkey -pubin -in audit.pub -noout")
+    let messages = "docs/operating/messages.md"
+    _ = try await run(messages, "openssl rand -hex 32 > body.key")
+    if await Scene.succeeds("xxd", ["-v"]) {
+      let opened = try await run(
+        messages, "iv=", before: #"printf '{"a":1}' > plain; exec > sealed"#,
+        after: "exec >&2; sallyport envelope open --cipher aes-256-cbc --key body.key --mac-key body.mac < sealed")
+      #expect(opened.errors.contains(#"{"a":1}"#), "\(opened.everything)")
+    }
+    _ = try await run(messages, "openssl rand -hex 32 > app.secret")
+    let signed = try await run(
+      messages, "printf 'POST", before: "body=text; curl() { cat fields; }")
+    #expect(signed.text.contains("Signature-Input: "), "\(signed.everything)")
+    // nsupdate stands for the server of DNS.
+    let hook = try await run(
+      "docs/operating/acme.md", "#!/bin/sh",
+      before: "nsupdate() { cat; }; set -- present _acme-challenge.example.com. VALUE")
+    #expect(hook.text.contains(#"update add _acme-challenge.example.com. 60 TXT "VALUE""#), "\(hook.everything)")
+    let variables = try await run(
+      "docs/operating/first-steps.md", "SALLYPORT_LISTEN", before: "set -a", after: "sallyport proxy --print")
+    #expect(variables.text.contains("server 127.0.0.1:8080"), "\(variables.everything)")
+  }
+
   // MARK: Reading the pages
 
   /// Lines of code blocks and texts in backticks that begin with `sallyport` and a command.

@@ -56,6 +56,12 @@ import Testing
     }
   }
 
+  @Test func `of the page about them can be read`() throws {
+    let block = try #require(PageBlock.with("who boss", on: "docs/operating/policy-tests.md"))
+    let policy = AccessPolicy(ConfigurationSource("access.policy"), files: memory(["access.policy": block.text]))
+    #expect(policy.diagnostics.isEmpty && policy.assertions.count == 7, "\(policy.diagnostics)")
+  }
+
   @Test func `holds of a configuration that keeps it`() throws {
     try withScene { scene in
       let report = try report(scene, Self.erp("ssl_client_allow cn=boss;"), Self.policy)
