@@ -23,6 +23,8 @@ package final class ChildProcess: Sendable {
 
   package let identifier: pid_t
   private let state = Mutex<Ending?>(nil)
+  private let name: String
+  private let test: String
 
   /// Starts `command` (a path, or a name looked up in PATH and the sbin folders).
   package init(
@@ -70,6 +72,8 @@ package final class ChildProcess: Sendable {
     let failure = posix_spawn(&child, path, &actions, &attributes, argv, envp)
     guard failure == 0 else { throw CannotStart(description: "\(path): \(String(cString: strerror(failure)))") }
     identifier = child
+    name = command
+    test = ChildTimes.currentTest
     Thread.detachNewThread { self.reap() }
   }
 
@@ -94,10 +98,12 @@ package final class ChildProcess: Sendable {
     // The id is given back to the system under the lock, so that no signal reaches a stranger.
     state.withLock { state in
       var status: Int32 = 0
-      guard waitpid(identifier, &status, 0) == identifier else {
+      var used = rusage()
+      guard wait4(identifier, &status, 0, &used) == identifier else {
         state = .exited(-1)
         return
       }
+      ChildTimes.note(used, of: name, for: test)
       state = status & 0x7f == 0 ? .exited(status >> 8 & 0xff) : .killed(signal: status & 0x7f)
     }
   }
