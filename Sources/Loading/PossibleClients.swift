@@ -44,6 +44,22 @@ enum PossibleClients {
     return nil
   }
 
+  /// The roots of which no list is named, beside others that have one: nobody of them gets in. So a CA that is added for a
+  /// rotation would let no client in, and nothing else would say it.
+  static func unlisted(_ tls: ServerTLSSettings, _ material: ServerTLSMaterial) -> [Diagnostic] {
+    guard [.on, .optional].contains(tls.verification), tls.rejection != .reportOnly,
+      let list = tls.revocationLists.last, !tls.revocationFetch.isOn
+    else { return [] }
+    let roots = (material.clientCAs + material.trustedCAs).filter { $0.endsChain && $0.mayIssue }
+    let unlisted = roots.filter { root in !material.revocations.contains { $0.isSigned(by: root) } }
+    guard unlisted.count < roots.count else { return [] }
+    return Set(unlisted.map { "\($0.subject)" }).sorted().map {
+      Diagnostic(
+        .warning, at: list.location, "no client of \($0) gets in: no revocation list of that CA is named",
+        hint: "add its list to ssl_crl: every chain needs the lists of all its CAs")
+    }
+  }
+
   private static func lockout(_ file: MaterialReference, _ reason: String, _ hint: String) -> Diagnostic {
     Diagnostic(.warning, at: file.location, "no client can get into this server block: \(reason)", hint: hint).ofLockout
   }
@@ -59,6 +75,7 @@ extension Certificate {
 extension MaterialLoader {
   /// Remembers that no client can get into a server block, where that is so.
   mutating func look(forClientsOf tls: ServerTLSSettings, _ material: ServerTLSMaterial) {
+    for warning in PossibleClients.unlisted(tls, material) { report(warning) }
     guard let fault = PossibleClients.fault(tls, material, now: Int64(time(nil))), let place = fault.location else {
       return
     }

@@ -76,6 +76,30 @@ import Testing
     #expect(other.0.count == 1 && other.1 == 1 && other.0[0].contains("is of a CA of"), "\(other)")
   }
 
+  @Test func `that a CA without a list keeps its clients out is a warning`() throws {
+    func warnings(_ lines: String, lists: Int) throws -> [String] {
+      try withScene { scene in
+        let authority = try scene.serverFiles(), next = try TestAuthority("Next")
+        try write(authority.root.certificate, next.root.certificate, to: scene)
+        let signers = [authority.root, next.root].prefix(lists)
+        try scene.write(
+          "clients.crl", text: signers.map { try RevocationListBuilder(revoking: []).pem(signedBy: $0) }.joined())
+        let path = try scene.write(
+          "test.conf",
+          text: """
+            events {} http { ssl_certificate server.pem; ssl_certificate_key server.key;
+            server { listen 127.0.0.1:\(try scene.port()) ssl; \(lines) return 204; } }
+            """)
+        return Check(path).diagnostics.map(\.description).filter { $0.contains("no revocation list of that CA") }
+      }
+    }
+    let lines = "\(Self.verified) ssl_crl clients.crl;"
+    let one = try warnings(lines, lists: 1)
+    #expect(one.count == 1 && one[0].contains("no client of CN=Next Root gets in"), "\(one)")
+    #expect(try warnings(lines, lists: 2) == [])
+    #expect(try warnings("\(lines) ssl_verify_report_only on;", lists: 1) == [])
+  }
+
   @Test func `are not those that some client can get into`() throws {
     for (lines, certificates) in [
       // Who shows no certificate gets in.
