@@ -72,7 +72,7 @@ import Testing
     "docs/operating/policy-tests.md: access.policy:9": "output; AccessPolicyTests has it",
     "docs/operating/policy-tests.md: sallyport.conf:31": "output; AccessPolicyTests has it",
     "docs/operating/tcp.md: *7 client": "log; the tests of stream have its lines",
-    "docs/operating/ways.md: upstream http": "output; WaysTests has the report",
+    "docs/operating/ways.md: Ways that ask": "output; WaysTests has the report",
     // What takes a program or a machine that tests don't have.
     "README.md: docker load": "no docker where tests run; Tests/image runs the image",
     "docs/ARCHITECTURE.md: swift build": "the steps of Tests/run",
@@ -83,6 +83,7 @@ import Testing
     "docs/operating/changes.md: curl": "a server of a name on the network; APITests sends such requests",
     "docs/operating/changes.md: prometheus-nginx-exporter": "a program of Debian 13; PlusClientTests has its requests",
     "docs/operating/clients.md: curl": "a server of a name on the network",
+    "docs/operating/clients-record.md: sudo install": "the account of the package",
     "docs/operating/http.md: grpcurl":
       "a program that Debian doesn't have; the tests of gRPC have clients of their own",
     "docs/operating/install.md: sudo systemctl stop": "Tests/systemd, where it can run",
