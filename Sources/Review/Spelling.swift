@@ -11,3 +11,8 @@ extension Certificate {
       "\(subject)" + (names.isEmpty ? "" : " (\(names.joined(separator: ", ")))") + ", until \(notAfterWords)")
   }
 }
+
+extension Int {
+  /// `1 client`, `2 clients`. `many`: nil for a word that gets an s.
+  func of(_ one: String, _ many: String? = nil) -> String { "\(self) \(self == 1 ? one : many ?? one + "s")" }
+}

@@ -8,8 +8,14 @@ extension ServerTLSContext {
   ///
   /// What holds of `VerifiedChainCache` holds here: a reload, a changed CA, list or setting makes a new context, and an
   /// entry ends with the first certificate of its chain, with the first CRL, and after ten minutes.
-  package func knownChain(_ digest: [UInt8], at now: Int64) -> (chain: VerifiedChain, end: Int64)? {
-    relayedChains.find(VerifiedChainCache.Key(digest: digest), now: now).map { ($0.chain, $0.end) }
+  ///
+  /// `sent`: the certificates of the chain that the front sent.
+  package func knownChain(
+    _ digest: [UInt8], at now: Int64
+  ) -> (chain: VerifiedChain, sent: [Certificate], end: Int64)? {
+    relayedChains.find(VerifiedChainCache.Key(digest: digest), now: now).map {
+      ($0.chain, $0.sent.certificates, $0.end)
+    }
   }
 
   /// Judges a client's certificates as a handshake with this server block would: by its CAs, CRLs and depth. Nobody has
@@ -28,8 +34,17 @@ extension ServerTLSContext {
       leaf, sent: Array(certificates.dropFirst()), at: now, by: ClientPolicy(context: self, chooser: nil), .front)
     if case .verified(let chain) = judgement.verdict, let digest {
       relayedChains.keep(
-        chain, for: VerifiedChainCache.Key(digest: digest), judgementEnd: judgementEnd(of: now), now: now)
+        chain, sent: SharedCertificates(certificates, in: chain), for: VerifiedChainCache.Key(digest: digest),
+        judgementEnd: judgementEnd(of: now), now: now)
     }
     return judgement
+  }
+}
+
+extension VerifiedChain {
+  /// The certificates among `sent` that belong to the chain: others that somebody sent with them decide nothing.
+  package func part(of sent: [Certificate]) -> [Certificate] {
+    let own = [leaf] + others
+    return sent.compactMap { one in own.first { $0 == one } }
   }
 }

@@ -116,6 +116,12 @@ struct SharedCertificates: Sendable {
 
   init() { places = [] }
 
+  /// `sent`: the certificates that a front sent for its client.
+  init(_ sent: [Certificate], in chain: VerifiedChain) { places = chain.part(of: sent) }
+
+  /// Those of the chain alone.
+  var certificates: [Certificate] { places.compactMap { $0 } }
+
   /// `stack`: what the client sent, as OpenSSL has it in the verify callback.
   init(_ stack: OpaquePointer?, in chain: VerifiedChain) {
     let known = [chain.leaf] + chain.others

@@ -22,7 +22,7 @@ package struct ClientRecord: LocationFeature {
   private static let row = DirectiveEntry.value(
     "client_record", [.http, .server, .stream, .streamServer],
     .words(1...3, "FILE | FOLDER/ [days=NUMBER] [limit=NUMBER] | off"), "off",
-    "Keeps who came: each chain of certificates that a client has shown, once, with when, where and how it came, and how it was"
+    "Keeps who came: each chain of certificates that a client has shown, or that a front has relayed, once, with when, where and how it came, and how it was"
       + " judged; no key, and nothing of requests. `sallyport clients` lists it, and `sallyport check --clients` says whom a"
       + " configuration would refuse. A name that ends with a slash is a folder, in which the file has the name of the machine"
       + " and `.clients`. `days`: who has not come for so long is forgotten (30). `limit`: the most chains (100000).",

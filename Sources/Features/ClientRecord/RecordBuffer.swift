@@ -5,7 +5,7 @@ import TLS
 import Traffic
 import Upstream
 
-/// Notes who has shown a certificate to a server block.
+/// Notes who has shown a certificate to a server block, or had a front relay one.
 final class RecordWatch: ClientWatch {
   private let buffer: RecordBuffer
   private let file: RecordFile
@@ -15,7 +15,39 @@ final class RecordWatch: ClientWatch {
     self.file = file
   }
 
-  override func handshakeDidEnd(_ session: ClientSession) { note(session, Self.verdict(session)) }
+  override func handshakeDidEnd(_ session: ClientSession) {
+    note(
+      session,
+      Self.verdict(session.admission, session.tls?.clientVerdict) {
+        Self.ruling(session.facts, at: session.firstServer, session)
+      })
+  }
+
+  override func clientWasRelayed(_ exchange: Exchange, _ client: RelayedClient) {
+    let session = exchange.session, server = exchange.server
+    let verdict = Self.verdict(client.admission, client.verdict) { Self.ruling(exchange.facts, at: server, session) }
+    guard let verdict else { return }
+    let key = RecordBuffer.Key(
+      file: ObjectIdentifier(file), listener: ObjectIdentifier(session.servers), digest: client.digest,
+      name: exchange.host, front: RecordBuffer.Front(client.source, session))
+    buffer.note(key, file, verdict.0, verdict.reason) { visit in
+      var visit = visit
+      visit.reason = visit.reason.cut(to: 512)
+      visit.server = server.settings.primaryName.cut(to: 256)
+      return SeenVisit(
+        certificates: client.certificates, listener: session.servers.settings.address.description,
+        name: String(decoding: key.name, as: UTF8.self).cut(to: 256), isStream: false,
+        front: Self.name(of: client.source, session).cut(to: 256), visit: visit)
+    }
+  }
+
+  private static func name(of source: RelayedClient.Source, _ session: ClientSession) -> String {
+    switch source {
+    case .frontByAddress(let name): name
+    case .frontByCertificate: session.facts.verifiedChain?.leaf.subject.rfc2253 ?? ""
+    case .stranger: ""
+    }
+  }
 
   override func handshakeDidFail(_ session: ClientSession, _ cause: HandshakeCause, _ reason: String) {
     guard let tls = session.tls, !tls.refusedChain.isEmpty else { return }
@@ -45,28 +77,31 @@ final class RecordWatch: ClientWatch {
     }
   }
 
-  /// How the session has judged its client; nil: no certificate was judged.
-  private static func verdict(_ session: ClientSession) -> (RecordedVerdict, reason: String)? {
-    switch session.admission {
+  /// How a client was judged; nil: no certificate was judged. `ruling`: as the function below.
+  private static func verdict(
+    _ admission: Admission, _ verdict: ClientVerdict?, _ ruling: () -> (RecordedVerdict, reason: String)?
+  ) -> (RecordedVerdict, reason: String)? {
+    switch admission {
     case .undecided, .inClear: nil
     case .reported(let reason): (.reported, reason)
     case .refused(_, let reason): (.refused, reason)
     case .granted:
-      switch session.tls?.clientVerdict {
+      switch verdict {
       case nil, .absent: nil
       case .refused(_, _, let reason): (.refused, reason)
       case .unverified(_, let reason): (.unverified, reason)
-      case .verified: ruling(session) ?? (.verified, "")
-      case .pinned: ruling(session) ?? (.pinned, "")
+      case .verified: ruling() ?? (.verified, "")
+      case .pinned: ruling() ?? (.pinned, "")
       }
     }
   }
 
   /// What the access rules of the server block say against the client, whom its requests ask again; nil: nothing.
-  private static func ruling(_ session: ClientSession) -> (RecordedVerdict, reason: String)? {
-    let root = session.firstServer.root
-    guard root.clientRules != nil else { return nil }
-    return root.denial(of: session.facts, scratch: session.worker.patternScratch).map { (.ruled, $0) }
+  private static func ruling(
+    _ facts: ConnectionFacts, at server: LiveServer, _ session: ClientSession
+  ) -> (RecordedVerdict, reason: String)? {
+    guard server.root.clientRules != nil else { return nil }
+    return server.root.denial(of: facts, scratch: session.worker.patternScratch).map { (.ruled, $0) }
   }
 
   private static func verdict(_ refusal: ShownRefusal?) -> (RecordedVerdict, reason: String)? {
@@ -80,13 +115,31 @@ final class RecordWatch: ClientWatch {
 
 /// What a worker's generation has seen and not handed over yet. Made only if a server block keeps a record.
 final class RecordBuffer: LivePart {
+  /// By whom a client came, of what a request knows without work.
+  enum Front: Hashable {
+    case none
+    case line(String)
+    /// The digest of the front's own certificates.
+    case certificate([UInt8])
+
+    init(_ source: RelayedClient.Source, _ session: ClientSession) {
+      self =
+        switch source {
+        case .frontByAddress(let name): .line(name)
+        case .frontByCertificate: .certificate(session.tls?.shownDigest ?? [])
+        case .stranger: .none
+        }
+    }
+  }
+
   /// What tells one client's visits from another's, of what a handshake knows without work.
   struct Key: Hashable {
     let file: ObjectIdentifier
     let listener: ObjectIdentifier
     let digest: [UInt8]
     let name: [UInt8]
-    let isResumed: Bool
+    var isResumed = false
+    var front = Front.none
   }
 
   private var seen: [Key: (file: RecordFile, visit: SeenVisit)] = [:]

@@ -12,6 +12,8 @@ struct SeenVisit: Sendable {
   let listener: String
   let name: String
   let isStream: Bool
+  /// As `RecordedVisit.Key.front`.
+  var front = ""
   var visit: RecordedVisit
 }
 
@@ -83,7 +85,7 @@ struct RecordWriter: Sendable {
     let key = place(
       of: RecordedVisit.Key(
         chain: ders.map { Digest.of($0) }, listener: seen.listener.cut(to: 1024), name: seen.name,
-        isStream: seen.isStream))
+        isStream: seen.isStream, front: seen.front))
     guard waiting.visits[key] != nil || waiting.visits.count < Self.mostWaiting else { return false }
     for (identity, der) in zip(key.chain, ders) where !known.contains(identity) {
       guard waiting.certificates[identity] == nil else { continue }
@@ -95,16 +97,17 @@ struct RecordWriter: Sendable {
     return true
   }
 
-  /// Names that a client may have with one chain at one listener: under a wildcard it can invent any number.
+  /// Names and fronts that a client may have with one chain at one listener: under a wildcard it can invent any number.
   static let mostNames = 16
 
   private func place(of key: RecordedVisit.Key) -> RecordedVisit.Key {
     if visits[key] != nil || waiting.visits[key] != nil || !chains.contains(key.chain) { return key }
     let others = visits.keys.lazy.filter {
       $0.chain == key.chain && $0.listener == key.listener && $0.isStream == key.isStream
+        && $0.front.isEmpty == key.front.isEmpty
     }
     guard others.prefix(Self.mostNames).count == Self.mostNames else { return key }
-    return others.min { $0.name < $1.name } ?? key
+    return others.min { ($0.name, $0.front) < ($1.name, $1.front) } ?? key
   }
 
   // MARK: What is written

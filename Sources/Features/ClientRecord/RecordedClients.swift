@@ -125,6 +125,7 @@ package struct RecordedClients: Sendable, Equatable {
       json.member("listener", key.listener)
       if !key.name.isEmpty { json.member("name", key.name) }
       if key.isStream { json.member("stream", true) }
+      if !key.front.isEmpty { json.member("front", key.front) }
       json.member("server", visit.server)
       json.member("first", visit.first)
       json.member("last", visit.last)
@@ -231,7 +232,7 @@ package struct RecordedClients: Sendable, Equatable {
     }
     let key = RecordedVisit.Key(
       chain: identities, listener: try text("listener"), name: try text("name"),
-      isStream: json["stream"]?.flag ?? false)
+      isStream: json["stream"]?.flag ?? false, front: try text("front"))
     var visit = RecordedVisit(at: try number("first"), verdict, reason: try text("reason"))
     visit.last = try number("last")
     guard visit.last >= visit.first else { throw fault("\"last\" is before \"first\"") }

@@ -36,7 +36,7 @@ package struct RecordedHandshake: Sendable, Hashable {
   package init() {}
 }
 
-/// The visits of one client at one name of one listener.
+/// The visits of one client at one name of one listener: its handshakes, or its requests behind one front.
 package struct RecordedVisit: Sendable, Equatable {
   /// Who came, and where.
   package struct Key: Sendable, Hashable {
@@ -44,15 +44,19 @@ package struct RecordedVisit: Sendable, Equatable {
     package var chain: [[UInt8]]
     /// The address that the listener is configured with.
     package var listener: String
-    /// The server name of the ClientHello, in lower case; empty without one.
+    /// The server name of the ClientHello, in lower case; empty without one. Behind a front, the host of the request.
     package var name: String
     package var isStream: Bool
+    /// Who relayed the client's certificate: the subject of the front's own one, or its line of the configuration. Empty: the
+    /// client came itself.
+    package var front: String
 
-    package init(chain: [[UInt8]], listener: String, name: String, isStream: Bool) {
+    package init(chain: [[UInt8]], listener: String, name: String, isStream: Bool, front: String = "") {
       self.chain = chain
       self.listener = listener
       self.name = name
       self.isStream = isStream
+      self.front = front
     }
   }
 
@@ -79,7 +83,7 @@ package struct RecordedVisit: Sendable, Equatable {
 
   package var count: Int { admitted.addingReportingOverflow(refused).partialValue }
 
-  /// Counts one more handshake, which isn't before the others.
+  /// Counts one more visit, which isn't before the others.
   package mutating func count(at moment: Int64, _ verdict: RecordedVerdict, reason: String, isResumed: Bool) {
     last = max(last, moment)
     (self.verdict, self.reason) = (verdict, reason)

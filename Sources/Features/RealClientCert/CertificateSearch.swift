@@ -15,6 +15,8 @@ import Traffic
 /// removed from every request, a front's and a stranger's: nothing after this sees it, neither a variable nor an upstream.
 final class CertificateSearch: RelayedClientStep {
   private let settings: RealClientCert
+  /// With what is said of each.
+  private let fronts: [(source: AccessRule.Source, name: String)]
   /// Every spelling of the fields that an upstream could take for them.
   private var names = NameSet()
   private let name: [UInt8]
@@ -23,6 +25,7 @@ final class CertificateSearch: RelayedClientStep {
 
   init(_ settings: RealClientCert, _ trace: ExplainTrace?) {
     self.settings = settings
+    fronts = settings.addresses.map { ($0.source, $0.source.asWritten) }
     self.trace = trace
     name = Array(settings.field.name.utf8)
     chainName = settings.field.chainName.map { Array($0.utf8) }
@@ -61,24 +64,27 @@ final class CertificateSearch: RelayedClientStep {
 
   /// nil: the client is no front.
   private func source(of session: ClientSession, at server: LiveServer) -> RelayedClient.Source? {
-    if isFront(session) { return .frontByAddress }
+    if let name = address(of: session) { return .frontByAddress(name) }
     // The block of the request must verify clients as the block of the handshake did, or the front's own certificate says
     // nothing here.
     if session.tls != nil, session.admits(at: server), isSelected(session) { return .frontByCertificate }
     return nil
   }
 
-  /// Whether the session's peer is a front by its address. A front whose own certificate doesn't verify is none.
-  override func isFront(_ session: ClientSession) -> Bool {
+  override func isFront(_ session: ClientSession) -> Bool { address(of: session) != nil }
+
+  /// The line by which the session's peer is a front for its address; nil: by none. A front whose own certificate doesn't
+  /// verify is none.
+  private func address(of session: ClientSession) -> String? {
     if let tls = session.tls {
-      guard tls.serverContext != nil, !tls.isInClear else { return false }
+      guard tls.serverContext != nil, !tls.isInClear else { return nil }
       switch tls.clientVerdict {
       case .absent, .verified: break
       // Pins are refused beside fronts when the configuration is loaded.
-      case .pinned, .unverified, .refused: return false
+      case .pinned, .unverified, .refused: return nil
       }
     }
-    return settings.addresses.contains { $0.source.contains(session.facts.peer) }
+    return fronts.first { $0.source.contains(session.facts.peer) }?.name
   }
 
   /// Whether the certificate of the session's handshake has verified, and matches a selector.
@@ -142,14 +148,15 @@ final class CertificateSearch: RelayedClientStep {
     let now = Int64(time(nil))
     if let known = context.knownChain(digest, at: now) {
       return RelayedClient(
-        from: source, .verified(known.chain), showing: [known.chain.leaf] + known.chain.others, by: context,
-        until: known.end)
+        from: source, .verified(known.chain), showing: known.sent, digest: digest, by: context, until: known.end)
     }
     do throws(CertificateFieldError) {
       let certificates = try certificates(value, chain)
       let judgement = context.judge(certificates, from: digest, at: now)
+      let shown =
+        if case .verified(let chain) = judgement.verdict { chain.part(of: certificates) } else { certificates }
       return RelayedClient(
-        from: source, judgement.verdict, showing: certificates, by: context, until: judgement.validUntil)
+        from: source, judgement.verdict, showing: shown, digest: digest, by: context, until: judgement.validUntil)
     } catch {
       return unreadable(source, error.reason)
     }

@@ -154,7 +154,7 @@ package struct ClientForecast: Sendable {
     let span = since.map { " that came since \(Day.text($0))" } ?? ""
     let when = "at \(Day.text(moment))"
     var lines = [
-      "\(refused.count) of \(count) client\(count == 1 ? "" : "s")\(span) will be refused \(when)\(refused.isEmpty ? "" : ": ")"
+      "\(refused.count) of \(count.of("client"))\(span) will be refused \(when)\(refused.isEmpty ? "" : ": ")"
         + summary(groups(refused))
     ]
     tell(refused, &lines)
@@ -163,14 +163,16 @@ package struct ClientForecast: Sendable {
       tell(changes, &lines)
     }
     for (day, count) in lists.sorted(by: { $0.key < $1.key }) {
-      lines.append("\(count) from \(Day.text(day)), unless the revocation list that ends then is renewed")
+      lines.append(
+        "\(count.of("client")) will be refused from \(Day.text(day)) on, unless the revocation list that ends then is renewed"
+      )
     }
     for (place, count) in denying {
       lines.append(
         "\(count) of those who get in \(count == 1 ? "is" : "are") denied by the rules of location \(place)")
     }
     if !admitted.isEmpty {
-      lines.append("\(admitted.count) who were refused will get in:")
+      lines.append("\(admitted.count.of("client that was", "clients that were")) refused will get in:")
       lines += admitted.map { "      \($0.words)" }
     }
     for (issuer, count) in publicIssuers {
@@ -181,7 +183,7 @@ package struct ClientForecast: Sendable {
     }
     if unjudged > 0 {
       lines.append(
-        "\(unjudged) more \(unjudged == 1 ? "is" : "are") not judged: the SPIFFE agent gives the CAs of the server blocks that they come to, and nobody asks it here"
+        "\(unjudged.of("more is", "more are")) not judged: the SPIFFE agent gives the CAs of the server blocks where clients with an SVID come, and nobody asks it here"
       )
     }
     if unknownOffers > 0 {
@@ -189,7 +191,9 @@ package struct ClientForecast: Sendable {
         "\(unknownOffers) of those who get in: not known whether the server has a group, a signature algorithm and a cipher suite for \(unknownOffers == 1 ? "it" : "them")"
       )
     }
-    if unreadable > 0 { lines.append("\(unreadable) more have certificates that this OpenSSL can't read") }
+    if unreadable > 0 {
+      lines.append("\(unreadable.of("more has", "more have")) certificates that this OpenSSL can't read")
+    }
     return lines.map { LogEscape.visible($0) }
   }
 
@@ -259,42 +263,50 @@ private struct PlacedJudge {
     self.renewsLists = renewsLists
   }
 
-  /// The listener where the client came, or else one with its port or its name.
-  private func listener(_ key: RecordedVisit.Key) -> VirtualServers? {
-    let some = live.listeners.filter { $0.settings.isTLS && ($0.settings.kind == .stream) == key.isStream }
+  /// Why nobody judges a client where it came.
+  private struct Unplaced: Error { let reason: String }
+
+  /// What decides on a client where it came: at its listener, or else at one with its port or its name.
+  private func place(
+    _ key: RecordedVisit.Key
+  ) throws(Unplaced) -> (listener: VirtualServers, context: ServerTLSContext) {
+    let isRelayed = !key.front.isEmpty, name = Array(key.name.utf8)
+    let some = live.listeners.filter {
+      (isRelayed || $0.settings.isTLS) && ($0.settings.kind == .stream) == key.isStream
+    }
     func port(_ address: String) -> Substring { address[(address.lastIndex(of: ":") ?? address.startIndex)...] }
-    let name = Array(key.name.utf8)
-    return some.first { $0.settings.address.description == key.listener }
-      ?? some.first { port($0.settings.address.description) == port(key.listener) } ?? some.first { $0.has(name) }
+    let own = some.first { $0.settings.address.description == key.listener }
+    let near = own ?? some.first { port($0.settings.address.description) == port(key.listener) }
+    guard let listener = near ?? some.first(where: { $0.has(name) }) else {
+      throw Unplaced(
+        reason: "no listener takes connections to \(key.listener)\(key.name.isEmpty ? "" : " for \(key.name)")")
+    }
+    let server: LiveServer? =
+      switch listener.find(name) {
+      case .found(let found): found.server
+      case .default: listener.fallback
+      case .undecided: nil
+      }
+    guard let context = isRelayed ? server?.context : listener.choose(name) else {
+      throw Unplaced(reason: "no server block can be chosen for \"\(key.name)\"")
+    }
+    if isRelayed, server?.relayedClientStep == nil {
+      throw Unplaced(reason: "the server block of \"\(key.name)\" takes no front's word (the front was \(key.front))")
+    }
+    return (listener, context)
   }
 
   func judge(
     _ client: RecordedClient, _ key: RecordedVisit.Key, _ visit: RecordedVisit, at moment: Int64,
     renewingLists: Bool? = nil
   ) -> ClientForecast.Verdict {
-    guard let listener = listener(key) else {
-      return .refused(
-        reason: "no listener takes connections to \(key.listener)\(key.name.isEmpty ? "" : " for \(key.name)")")
-    }
-    guard let context = listener.choose(Array(key.name.utf8)) else {
-      return .refused(reason: "no server block can be chosen for \"\(key.name)\"")
-    }
-    guard !context.settings.rejectsHandshake else {
-      return .refused(reason: "the server block of \"\(key.name)\" rejects handshakes (ssl_reject_handshake)")
-    }
-    // Who has settled on less than TLS 1.3 has offered no more, if the server had it.
-    guard context.takes(version: visit.handshake.version) else {
-      return .refused(reason: "it spoke \(visit.handshake.version), which ssl_protocols leaves out")
-    }
-    // Without an agent's bundles, it is certain only that nobody gets in who has no SVID.
-    if context.settings.workloadTrust != nil, context.authorities.isEmpty, (try? SVIDRule.id(of: client.leaf)) != nil {
-      return .notKnown
-    }
-    if let fault = offers.trial(of: context)?.fault(of: visit.handshake.offer, key: client.leaf.keyKind) {
-      return .refused(reason: "\(fault)")
-    }
+    let listener: VirtualServers, context: ServerTLSContext
+    do throws(Unplaced) { (listener, context) = try place(key) } catch { return .refused(reason: error.reason) }
+    if key.front.isEmpty, let verdict = judge(handshake: visit.handshake, of: client, context, key) { return verdict }
+    // As a request with the field: a listener has no word before the server block is known.
+    let chooser = key.front.isEmpty ? listener : nil
     let judgement = context.judge(
-      recorded: client.certificates, at: moment, by: listener, renewsLists: renewingLists ?? renewsLists)
+      recorded: client.certificates, at: moment, by: chooser, renewsLists: renewingLists ?? renewsLists)
     if let denial = judgement.denial { return .refused(reason: Self.ruled(denial)) }
     switch Admission(of: judgement.verdict, by: context) {
     case .refused(_, let reason):
@@ -310,6 +322,25 @@ private struct PlacedJudge {
   }
 
   private static func ruled(_ denial: String) -> String { "denied by a rule: \(denial)" }
+
+  /// What a handshake decides before it looks at certificates; nil: it looks at them.
+  private func judge(
+    handshake: RecordedHandshake, of client: RecordedClient, _ context: ServerTLSContext, _ key: RecordedVisit.Key
+  ) -> ClientForecast.Verdict? {
+    guard !context.settings.rejectsHandshake else {
+      return .refused(reason: "the server block of \"\(key.name)\" rejects handshakes (ssl_reject_handshake)")
+    }
+    // Who has settled on less than TLS 1.3 has offered no more, if the server had it.
+    guard context.takes(version: handshake.version) else {
+      return .refused(reason: "it spoke \(handshake.version), which ssl_protocols leaves out")
+    }
+    // Without an agent's bundles, it is certain only that nobody gets in who has no SVID.
+    if context.settings.workloadTrust != nil, context.authorities.isEmpty, (try? SVIDRule.id(of: client.leaf)) != nil {
+      return .notKnown
+    }
+    return offers.trial(of: context)?.fault(of: handshake.offer, key: client.leaf.keyKind)
+      .map { .refused(reason: "\($0)") }
+  }
 
   /// Follows a client that gets in until it is refused. `list`: when the first list ends that it would need to be renewed.
   func follow(
@@ -333,20 +364,18 @@ private struct PlacedJudge {
 
   /// A certificate that is not for clients is refused where the client came.
   func asksForPurpose(_ key: RecordedVisit.Key) -> Bool {
-    listener(key)?.choose(Array(key.name.utf8))?.settings.clientPurpose == .client
+    (try? place(key))?.context.settings.clientPurpose == .client
   }
 
   /// Not all that the client offered is in the record, or can be tried.
   func isOfferUnknown(_ key: RecordedVisit.Key, _ visit: RecordedVisit) -> Bool {
-    guard let context = listener(key)?.choose(Array(key.name.utf8)) else { return false }
+    guard key.front.isEmpty, let context = (try? place(key))?.context else { return false }
     return !visit.handshake.offer.isWhole || offers.trial(of: context) == nil
   }
 
   /// Counts the locations whose own rules deny a client that gets into their server block.
   mutating func note(_ client: RecordedClient, _ key: RecordedVisit.Key, at moment: Int64) {
-    guard let listener = listener(key), let context = listener.choose(Array(key.name.utf8)),
-      let server = listener.server(of: context)
-    else { return }
+    guard let (listener, context) = try? place(key), let server = listener.server(of: context) else { return }
     let root = server.settings.root.clientRules
     var identity: ClientRules.Client?
     server.settings.root.visitNested { location in

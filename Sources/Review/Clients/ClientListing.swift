@@ -66,9 +66,9 @@ package struct ClientListing: Sendable {
     let span = clients.map(\.first).min().map {
       " between \(Day.text($0)) and \(Day.text(clients.map(\.last).max() ?? $0))"
     }
-    return "\(clients.count) client\(clients.count == 1 ? "" : "s")\(span ?? "")"
-      + (refused > 0 ? ", of which \(refused) \(refused == 1 ? "was" : "were") refused at the last visit" : "")
-      + (unreadable > 0 ? "; \(unreadable) more have certificates that can't be read" : "")
+    return "\(clients.count.of("client"))\(span ?? "")"
+      + (refused > 0 ? ", of which \(refused.of("was", "were")) refused at the last visit" : "")
+      + (unreadable > 0 ? "; \(unreadable.of("more has", "more have")) certificates that can't be read" : "")
   }
 
   package var lines: [String] {
@@ -81,7 +81,7 @@ package struct ClientListing: Sendable {
       lines.append("\(some.count) with \(words):")
       lines += some.map { "  \($0.words)" }
     }
-    if isOfEnding {
+    if isOfEnding, !clients.isEmpty {
       lines.append("these end:")
       lines += clients.sorted { $0.end < $1.end }.map {
         "  \($0.leaf.notAfter.seconds.map(Day.text) ?? "?")  \($0.words)"
@@ -131,5 +131,6 @@ extension RecordedClient {
     json.member("last", last)
     json.member("visits", count)
     json.member("admitted", isLetIn)
+    json.array("fronts", fronts) { $1.value($0) }
   }
 }

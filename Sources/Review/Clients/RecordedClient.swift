@@ -39,10 +39,14 @@ package struct RecordedClient: Sendable {
     return (clients.map { ($0.name, $0) }.sorted { ($0.0, $0.1.last) < ($1.0, $1.1.last) }.map(\.1), unreadable)
   }
 
+  /// The fronts that it came behind, each once.
+  var fronts: [String] { Set(visits.map(\.key.front)).filter { !$0.isEmpty }.sorted() }
+
   /// `CN=alice, last visit 2026-11-30, at a.test (0.0.0.0:443)`
   package var words: String {
     let place = visits.first.map { key, visit in
       " at \(key.name.isEmpty ? visit.server.isEmpty ? "" : "\(visit.server) " : "\(key.name) ")(\(key.listener))"
+        + (key.front.isEmpty ? "" : ", behind \(key.front)")
     }
     return "\(name), last visit \(Day.text(last))\(place ?? "")"
   }

@@ -435,7 +435,7 @@ public final class ClientSession: StreamOwner {
   private func apply(_ refusal: SessionReview.Refusal, isLate: Bool) {
     guard !isClosed else { return }
     let all = transactions
-    let own = all.filter { $0.relayed?.source != .frontByAddress }
+    let own = all.filter { $0.relayed?.source.isAddress != true }
     for transaction in own { revoke(transaction, refusal, isLate: isLate) }
     if isClosed { return }
     if refusal.cause == .certificate {

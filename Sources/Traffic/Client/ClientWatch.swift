@@ -17,6 +17,10 @@ open class ClientWatch {
   /// handshake failed for another reason.
   open func handshakeDidFail(_ session: ClientSession, _ cause: HandshakeCause, _ reason: String) {}
 
+  /// A front has sent the certificate of a client with a request, and the server block of the request has judged it. Each
+  /// request of the client says so, and nothing else of the request has run.
+  open func clientWasRelayed(_ exchange: Exchange, _ client: RelayedClient) {}
+
   /// A request or a session of `stream` was refused for its client. `isCut`: it had begun, and its client is let in no more.
   open func clientWasRefused(_ transaction: Transaction, _ refusal: ClientRefusal, _ reason: String, isCut: Bool) {}
 

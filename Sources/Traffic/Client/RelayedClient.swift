@@ -5,13 +5,15 @@ package import TLS
 /// (`real_client_cert_from`). The request's server block has judged the client, and no handshake has.
 public struct RelayedClient {
   /// Who sent the request.
-  public enum Source {
-    /// A front whose address the configuration lists.
-    case frontByAddress
+  public enum Source: Hashable {
+    /// A front whose address the configuration lists, as it is written there.
+    case frontByAddress(String)
     /// A front whose own certificate matches a selector of the configuration.
     case frontByCertificate
     /// Somebody without TLS who is no such front, and so a client without a certificate.
     case stranger
+
+    var isAddress: Bool { if case .frontByAddress = self { true } else { false } }
   }
 
   package let source: Source
@@ -21,16 +23,19 @@ public struct RelayedClient {
   package let isUnreadable: Bool
   /// `ssl_verify_report_only` of the server block.
   package let reportsOnly: Bool
-  /// Those by which another configuration can judge the client: leaf first. Empty: the client has none.
+  /// Those that the front sent, by which another configuration can judge the client: leaf first. Empty: the client has none.
   package let certificates: [Certificate]
+  /// Tells what the front sent from what it sends for other clients; empty without certificates.
+  package let digest: [UInt8]
   /// From when on a request in progress is to be judged again, in seconds since 1970; `.max`: never.
   package let judgementEnd: Int64
 
   /// A client that was judged by `context`.
   package init(
-    from source: Source, _ verdict: ClientVerdict, showing certificates: [Certificate] = [],
+    from source: Source, _ verdict: ClientVerdict, showing certificates: [Certificate] = [], digest: [UInt8] = [],
     by context: ServerTLSContext, until end: Int64 = .max
   ) {
+    self.digest = digest
     judgementEnd = end
     self.source = source
     self.verdict = verdict
@@ -44,7 +49,7 @@ public struct RelayedClient {
   package init(from source: Source, unreadable reason: String) {
     self.source = source
     verdict = .absent
-    certificates = []
+    (certificates, digest) = ([], [])
     admission = .refused(.certificateError, reason: reason)
     isUnreadable = true
     judgementEnd = .max

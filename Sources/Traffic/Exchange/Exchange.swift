@@ -62,7 +62,7 @@ public final class Exchange: Transaction {
   package override var live: LiveGeneration { withStream { $0.live } ?? session.live }
   package override var statusSoFar: Int { progress.statusSoFar }
   package override var path: [UInt8] { Array(target.uri.readable) }
-  override var host: [UInt8] { head.bytes.readable[head.host].map { ASCII.lower($0) } }
+  package override var host: [UInt8] { head.bytes.readable[head.host].map { ASCII.lower($0) } }
   package override var forwardedFor: [[UInt8]] {
     head.fields.reversed().filter { $0.id == .xForwardedFor }.map { Array(head.bytes.readable[$0.value]) }
   }
@@ -349,6 +349,8 @@ public final class Exchange: Transaction {
   package func setClient(_ relayed: RelayedClient) {
     relayedFacts = ConnectionFacts(of: session.facts, for: relayed)
     session.note(end: relayed.judgementEnd)
+    if relayed.certificates.isEmpty { return }
+    for watch in server.root.watches { watch.clientWasRelayed(self, relayed) }
   }
 
   package func keep(_ id: RequestID) { variables.requestID = id }

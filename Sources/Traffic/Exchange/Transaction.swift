@@ -49,7 +49,7 @@ public class Transaction {
   /// The normalised path of a request; empty for a session.
   package var path: [UInt8] { [] }
   /// The Host of a request, in lower case; empty for a session.
-  var host: [UInt8] { [] }
+  package var host: [UInt8] { [] }
   /// The lines of X-Forwarded-For, the nearest proxy's first.
   package var forwardedFor: [[UInt8]] { [] }
   /// Whether bytes pass in both directions, so that there is no end to wait for.

@@ -69,6 +69,24 @@ import Testing
     #expect(try read().visits.values.map(\.admitted).sorted() == [1, 2])
   }
 
+  @Test func `who comes behind any number of fronts and names takes a bounded number of lines`() throws {
+    var writer = writer()
+    let alice = try authority.client().certificate
+    for index in 0..<40 {
+      var relayed = seen([alice], at: 1001, to: "a\(index % 3).test")
+      relayed.front = "CN=lb-\(index)"
+      writer.add([relayed])
+      try writer.write(now: 1001)
+    }
+    writer.add([seen([alice], at: 1002)])
+    try writer.write(now: 1002, isLast: true)
+    let visits = try read().visits
+    #expect(visits.keys.filter { !$0.front.isEmpty }.count == RecordWriter.mostNames)
+    // Who comes itself is none of them.
+    #expect(visits.first { $0.key.front.isEmpty }?.value.admitted == 1)
+    #expect(visits.values.reduce(0) { $0 + $1.admitted } == 41)
+  }
+
   @Test func `a changed verdict, and the end of the process, wait for nothing`() throws {
     var writer = writer()
     try writer.write(now: 1000)

@@ -33,8 +33,12 @@ import Testing
     full.handshake.groups = "X25519:prime256v1"
     full.handshake.signatures = "ed25519"
     full.handshake.ciphers = "ECDHE-ECDSA-AES256-GCM-SHA384"
-    let record = record([(alice, full), (bob, visit(50, .refused, isResumed: true))])
-    #expect(try RecordedClients(reading: record.text) == record)
+    var record = record([(alice, full), (bob, visit(50, .refused, isResumed: true))])
+    let relayed = RecordedVisit.Key(
+      chain: [record.add(certificate: alice)], listener: "0.0.0.0:443", name: "a.test", isStream: false,
+      front: "CN=lb")
+    record.add(visit(60), of: relayed)
+    #expect(try RecordedClients(reading: record.text) == record && record.visits.count == 3)
     #expect(record.chains == 2)
     let key = try #require(record.visits.keys.first { record.visits[$0]?.verdict == .refused })
     #expect(record.visits[key]?.reason == "it \"is\" refused" && record.visits[key]?.resumed == 1)

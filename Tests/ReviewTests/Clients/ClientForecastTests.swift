@@ -33,7 +33,7 @@ import Transport
 
   private func add(
     _ chain: [Certificate], _ record: inout RecordedClients, _ verdict: RecordedVerdict = .verified,
-    listener: String = "127.0.0.1:8443", name: String = "a.test", version: String = "TLSv1.3",
+    listener: String = "127.0.0.1:8443", name: String = "a.test", front: String = "", version: String = "TLSv1.3",
     offer: (groups: String, signatures: String, ciphers: String) = ("", "", "")
   ) {
     var visit = RecordedVisit(at: now - 3600, verdict)
@@ -41,7 +41,7 @@ import Transport
     visit.handshake.version = version
     (visit.handshake.groups, visit.handshake.signatures, visit.handshake.ciphers) = offer
     let identities = chain.map { record.add(certificate: $0.der) }
-    record.add(visit, of: .init(chain: identities, listener: listener, name: name, isStream: false))
+    record.add(visit, of: .init(chain: identities, listener: listener, name: name, isStream: false, front: front))
   }
 
   private static func text(_ lines: String, ca: String = "next.pem", rest: String = "") -> String {
@@ -293,6 +293,36 @@ import Transport
       #expect(
         found.lines.contains { $0.hasPrefix("1 of those who get in is denied by the rules of location /admin/") })
       #expect(found.json.hasPrefix("{\"clients\":2,"))
+    }
+  }
+
+  @Test func `who comes behind a front is judged by what judges certificates in its field`() throws {
+    try withScene { scene in
+      try prepare(scene)
+      var record = RecordedClients()
+      for (name, authority) in [("early", old), ("late", next)] {
+        let chain = [try certificate(name, authority.root)]
+        add(chain, &record, listener: "127.0.0.1:8080", front: "10.0.0.0/8", version: "")
+      }
+      let chain = [try certificate("ruled", next.root)]
+      add(chain, &record, listener: "127.0.0.1:8080", name: "b.test", front: "10.0.0.0/8", version: "")
+      func text(_ fronts: String) -> String {
+        """
+        events {} http { ssl_client_certificate next.pem; \(fronts)
+          server { listen 127.0.0.1:8080; server_name a.test; ssl_verify_client on; return 200; }
+          server { listen 127.0.0.1:8080; server_name b.test; ssl_verify_client on; ssl_client_deny cn=ruled; return 200; } }
+        """
+      }
+      let found = try forecast(
+        record, scene, text("real_client_cert_from 10.0.0.0/8; real_client_cert_header Client-Cert rfc9440;"))
+      #expect(found.refusals.map(\.name).sorted() == ["CN=early", "CN=ruled"], "\(found.lines)")
+      #expect(found.refusals.contains { $0.name == "CN=ruled" && $0.reason.hasPrefix("denied by a rule") })
+      #expect(found.lines.contains { $0.contains("CN=early, last visit ") && $0.hasSuffix("), behind 10.0.0.0/8") })
+      // Their offers are the front's, so nothing of them is missing.
+      #expect(!found.lines.contains { $0.contains("not known") }, "\(found.lines)")
+      let clear = try forecast(
+        record, scene, "events {} http { server { listen 127.0.0.1:8080; server_name a.test; return 200; } }")
+      #expect(clear.refusals.count == 3 && clear.refusals.allSatisfy { $0.reason.contains("takes no front's word") })
     }
   }
 

@@ -110,4 +110,45 @@ import Testing
     try await until("the next groups") { try await refused().contains("CN=p0") }
     #expect(try await refused() == lockedOut)
   }
+
+  @Test(arguments: [("127.0.0.1", "127.0.0.1"), ("cn=lb", "CN=lb")])
+  func `who comes behind a front is recorded with the front, and each chain once`(line: String, name: String)
+    async throws
+  {
+    let scene = try Scene.ofTest(), cast = try Cast(scene)
+    let balancer = try scene.identity("lb", cast.authority.client(commonName: "lb"))
+    let front = try await FrontedProxy(
+      scene, verify: "optional", fronts: [line], http: "client_record who.clients;")
+    let people = [
+      ("CN=alice", cast.alice.certified, 200),
+      ("CN=bob", try cast.authority.client(.viaIntermediate, commonName: "bob"), 200),
+      ("CN=carol", try cast.authority.client(.expired, commonName: "carol"), 400),
+    ]
+    // The second time, a chain that has verified is known.
+    for _ in 0..<2 {
+      for (_, shown, status) in people {
+        let result = try await scene.curl(
+          cast.to(front.port) + balancer.curl + FrontField.rfc9440.curl(shown) + ["https://localhost/head"])
+        #expect(result.status == status)
+      }
+    }
+    front.daemon.signal(SIGHUP)
+    try await until("the record") { (try? self.record(scene).visits.values.reduce(0) { $0 + $1.count }) == 12 }
+    let record = try self.record(scene), relayed = record.visits.filter { !$0.key.front.isEmpty }
+    #expect(relayed.count == people.count && relayed.keys.allSatisfy { $0.front == name && $0.name == "localhost" })
+    for (subject, shown, status) in people {
+      let sent = ([shown.certificate] + shown.chain).map(\.der)
+      let visit = try #require(relayed.first { record.chain($0.key) == sent }?.value, "\(subject)")
+      #expect((visit.admitted, visit.refused) == (status == 200 ? (2, 0) : (0, 2)) && visit.server == "localhost")
+      #expect(visit.handshake == RecordedHandshake())
+    }
+    // The front itself has shaken hands six times.
+    #expect(record.visits.filter { $0.key.front.isEmpty }.values.map(\.count) == [6])
+    let other = try TestAuthority("Other")
+    try scene.write("ca.pem", text: other.root.certificate.pem)
+    let check = try await scene.sallyport(
+      "check", scene.path("sallyport.conf"), "--clients", scene.path("who.clients"))
+    #expect(check.status == 2 && check.text.contains("CN=bob, last visit "), "\(check.text)")
+    #expect(check.text.contains("), behind \(name)\n"), "\(check.text)")
+  }
 }
