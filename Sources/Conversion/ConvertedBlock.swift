@@ -4,6 +4,9 @@ import Language
 ///
 /// A line that can't be had closes the block, unless the block is stricter without it: in its place stands `closed`, which
 /// lets nobody in.
+///
+/// Directives of all features have their names here, in text, as in a file that a person writes: an old line means several of
+/// them together, and a feature knows none of the old programs. The rows of the features judge the text that comes out.
 struct ConvertedBlock {
   /// The line that the block begins with in the old file.
   let head: OldLine

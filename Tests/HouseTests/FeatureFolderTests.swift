@@ -46,7 +46,7 @@ import Testing
   /// By the word of a string literal: the folders of Sources that have it.
   private static let folders: [String: Set<String>] = {
     var folders: [String: Set<String>] = [:]
-    // A conversion writes configurations as people do, and reads none.
+    // A conversion writes configurations as people do, and reads nothing but what it has written (`ConvertedBlock`).
     for file in SourceFile.sources where file.module != "Conversion" {
       let folder = file.path.split(separator: "/").dropLast().joined(separator: "/")
       for word in literals(of: file) { folders[word, default: []].insert(folder) }

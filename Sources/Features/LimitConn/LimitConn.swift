@@ -112,11 +112,8 @@ struct LimitConn: FeatureSettings, LocationFeature, APIFeature {
   }
 
   var ways: LocationWays {
-    if response.isDryRun { return LocationWays() }
-    return LocationWays(
-      conditions: lines.map {
-        .limit("at most \($0.count) at a time for each \($0.zone.key.asWritten) (\(Self.name) \($0.zone.name))")
-      })
+    response.ways(
+      lines.map { "at most \($0.count) at a time for each \($0.zone.key.asWritten) (\(Self.name) \($0.zone.name))" })
   }
 
   static func measure(_ snapshot: MetricsSnapshot, _ page: inout MetricsWriter) {

@@ -136,10 +136,9 @@ struct LimitReq: FeatureSettings, LocationFeature, APIFeature {
   }
 
   var ways: LocationWays {
-    if response.isDryRun { return LocationWays() }
-    return LocationWays(
-      conditions: lines.map {
-        .limit("at most \(Self.rate($0.rate)) for each \($0.zone.key.asWritten) (\(Self.name) zone=\($0.zone.name))")
+    response.ways(
+      lines.map {
+        "at most \(Self.rate($0.rate)) for each \($0.zone.key.asWritten) (\(Self.name) zone=\($0.zone.name))"
       })
   }
 

@@ -30,7 +30,7 @@ package struct CheckReport {
     let errors = all(.error).count + all(.warning).count - warnings
     isValid = errors == 0
     let counted = [(errors, "error"), (warnings, "warning")].filter { $0.0 > 0 }.map { count, word in
-      "\(count) \(word)\(count == 1 ? "" : "s")"
+      count.of(word)
     }.joined(separator: ", ")
     let judged = errors == 0 ? (counted.isEmpty ? "valid" : "valid, ") : "not valid: "
     verdict = "configuration \(path) is \(judged)\(counted)"

@@ -28,7 +28,7 @@ package enum ProbeList {
   /// The last line: how many servers there are, and with which of them something is wrong.
   package static func verdict(_ outcomes: [(server: String, isWell: Bool)]) -> String {
     let bad = outcomes.filter { !$0.isWell }.map(\.server)
-    let count = "\(outcomes.count) server\(outcomes.count == 1 ? "" : "s")"
+    let count = outcomes.count.of("server")
     if bad.isEmpty { return "\(count): all well" }
     return LogEscape.visible("\(count): \(bad.count) not well: \(bad.joined(separator: ", "))")
   }

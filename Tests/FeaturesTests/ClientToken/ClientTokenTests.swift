@@ -22,14 +22,15 @@ private func location(_ lines: String, server: String = tls) -> LoadedText {
 }
 
 @Suite struct `Bearer tokens of clients` {
-  private struct Stage {
+  private final class Stage {
     let issuer: TokenIssuer
     let rig: Rig
+    private let scene: Scene
 
     /// `words`: those of `client_token` behind the keys.
-    init(_ scene: Scene, _ words: String = "unbound", _ lines: String = "", issuer: TokenIssuer? = nil) throws {
-      self.issuer = try issuer ?? TokenIssuer()
-      let file = try scene.write("keys.json", text: self.issuer.set)
+    init(_ words: String = "unbound", _ lines: String = "") throws {
+      (scene, issuer) = (try Scene(), try TokenIssuer())
+      let file = try scene.write("keys.json", text: issuer.set)
       rig = try Rig(
         """
         server {
@@ -42,6 +43,8 @@ private func location(_ lines: String, server: String = tls) -> LoadedText {
         """)
       #expect(rig.faults.isEmpty)
     }
+
+    deinit { scene.end() }
 
     func answer(_ target: String = "/", _ fields: String...) throws -> String {
       try rig.answer("GET \(target) HTTP/1.1\r\nHost: h\r\n" + fields.map { "\($0)\r\n" }.joined() + "\r\n")
@@ -57,9 +60,7 @@ private func location(_ lines: String, server: String = tls) -> LoadedText {
   }
 
   @Test func `let in a request whose token is authentic, and no other`() throws {
-    let scene = try Scene()
-    defer { scene.end() }
-    let stage = try Stage(scene), good = stage.bearer("{\(Self.far)}")
+    let stage = try Stage(), good = stage.bearer("{\(Self.far)}")
     let answer = try stage.answer("/", good)
     #expect(answer.hasPrefix("HTTP/1.1 200 ") && answer.contains("X-Verdict: SUCCESS\r\n"))
     #expect(try stage.answer("/", good.replacing("Bearer", with: "bEARER  ")).hasPrefix("HTTP/1.1 200 "))
@@ -82,35 +83,25 @@ private func location(_ lines: String, server: String = tls) -> LoadedText {
     "Authorization: Bearer", "Authorization: Bearer ", "Authorization: Bearer a b", "Authorization: Bearer \"a\"",
   ])
   func `malformed credentials are no token`(field: String) throws {
-    let scene = try Scene()
-    defer { scene.end() }
-    let answer = try Stage(scene).answer("/", field)
+    let answer = try Stage().answer("/", field)
     #expect(answer.hasPrefix("HTTP/1.1 400 ") && challenge(answer) == "Bearer error=\"invalid_request\"", "\(answer)")
   }
 
   @Test func `two fields of credentials are refused, so that nobody reads another than we do`() throws {
-    let scene = try Scene()
-    defer { scene.end() }
-    let stage = try Stage(scene), good = stage.bearer("{\(Self.far)}")
+    let stage = try Stage(), good = stage.bearer("{\(Self.far)}")
     #expect(try stage.answer("/", good, "Authorization: Basic YTpi").hasPrefix("HTTP/1.1 400 "))
     #expect(try stage.answer("/", good, good).hasPrefix("HTTP/1.1 400 "))
   }
 
   @Test func `a token that is bound lets in nobody without its certificate`() throws {
-    let scene = try Scene()
-    defer { scene.end() }
     let hash = Base64.encodeURL([UInt8](repeating: 7, count: 32))
-    let stage = try Stage(scene)
+    let stage = try Stage()
     let answer = try stage.answer("/", stage.bearer("{\(Self.far),\"cnf\":{\"x5t#S256\":\"\(hash)\"}}"))
     #expect(answer.hasPrefix("HTTP/1.1 401 "))
   }
 
   @Test func `claims are required, and told to the upstream in place of what the client says`() throws {
-    let scene = try Scene()
-    defer { scene.end() }
-    let stage = try Stage(
-      scene, "unbound", "client_token_require scope write admin; client_token_require grp a;"
-    )
+    let stage = try Stage("unbound", "client_token_require scope write admin; client_token_require grp a;")
     func sent(_ claims: String) throws -> [String] {
       try stage.rig.forwarded("GET /up/ HTTP/1.1", "Host: h", "X-Who: mallory", "X_Who: eve", stage.bearer(claims))
     }
@@ -128,22 +119,18 @@ private func location(_ lines: String, server: String = tls) -> LoadedText {
   }
 
   @Test func `an optional token may be missing, and not be wrong`() throws {
-    let scene = try Scene()
-    defer { scene.end() }
-    let stage = try Stage(scene, "unbound optional")
+    let stage = try Stage("unbound optional")
     #expect(try stage.answer().contains("X-Verdict: NONE\r\n"))
     #expect(try stage.answer("/", "Authorization: Basic YTpi").contains("X-Verdict: NONE\r\n"))
     #expect(try stage.answer("/", stage.bearer("{\"exp\":1}")).hasPrefix("HTTP/1.1 401 "))
     let silent = try stage.rig.forwarded("GET /up/ HTTP/1.1", "Host: h", "X-Who: mallory")
     #expect(!silent.contains { $0.hasPrefix("X-Who") })
-    let asked = try Stage(scene, "unbound optional", "client_token_require sub al;")
+    let asked = try Stage("unbound optional", "client_token_require sub al;")
     #expect(try asked.answer().hasPrefix("HTTP/1.1 401 "))
   }
 
   @Test func `no password and no address is enough in place of a token`() throws {
-    let scene = try Scene()
-    defer { scene.end() }
-    let stage = try Stage(scene, "unbound", "satisfy any; allow all;")
+    let stage = try Stage("unbound", "satisfy any; allow all;")
     #expect(try stage.answer().hasPrefix("HTTP/1.1 401 "))
   }
 

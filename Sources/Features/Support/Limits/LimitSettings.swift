@@ -33,6 +33,11 @@ package struct LimitResponseSettings: Sendable, Hashable {
   /// The level of a refusal's line (`limit_req_log_level`, `limit_conn_log_level`).
   package var level = LogLevel.error
   package init() {}
+
+  /// What the limit asks of a way, in these words; a dry run asks for nothing.
+  func ways(_ words: [String]) -> LocationWays {
+    isDryRun ? LocationWays() : LocationWays(conditions: words.map { .limit($0) })
+  }
 }
 
 /// The bounds of nginx on a limit's key.
