@@ -41,13 +41,16 @@ struct IdentityCondition: Sendable {
     }
   }
 
-  /// A value that matches; nil: none is found.
-  func witness() -> String? {
-    switch test {
-    case .pattern(let pattern): pattern.witness.map { String(decoding: $0, as: UTF8.self) }
-    case .expression(let expression): expression.witness().map { String(decoding: $0, as: UTF8.self) }
-    case .octets: nil
-    }
+  /// A value that matches and is fit; nil: none is found. `texts`: what may stand for a wildcard.
+  func witness(filling texts: [String], _ isFit: (IdentityKey, String) -> Bool) -> String? {
+    func isFitText(_ value: [UInt8]) -> Bool { isFit(key, String(decoding: value, as: UTF8.self)) }
+    let found: [UInt8]? =
+      switch test {
+      case .pattern(let pattern): pattern.witness(filling: texts, isFitText)
+      case .expression(let expression): expression.witness(isFitText)
+      case .octets: nil
+      }
+    return found.map { String(decoding: $0, as: UTF8.self) }
   }
 
   /// Whether any value of the identity matches. Returns `limit` if no value matched and a regular expression reached

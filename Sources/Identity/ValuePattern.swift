@@ -33,15 +33,20 @@ struct ValuePattern: Sendable, Hashable {
     self.tokens = tokens
   }
 
-  /// A value that the pattern matches; nil: none is found.
-  var witness: [UInt8]? {
-    let value = tokens.flatMap { token in
-      switch token {
-      case .literal(let text): text
-      case .wildcard: Array("x".utf8)
+  /// A value that the pattern matches and that is fit; nil: none is found. `texts`: what may stand for a wildcard.
+  func witness(filling texts: [String], _ isFit: ([UInt8]) -> Bool) -> [UInt8]? {
+    for many in texts {
+      for one in texts {
+        let value = tokens.flatMap { token -> [UInt8] in
+          switch token {
+          case .literal(let text): text
+          case .wildcard(let crossesLabels, _): Array((crossesLabels ? many : one).utf8)
+          }
+        }
+        if isFit(value), matches(value) { return value }
       }
     }
-    return matches(value) ? value : nil
+    return nil
   }
 
   /// Whether the pattern matches the whole value.

@@ -1,5 +1,5 @@
 import Bytes
-import Crypto
+package import Crypto
 import Glibc
 
 /// What the messages of the Workload API give a process, parsed, checked, and each part by its own rule.
@@ -57,6 +57,22 @@ public final class WorkloadMaterial: Sendable {
     self.bundles = bundles
     faults = parts.faults
     digest = Self.digest(svids, found.unusable, bundles)
+  }
+
+  /// What an agent would send that has these identities, the default one first, and these authorities; nil without an
+  /// identity.
+  package init?(
+    identities: [(id: SPIFFEID, pair: CertifiedKey)], authorities: [TrustDomain: [Certificate]]
+  ) {
+    guard let first = identities.first else { return nil }
+    self.first = first.id
+    svids = identities.map { X509SVID(id: $0.id, pair: $0.pair, hint: "") }
+    bundles = authorities.reduce(into: [:]) { all, entry in
+      all[entry.key] = TrustBundle(trustDomain: entry.key, authorities: entry.value, revocations: [])
+    }
+    (unusable, faults) = ([:], [])
+    end = svids.map(\.end).max() ?? .min
+    digest = Self.digest(svids, unusable, bundles)
   }
 
   /// The SVID that a configuration names; nil names the default one.

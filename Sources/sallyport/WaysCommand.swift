@@ -31,7 +31,9 @@ struct WaysCommand: ParsableCommand {
   var to: String?
 
   @Option(
-    help: "Show the ways that this client comes by: a file with its certificate, a subject as CN=NAME, or nobody.")
+    help:
+      "Show the ways that this client comes by: a file with its certificate, a subject as CN=NAME, a SPIFFE ID, or nobody."
+  )
   var who: String?
 
   @Option(help: "Print the ways that ask for less than those of this older configuration file.")

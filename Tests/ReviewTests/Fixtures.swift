@@ -13,6 +13,9 @@ extension Check {
 }
 
 extension Scene {
+  /// Lines of a server block whose clients are those of ca.pem, with the files of `serverFiles`.
+  static let tls = "ssl_certificate server.pem; ssl_certificate_key server.key; ssl_client_certificate ca.pem;"
+
   /// What `sallyport check --offline` prints of a configuration in this folder.
   func check(_ text: String) throws -> (isValid: Bool, text: String) {
     let report = try Check(write("check.conf", text: Sallyport.withUser(text)), .files).report(isStrict: false)

@@ -2,6 +2,7 @@ import Bytes
 import Crypto
 import Language
 import Observability
+import SPIFFE
 import Transport
 
 /// A client of a policy file: what its certificate says, as far as the file says it.
@@ -27,6 +28,13 @@ package struct AccessClient: Sendable {
   static let stranger = AccessClient(persona: .stranger, issuer: .stranger)
 
   var hasCertificate: Bool { issuer != .nobody }
+
+  /// The trust domains of SPIFFE that the file says the client is of.
+  var trustDomains: [TrustDomain] {
+    let named =
+      if case .named(let name) = issuer { try? SPIFFEID(parsing: name).trustDomain } else { TrustDomain?.none }
+    return [persona.workload?.trustDomain, named].compactMap { $0 }
+  }
 
   /// The client in a world. Returns why there is none.
   func resolved(in world: TrialWorld) -> Result<Persona, AccessFault> {
@@ -73,6 +81,9 @@ package struct AccessClient: Sendable {
     .local("email", [], .words(1...Int.max, "ADDRESS …"), "Addresses of mail of its subjectAltName."),
     .local("uri", [], .words(1...Int.max, "URI …"), "URIs of its subjectAltName."),
     .local("ip", [], .words(1...Int.max, "ADDRESS …"), "IP addresses of its subjectAltName."),
+    .local(
+      "spiffe", [], .words(1...1, "ID"),
+      "It is a workload with this SPIFFE ID, whose certificate the CA of the ID's trust domain has issued."),
     .local("serial", [], .words(1...1, "HEX"), "Its serial number, as $ssl_client_serial has it."),
     .local(
       "issuer", [], .words(1...1, "FILE | DN"),
@@ -110,7 +121,7 @@ package struct AccessClient: Sendable {
         continue
       }
       if !["user", "header", "from"].contains(line.name) { isCertified = true }
-      if ["issuer", "ca", "pin", "certificate"].contains(line.name) {
+      if ["issuer", "ca", "pin", "certificate", "spiffe"].contains(line.name) {
         if let issuerLine {
           faults.append(
             Diagnostic(
@@ -145,6 +156,14 @@ package struct AccessClient: Sendable {
     case "ip":
       guard words.allSatisfy({ SocketAddress(literal: $0, port: 0) != nil }) else { return "this is no IP address" }
       persona.alternativeNames += words.map { .ip($0) }
+    case "spiffe":
+      let id: SPIFFEID
+      do throws(SPIFFEIDError) { id = try SPIFFEID(parsing: word) } catch {
+        return "\"\(word)\" is no SPIFFE ID such as spiffe://example.org/ns/prod/sa/web: \(error)"
+      }
+      guard !id.path.isEmpty else { return "\"\(word)\" is the ID of a trust domain, and not of a workload" }
+      persona.alternativeNames.append(.uri(word))
+      issuer = .named("\(id.trustDomain)")
     case "serial":
       guard !word.isEmpty, word.count <= 40, word.allSatisfy(\.isHexDigit) else {
         return "\"\(word)\" is no serial number"

@@ -1,4 +1,3 @@
-import Configuration
 import Features
 import Language
 package import Observability
@@ -31,27 +30,19 @@ package struct AccessCoverage: Sendable {
   /// Those that a file says can't be tested, with its reason.
   package private(set) var untested: [(text: String, reason: String)] = []
 
-  init(of policies: [AccessPolicy], _ source: ConfigurationSource, _ files: SourceFiles, _ world: TrialWorld) {
-    guard let whole = Self.compared(source, files, without: nil) else { return }
-    let table = Features.all.directives.table
-    let excused = policies.flatMap(\.untested)
+  init(of policies: [AccessPolicy], _ world: TrialWorld) {
+    let whole = world.compared, excused = policies.flatMap(\.untested)
     var survey: Survey?
-    for line in Self.candidates(world.statements, table) {
-      guard let less = Self.compared(source, files, without: line.location) else { continue }
-      let opened = TrustDifference.changes(whole, less).all.filter { $0.direction == .opens }
+    for (line, server) in Self.candidates(world.statements, Features.all.directives.table) {
+      guard let mutant = try? TrialWorld(world, without: line.location) else { continue }
+      let opened = TrustDifference.changes(whole, mutant.compared).all.filter { $0.direction == .opens }
       guard let effect = opened.first?.sentence else { continue }
       let text = ([line.name] + line.arguments.map { ConfigurationWord.written($0.text) }).joined(separator: " ")
       if let excuse = excused.first(where: { text.hasPrefix($0.rule) }) {
         untested.append((text, excuse.reason))
         continue
       }
-      guard
-        let mutant = try? TrialWorld(source, files: files, editing: { Self.without(line.location, $0) })
-      else {
-        covered += 1
-        continue
-      }
-      if policies.contains(where: { AccessTrial($0, mutant).hasFailure }) {
+      if policies.contains(where: { Self.misses($0, mutant, server) }) {
         covered += 1
         continue
       }
@@ -65,34 +56,32 @@ package struct AccessCoverage: Sendable {
     }
   }
 
-  private static func compared(
-    _ source: ConfigurationSource, _ files: SourceFiles, without place: SourceLocation?
-  ) -> ComparedConfiguration? {
-    try? ComparedConfiguration(source, files) { lines in place.map { without($0, lines) } ?? lines }
+  /// Whether an assertion fails without a rule. What it opens is mostly in its own server block, and few ways lead there.
+  private static func misses(_ policy: AccessPolicy, _ mutant: TrialWorld, _ server: SourceLocation?) -> Bool {
+    if let near = mutant.http.servers.firstIndex(where: { $0.location == server }),
+      AccessTrial(policy, mutant, near: near).hasFailure
+    {
+      return true
+    }
+    return AccessTrial(policy, mutant).hasFailure
   }
 
-  /// The statements that may decide who gets in, by their rows.
-  private static func candidates(_ lines: [Directive], _ table: DirectiveTable) -> [Directive] {
-    var found: [Directive] = []
+  /// The statements that may decide who gets in, by their rows, each with the place of the server block that it is in.
+  private static func candidates(
+    _ lines: [Directive], _ table: DirectiveTable, in server: SourceLocation? = nil
+  ) -> [(line: Directive, server: SourceLocation?)] {
+    var found: [(line: Directive, server: SourceLocation?)] = []
     for line in lines {
       let rows = table.entries(named: line.name)
       let isContainer = line.block?.contains { $0.block != nil } ?? false
-      if !isContainer, rows.contains(where: { $0.trust != .none && $0.status == .supported }) { found.append(line) }
+      if !isContainer, rows.contains(where: { $0.trust != .none && $0.status == .supported }) {
+        found.append((line, server))
+      }
       if rows.contains(where: { $0.form.opensBlock && !$0.form.isTable }) {
-        found += candidates(line.block ?? [], table)
+        found += candidates(line.block ?? [], table, in: server ?? (line.name == "server" ? line.location : nil))
       }
     }
     return found
-  }
-
-  private static func without(_ place: SourceLocation, _ lines: [Directive]) -> [Directive] {
-    lines.compactMap { line in
-      if line.location == place { return nil }
-      guard let block = line.block else { return line }
-      var other = line
-      other.block = without(place, block)
-      return other
-    }
   }
 
   /// An assertion that holds in one world and fails in the other.
@@ -144,7 +133,7 @@ package struct AccessCoverage: Sendable {
     }
     for rule in untested { lines.append("notice: \(rule.text) is not tested: \(rule.reason)") }
     let all = covered + uncovered.count
-    lines.append("coverage: \(covered) of \(all) rule\(all == 1 ? "" : "s") that decide on access")
+    lines.append("coverage: \(covered) of \(all.of("rule that decides", "rules that decide")) on access")
     return lines
   }
 

@@ -3,6 +3,7 @@ import Features
 import Forward
 import Identity
 import Language
+import SPIFFE
 import Traffic
 import Upstream
 
@@ -16,17 +17,27 @@ package struct AccessDraft {
       "# sallyport check --config \(path) --policy THIS_FILE", "", "who nobody;", "who stranger { ca none; }",
     ]
     var clients: [(name: String, persona: Persona)] = []
-    var names: Set<String> = []
+    var names: Set<String> = ["nobody", "stranger"]
     for index in world.authorities.indices {
       let authority = world.authorities[index]
       guard authority.certificate.mayIssue, world.authorities(named: authority.file).first == index else { continue }
       let name = Self.word(authority.file, besides: &names)
-      lines.append("who \(name) { cn \(name); issuer \(ConfigurationWord.written(authority.file)); }")
-      clients.append((name, Persona(name, subject: [NamePart("CN", name)], issuer: .authority(index))))
+      var persona = Persona(name, subject: [NamePart("CN", name)], issuer: .authority(index))
+      if let domain = authority.trustDomain {
+        let id = "\(domain)\(StandIns.workloadPath)"
+        persona.alternativeNames = [.uri(id)]
+        lines.append("who \(name) { spiffe \(id); }")
+      } else {
+        lines.append("who \(name) { cn \(name); issuer \(ConfigurationWord.written(authority.file)); }")
+      }
+      clients.append((name, persona))
     }
-    for rule in Self.rules(world) {
-      guard let persona = Persona(of: rule), let subject = persona.subject.first else { continue }
-      let name = Self.word(subject.value, besides: &names)
+    let domains = world.authorities.compactMap(\.trustDomain)
+    for rule in world.http.clientRules {
+      guard let persona = domains.lazy.compactMap({ Persona(of: rule, in: $0) }).first ?? Persona(of: rule) else {
+        continue
+      }
+      let name = Self.word(persona.workload?.path ?? persona.subject.first?.value ?? "", besides: &names)
       lines.append("who \(name) { \(Self.words(persona)) }  # \(rule.effect.rawValue) \(rule.spelling)")
       clients.append((name, persona))
     }
@@ -100,22 +111,10 @@ package struct AccessDraft {
 
   // MARK: Clients by rules
 
-  private static func rules(_ world: TrialWorld) -> [ClientRule] {
-    var seen: Set<String> = []
-    return world.http.servers.flatMap { $0.root.withNested }.compactMap(\.clientRules).flatMap { $0.allow + $0.deny }
-      .filter { seen.insert($0.spelling).inserted }
-  }
-
   private static func words(_ persona: Persona) -> String {
     var words = ["subject \(ConfigurationWord.written(persona.dn));"]
-    for name in persona.alternativeNames {
-      switch name {
-      case .dns(let text): words.append("dns \(ConfigurationWord.written(text));")
-      case .uri(let text): words.append("uri \(ConfigurationWord.written(text));")
-      case .email(let text): words.append("email \(ConfigurationWord.written(text));")
-      case .ip(let text): words.append("ip \(ConfigurationWord.written(text));")
-      case .raw: break
-      }
+    words += persona.alternativeNames.compactMap(\.statement).map {
+      "\($0.name) \(ConfigurationWord.written($0.value));"
     }
     if let serial = persona.serial { words.append("serial \(serial);") }
     return words.joined(separator: " ")

@@ -1,6 +1,7 @@
 import Crypto
 package import Language
 package import Observability
+import SPIFFE
 import Traffic
 package import Transport
 
@@ -202,6 +203,11 @@ package struct AccessPolicy: Sendable {
       return .tells(upstream: upstream, field: field, isAlwaysThere: true)
     }
   }
+}
+
+extension [AccessPolicy] {
+  /// The trust domains of SPIFFE that clients of the files are of.
+  var trustDomains: Set<TrustDomain> { Set(flatMap { $0.clients.values.flatMap(\.trustDomains) }) }
 }
 
 /// The words of one assertion, taken from left to right.

@@ -44,13 +44,13 @@ package struct AccessReport {
       }
       policies.append(policy)
     }
-    let world: TrialWorld
-    do throws(TrialWorld.Refusal) { world = try TrialWorld(source, files: files) } catch {
+    let world: TrialWorld, domains = policies.trustDomains
+    do throws(TrialWorld.Refusal) { world = try TrialWorld(source, files: files, domains: domains) } catch {
       throw Refusal(text: error.text, diagnostics: error.diagnostics)
     }
     var judged: [File] = []
     // One file may cover what another doesn't.
-    let coverage = withCoverage ? AccessCoverage(of: policies, source, files, world) : nil
+    let coverage = withCoverage ? AccessCoverage(of: policies, world) : nil
     for policy in policies {
       let trial = AccessTrial(policy, world), before = world.attempts
       let results = trial.results()
@@ -75,7 +75,7 @@ package struct AccessReport {
       for text in file.unknown { lines.append("notice: \(text)") }
       lines += file.coverage?.lines ?? []
       let failed = file.results.filter { !$0.holds }.count, all = file.results.count
-      let assertions = "\(all) assertion\(all == 1 ? "" : "s")"
+      let assertions = all.of("assertion")
       lines.append(
         failed == 0
           ? "policy \(file.path): \(assertions) hold\(all == 1 ? "s" : ""), \(file.attempts) attempts"

@@ -1,12 +1,13 @@
 import Crypto
 import Forward
 package import Observability
+import SPIFFE
 import Traffic
 import Transport
 import Upstream
 
 /// The assertions of a policy file, judged by what a configuration does.
-package struct AccessTrial {
+package final class AccessTrial {
   /// Why an assertion doesn't hold.
   package struct Failure: Sendable {
     /// What happens in place of what is asserted.
@@ -26,19 +27,22 @@ package struct AccessTrial {
   private let policy: AccessPolicy
   private let world: TrialWorld
   private let survey: Survey
-  private let search: WaySearch
+  /// Only a part of the ways is tried: what fails by them fails, and nothing follows from what they don't show.
+  private let isPartial: Bool
+  private lazy var search = WaySearch(world.http)
   /// The clients of the file, as they are in this world.
-  private var personas: [String: Swift.Result<Persona, AccessFault>] = [:]
+  private let personas: [String: Swift.Result<Persona, AccessFault>]
 
   /// The most failures that are told of one assertion.
   private static let mostFailures = 5
 
-  package init(_ policy: AccessPolicy, _ world: TrialWorld) {
+  /// `server`: by its place, the server block whose ways alone are tried; nil: all are.
+  package init(_ policy: AccessPolicy, _ world: TrialWorld, near server: Int? = nil) {
     self.policy = policy
     self.world = world
-    search = WaySearch(world.http)
+    isPartial = server != nil
     personas = policy.clients.mapValues { $0.resolved(in: world) }
-    survey = Survey(world, addresses: policy.clients.values.compactMap(\.address))
+    survey = Survey(world, addresses: policy.clients.values.compactMap(\.address), near: server)
   }
 
   /// What no attempt shows, because nobody knows how to try it.
@@ -202,7 +206,7 @@ package struct AccessTrial {
     guard let first = allowed.first else { return [] }
     let resolved = try resolve(target, by: first.persona, first.client.address)
     var failures: [Failure] = []
-    for (persona, client) in allowed {
+    for (persona, client) in isPartial ? [] : allowed {
       let found = survey.findings(of: persona, from: client.address)
       if !found.contains(where: { isAt(resolved, $0.outcome) }) {
         failures.append(
@@ -226,7 +230,7 @@ package struct AccessTrial {
   ) throws(AccessFault) -> [Failure] {
     var failures: [Failure] = []
     var told: Set<String> = []
-    let untried = untriedWays(to: target)
+    let untried = isPartial ? [] : untriedWays(to: target)
     for persona in others {
       for finding in survey.findings(of: persona, from: address) {
         let outcome = finding.outcome
@@ -297,7 +301,7 @@ package struct AccessTrial {
         if failures.count >= Self.mostFailures { return failures }
       }
     }
-    if !isReached {
+    if !isReached, !isPartial {
       failures.append(
         Failure(text: "no client gets to upstream \(upstream), so nothing is told", witness: nil, place: nil))
     }
@@ -349,14 +353,21 @@ package struct AccessTrial {
     steps.append(persona.but("whose certificate is one for servers") { $0.fault = .wrongPurpose })
     if case .authority(let own) = persona.issuer {
       for index in world.authorities.indices where world.authorities[index].subject != world.authorities[own].subject {
-        steps.append(persona.but("issued by \(world.authorities[index].subject)") { $0.issuer = .authority(index) })
+        let other = world.authorities[index]
+        steps.append(persona.but("issued by \(other.subject)") { $0.issuer = .authority(index) })
+        guard let id = persona.workload, let domain = other.trustDomain else { continue }
+        steps.append(
+          persona.but("of the trust domain \(domain.name)") { workload in
+            workload.issuer = .authority(index)
+            workload.alternativeNames = [.uri("\(domain)\(id.path)")]
+          })
       }
     }
     if client.hasName {
       steps.append(
         persona.but("with another name") { other in
           other.subject = [NamePart("CN", "somebody-else")]
-          other.alternativeNames = []
+          other.alternativeNames = persona.workload.map { [.uri("\($0.trustDomain)/somebody-else")] } ?? []
           other.serial = nil
         })
     }
@@ -373,7 +384,7 @@ package struct AccessTrial {
     let listener = world.http.listeners[attempt.listener], persona = attempt.persona
     var words = listener.kind == .stream ? "a connection" : "\(attempt.method) \(attempt.target)"
     words += " of \(persona.name)"
-    if listener.isTLS { words += " (\(certificateWords(persona)))" }
+    if listener.isTLS { words += " (\(world.words(of: persona)))" }
     words += " from \(attempt.client.host) at \(listener.address)\(listener.isTLS ? " ssl" : "")"
     if listener.isTLS || listener.kind == .stream {
       words += ", SNI \(attempt.serverName.isEmpty ? "none" : attempt.serverName)"
@@ -381,20 +392,6 @@ package struct AccessTrial {
     if listener.kind == .http { words += ", Host \(attempt.host)" }
     for field in persona.fields + attempt.fields where !field.hasPrefix("Authorization:") { words += ", \(field)" }
     return words
-  }
-
-  private func certificateWords(_ persona: Persona) -> String {
-    let issuer =
-      switch persona.issuer {
-      case .nobody: "without a certificate"
-      case .stranger: "of a CA that nobody knows"
-      case .trusted: "of the CA that the server block trusts"
-      case .authority(let index): "of \(world.authorities[index].subject) (\(world.authorities[index].file))"
-      case .pin(let index): "pinned as \(world.pins[index])"
-      case .file: "by its file"
-      }
-    if case .nobody = persona.issuer { return issuer }
-    return [persona.dn, issuer, persona.fault?.rawValue ?? ""].filter { !$0.isEmpty }.joined(separator: ", ")
   }
 }
 

@@ -129,16 +129,13 @@ struct ComparedConfiguration {
   let http: HTTPSettings
   let material: KeyMaterial
 
-  init(_ path: String) throws(TrustDifference.Refusal) {
-    try self.init(.file(path)) { $0 }
+  init(http: HTTPSettings, material: KeyMaterial) {
+    self.http = http
+    self.material = material
   }
 
-  /// `edit`: changes the statements before they are read.
-  init(
-    _ source: ConfigurationSource, _ files: SourceFiles = .disk, editing edit: ([Directive]) -> [Directive]
-  ) throws(TrustDifference.Refusal) {
-    let path = source.name
-    let (settings, _, diagnostics) = Configuration.read(source, files: files, editing: edit)
+  init(_ path: String) throws(TrustDifference.Refusal) {
+    let (settings, _, diagnostics) = Configuration.read(.file(path))
     guard let settings else { throw .invalid(path: path, diagnostics) }
     http = settings.http
     material = KeyMaterial(loading: settings.http, sharing: SharedState(features: Features.all))

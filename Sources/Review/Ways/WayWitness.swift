@@ -3,6 +3,7 @@ import Forward
 import Identity
 import Observability
 import Patterns
+import SPIFFE
 import TLS
 import Traffic
 import Transport
@@ -116,7 +117,9 @@ struct WitnessSearch {
     issuers += world.pins.indices.map { .pin($0) }
     for issuer in issuers.prefix(8) {
       for rule in rules.prefix(4) {
-        if let persona = Persona(of: rule, by: issuer) { personas.append(persona) }
+        let domain =
+          if case .authority(let index) = issuer { world.authorities[index].trustDomain } else { TrustDomain?.none }
+        if let persona = Persona(of: rule, by: issuer, in: domain) { personas.append(persona) }
       }
       personas.append(Persona("a client", subject: [NamePart("CN", "client")], issuer: issuer))
     }
@@ -197,25 +200,9 @@ struct WitnessSearch {
 
   // MARK: Words
 
-  private func words(of persona: Persona) -> String {
-    switch persona.issuer {
-    case .nobody: return "without a certificate"
-    case .stranger: return "with a certificate of a CA that nobody knows"
-    case .trusted: return "with a certificate \(persona.dn)"
-    case .authority(let index):
-      let names = persona.alternativeNames.map { "\($0)" }
-      let name = ([persona.dn] + names).filter { !$0.isEmpty }.joined(separator: ", ")
-      let file = world.authorities.indices.contains(index) ? world.authorities[index].file : "?"
-      return "with a certificate \(name) of \(file)"
-    case .pin(let index):
-      return "with the certificate of the pin \(world.pins.indices.contains(index) ? world.pins[index] : "?")"
-    case .file: return "with the given certificate"
-    }
-  }
-
   private func words(_ attempt: Attempt, _ listener: ListenerSettings) -> String {
     let certificate =
-      attempt.relayed.map { "\(words(of: $0)), which the front relays" } ?? words(of: attempt.persona)
+      attempt.relayed.map { "\(world.words(of: $0)), which the front relays" } ?? world.words(of: attempt.persona)
     let from = attempt.client == .ipv4(address: 0xC000_0201, port: 40_000) ? "" : " from \(attempt.client.host)"
     if listener.kind == .stream {
       return "a connection to \(listener.address)\(attempt.serverName.isEmpty ? "" : ", SNI \(attempt.serverName)"),"

@@ -3,6 +3,7 @@ import Crypto
 import Forward
 import Language
 package import Observability
+import SPIFFE
 import TLS
 package import Traffic
 import Upstream
@@ -94,7 +95,8 @@ package struct Ways {
     let source = ConfigurationSource(path)
     if isTried {
       let world: TrialWorld
-      do throws(TrialWorld.Refusal) { world = try TrialWorld(source) } catch {
+      let domains = selection.who.flatMap { try? SPIFFEID(parsing: $0) }.map { Set([$0.trustDomain]) } ?? []
+      do throws(TrialWorld.Refusal) { world = try TrialWorld(source, domains: domains) } catch {
         throw WaysFault(error.text, error.diagnostics)
       }
       try self.init(world.http, trying: world, selection)
@@ -110,6 +112,13 @@ package struct Ways {
     guard let who else { return nil }
     if who == "nobody" { return [.nobody] }
     guard let world else { return [] }
+    if let id = try? SPIFFEID(parsing: who) {
+      return world.authorities(named: "\(id.trustDomain)").map { index in
+        var persona = Persona(who, subject: [NamePart("CN", "workload")], issuer: .authority(index))
+        persona.alternativeNames = [.uri(who)]
+        return persona
+      }
+    }
     if let subject = NamePart.parse(who), who.contains("=") {
       return world.authorities.indices.map { Persona(who, subject: subject, issuer: .authority($0)) }
     }
@@ -118,7 +127,8 @@ package struct Ways {
       return [Persona(who, issuer: .file(certificates))]
     } catch {
       throw WaysFault(
-        "--who \"\(who)\": \(error.message); write a file with a certificate, a subject as CN=NAME, or nobody")
+        "--who \"\(who)\": \(error.message); write a file with a certificate, a subject as CN=NAME, a SPIFFE ID, or nobody"
+      )
     }
   }
 

@@ -1,5 +1,8 @@
 package import Crypto
+import Features
 package import Identity
+package import SPIFFE
+import Traffic
 
 /// A client of a trial: what its certificate says, who has issued it, and what is wrong with it.
 package struct Persona: Sendable, Hashable {
@@ -50,9 +53,9 @@ package struct Persona: Sendable, Hashable {
   }
 
   /// A client whose certificate a rule describes; nil: none can be made. What the rule says of the issuer is a question of
-  /// `issuer`.
-  package init?(of rule: ClientRule, by issuer: Issuer = .trusted) {
-    guard let values = rule.witness() else { return nil }
+  /// `issuer`. `domain`: that of the SPIFFE ID that its certificate has; nil: it needs none.
+  package init?(of rule: ClientRule, by issuer: Issuer = .trusted, in domain: TrustDomain? = nil) {
+    guard let values = domain.map({ rule.witness(in: $0) }) ?? rule.witness() else { return nil }
     self.init("a client", issuer: issuer)
     for (key, value) in values {
       switch key {
@@ -87,6 +90,67 @@ package struct Persona: Sendable, Hashable {
 
   /// The subject as a configuration writes it.
   package var dn: String { subject.map { "\($0.type)=\($0.value)" }.joined(separator: ",") }
+
+  /// Whether its certificate is at hand, and not minted.
+  var isOfFile: Bool { if case .file = issuer { true } else { false } }
+
+  /// The names of its certificate, for people.
+  var names: String {
+    ([dn].filter { !$0.isEmpty } + alternativeNames.compactMap { $0.statement?.value }).joined(separator: ", ")
+  }
+
+  /// As which workload it comes; nil: its certificate has no SPIFFE ID.
+  var workload: SPIFFEID? {
+    for case .uri(let text) in alternativeNames {
+      if let id = try? SPIFFEID(parsing: text) { return id }
+    }
+    return nil
+  }
+
+  /// Whether its certificate says a URI, which an SVID may have only one of.
+  var saysURI: Bool { alternativeNames.contains { if case .uri = $0 { true } else { false } } }
+}
+
+extension CertificateBuilder.AlternativeName {
+  /// How a policy file says the name; nil: it can't.
+  var statement: (name: String, value: String)? {
+    switch self {
+    case .dns(let text): ("dns", text)
+    case .uri(let text): ("uri", text)
+    case .email(let text): ("email", text)
+    case .ip(let text): ("ip", text)
+    case .raw: nil
+    }
+  }
+}
+
+extension HTTPSettings {
+  /// The rules on clients of all server blocks and locations, each once.
+  var clientRules: [ClientRule] {
+    var seen: Set<String> = []
+    return everyLocation.compactMap(\.settings.clientRules).flatMap { $0.allow + $0.deny }
+      .filter { seen.insert($0.spelling).inserted }
+  }
+}
+
+extension ClientRule {
+  /// The SPIFFE ID of a workload that the rule is about; nil: it asks for none, or none is found.
+  var workload: SPIFFEID? {
+    let values = witness(filling: ["x", "x/x", "spiffe://x/x"]) { key, value in key != .uri || Self.id(value) != nil }
+    return values?.first { $0.key == .uri }.flatMap { Self.id($0.value) }
+  }
+
+  /// Values of an SVID of a trust domain that the rule matches; nil: none is found.
+  fileprivate func witness(in domain: TrustDomain) -> [(key: IdentityKey, value: String)]? {
+    let label = domain.name.split(separator: ".").first.map(String.init) ?? domain.name
+    return witness(filling: ["x", domain.name, label, "\(domain.name)/x", "\(domain)/x", "x/x"]) { key, value in
+      key != .uri || Self.id(value)?.trustDomain == domain
+    }
+  }
+
+  private static func id(_ text: String) -> SPIFFEID? {
+    (try? SPIFFEID(parsing: text)).flatMap { $0.path.isEmpty ? nil : $0 }
+  }
 }
 
 /// One attribute of a distinguished name.

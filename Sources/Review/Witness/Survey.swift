@@ -40,8 +40,9 @@ package final class Survey {
   /// From so many server blocks on, not each name of a handshake is tried with each Host.
   private static let mostPairs = 12
 
-  /// `address`: of the clients that have one, besides those that the configuration names.
-  package init(_ world: TrialWorld, addresses named: [SocketAddress] = []) {
+  /// `address`: of the clients that have one, besides those that the configuration names. `server`: by its place, the server
+  /// block to which a handshake or a Host leads in each attempt; nil: they lead to all.
+  package init(_ world: TrialWorld, addresses named: [SocketAddress] = [], near server: Int? = nil) {
     self.world = world
     let levels = world.http.servers.flatMap { $0.root.withNested }
     let judgesMethods = levels.contains { !$0.conditional.isEmpty }
@@ -51,7 +52,6 @@ package final class Survey {
       addresses.append(address)
     }
     self.addresses = Array(addresses.prefix(12))
-    paths = world.http.servers.map { server in server.stream == nil ? self.paths(of: server.root) : ["/"] }
     let names = world.http.servers.map { server in
       server.names.lazy.compactMap { self.sample($0) }.first { !$0.isEmpty }
     }
@@ -61,6 +61,16 @@ package final class Survey {
       let kind = [listener.isTLS, listener.kind == .stream, listener.expectsProxyHeader].map { $0 ? 1 : 0 }
       guard seen.insert(kind + [listener.defaultServer] + listener.servers).inserted else { continue }
       addDoors(index, listener, names)
+    }
+    if let server {
+      doors.removeAll { door in
+        let attempt = Attempt(.nobody, listener: door.listener, serverName: door.serverName, host: door.host)
+        return door.server != server && world.server(of: attempt) != server
+      }
+    }
+    let reached = Set(doors.map(\.server))
+    paths = world.http.servers.enumerated().map { index, server in
+      server.stream != nil ? ["/"] : reached.contains(index) ? self.paths(of: server.root) : []
     }
   }
 

@@ -4,6 +4,7 @@ import Features
 package import Language
 import Loading
 package import Observability
+package import SPIFFE
 import TLS
 package import Traffic
 import Transport
@@ -12,8 +13,9 @@ import Transport
 /// would do with it.
 ///
 /// The handshake is stood in for (`TLSStream.rehearse`), and so are the CAs, lists and pins by which clients are judged
-/// (`StandIns`), because nobody but their owners can issue by them. All else is the code that serves. No listener is bound,
-/// no name is looked up, no log is opened, no upstream is contacted.
+/// (`StandIns`), because nobody but their owners can issue by them. A client whose certificate is at hand in a file is judged
+/// by the files themselves. All else is the code that serves. No listener is bound, no name is looked up, no log is opened,
+/// no upstream and no SPIFFE agent is contacted.
 ///
 /// Not for several threads at once.
 package final class TrialWorld {
@@ -23,18 +25,12 @@ package final class TrialWorld {
     package let diagnostics: [Diagnostic]
   }
 
-  /// By what clients are judged.
-  package enum Trust: Sendable {
-    /// By stand-ins, by which any client can be minted.
-    case standIns
-    /// By the files themselves, for clients whose certificates are at hand. Nothing proves that they have the keys.
-    case configured
-  }
-
   /// A CA by which clients can be minted.
   package struct Authority: Sendable {
-    /// The file as the configuration names it.
+    /// The file as the configuration names it, or the SPIFFE ID of a trust domain.
     package let file: String
+    /// That whose SVIDs it issues; nil: its CA is one of a file.
+    package let trustDomain: TrustDomain?
     /// The stand-in, whose names are those of the CA.
     package let certificate: Certificate
     /// The server blocks that trust it, by their places in `http.servers`.
@@ -42,6 +38,27 @@ package final class TrialWorld {
     fileprivate let spki: [UInt8]
 
     package var subject: String { certificate.subject.rfc2253 }
+
+    /// The CA of a trust domain issues SVIDs alone: a client that says no ID gets one that rules hardly name.
+    fileprivate func identified(_ persona: Persona) -> Persona {
+      guard let trustDomain, !persona.saysURI else { return persona }
+      var other = persona
+      other.alternativeNames.append(.uri("\(trustDomain)\(StandIns.workloadPath)"))
+      return other
+    }
+  }
+
+  /// What a world is made of.
+  private struct Origin {
+    let source: ConfigurationSource
+    let files: SourceFiles
+    let domains: Set<TrustDomain>
+  }
+
+  /// The live objects under one trust.
+  private struct Serving {
+    let material: KeyMaterial
+    let stage: RequestExplanation.Stage
   }
 
   package let http: HTTPSettings
@@ -52,28 +69,53 @@ package final class TrialWorld {
   package private(set) var attempts = 0
   /// What the configuration pins of clients, as it would be written.
   package var pins: [String] { standIns.pins.map(\.spelling) }
-  private let trust: Trust
+  private let origin: Origin
   private let standIns: StandIns
-  private let material: KeyMaterial
-  private let generation: Generation
+  private let shared: SharedState
   private let trace = ExplainTrace(takingLimitsAsKept: true)
-  private let stage: RequestExplanation.Stage
+  /// By which any client can be minted.
+  private let serving: Serving
+  /// The files' own trust, for clients whose certificates are at hand. Nothing proves that they have the keys.
+  private lazy var genuine: Result<Serving, Refusal> = Result { () throws(Refusal) in
+    try Self.serving(http, shared, trace, "the configuration", replacing: nil)
+  }
   private var minted: [MintKey: [Certificate]?] = [:]
-  private let leafKey: PrivateKey
-  private lazy var weakKey = try? PrivateKey.generate(.rsa(bits: 1024))
 
   private struct MintKey: Hashable {
     let persona: Persona
     let server: Int?
   }
 
-  /// `edit`: changes the statements before they are read, for a configuration that differs by one line.
-  package init(
-    _ source: ConfigurationSource, files: SourceFiles = .disk, trusting trust: Trust = .standIns,
-    editing edit: ([Directive]) -> [Directive] = { $0 }
+  /// `domains`: trust domains that clients come from, besides those that the configuration names.
+  package convenience init(
+    _ source: ConfigurationSource, files: SourceFiles = .disk, domains: Set<TrustDomain> = []
   ) throws(Refusal) {
+    try self.init(Origin(source: source, files: files, domains: domains), beside: nil) { $0 }
+  }
+
+  /// That of the same configuration without one statement.
+  convenience init(_ other: TrialWorld, without place: SourceLocation) throws(Refusal) {
+    try self.init(other.origin, beside: other.standIns) { Self.without(place, $0) }
+  }
+
+  private static func without(_ place: SourceLocation, _ lines: [Directive]) -> [Directive] {
+    lines.compactMap { line in
+      if line.location == place { return nil }
+      guard let block = line.block else { return line }
+      var other = line
+      other.block = without(place, block)
+      return other
+    }
+  }
+
+  /// `edit`: changes the statements before they are read.
+  private init(
+    _ origin: Origin, beside other: StandIns?, editing edit: ([Directive]) -> [Directive]
+  ) throws(Refusal) {
+    self.origin = origin
+    let source = origin.source
     var statements: [Directive] = []
-    let (loaded, _, found) = Configuration.read(source, files: files, looksUpNames: false) { lines in
+    let (loaded, _, found) = Configuration.read(source, files: origin.files, looksUpNames: false) { lines in
       statements = edit(lines)
       return statements
     }
@@ -82,59 +124,65 @@ package final class TrialWorld {
       throw Refusal(text: "configuration \(source.phrase) is not valid", diagnostics: found)
     }
     http = settings.http
-    self.trust = trust
-    let shared = SharedState(features: Features.all)
-    let standIns: StandIns
+    shared = SharedState(features: Features.all)
     do throws(OpenSSLError) {
-      standIns = try StandIns()
-      leafKey = try PrivateKey.generate()
+      standIns = if let other { StandIns(beside: other) } else { try StandIns() }
+      let agent = try standIns.workload(for: http, besides: origin.domains)
+      shared.workload.update { $0.material = agent }
     } catch {
       throw Refusal(text: "no key can be made: \(error)", diagnostics: [])
     }
-    self.standIns = standIns
-    let isTrial = if case .standIns = trust { true } else { false }
-    material = KeyMaterial(
-      loading: settings.http, sharing: shared,
-      replacing: isTrial
-        ? { (material) throws(TLSSettingsError) in try standIns.replace(material) } : nil)
-    let errors = material.diagnostics.filter { $0.severity == .error }
-    guard errors.isEmpty else {
-      throw Refusal(text: "the files of configuration \(source.phrase) can't be loaded", diagnostics: errors)
-    }
-    // Names stand for an address on which no machine listens (RFC 1112 §4).
-    let nobody = Resolver(pool: shared.pool) { _, port in [.ipv4(address: 0xF000_0001, port: port)] }
-    generation = Generation(
-      number: 1, http: settings.http, serverContexts: material.servers.map { $0?.context },
-      upstreamContexts: material.upstreams.mapValues(\.context),
-      groups: Resolution.resolve(settings.http.groups, by: nobody).groups, errorLog: ErrorLog([]), errorLogs: [:],
-      accessLogs: [:], hosts: HostResolution(settings.http, former: nil, by: nobody).found, parts: material.parts)
-    do throws(RequestExplanation.Refusal) {
-      stage = try RequestExplanation.Stage(generation, sharing: shared, trace)
-    } catch {
-      throw Refusal(text: error.text, diagnostics: [])
+    serving = try Self.serving(http, shared, trace, source.phrase) {
+      [standIns] (material) throws(TLSSettingsError) in try standIns.replace(material)
     }
     for index in http.servers.indices { noteAuthorities(of: index) }
   }
 
+  private static func serving(
+    _ http: HTTPSettings, _ shared: SharedState, _ trace: ExplainTrace, _ name: String, replacing: TrustReplacement?
+  ) throws(Refusal) -> Serving {
+    let material = KeyMaterial(loading: http, sharing: shared, replacing: replacing)
+    let errors = material.diagnostics.filter { $0.severity == .error }
+    guard errors.isEmpty else {
+      throw Refusal(text: "the files of configuration \(name) can't be loaded", diagnostics: errors)
+    }
+    // Names stand for an address on which no machine listens (RFC 1112 §4).
+    let nobody = Resolver(pool: shared.pool) { _, port in [.ipv4(address: 0xF000_0001, port: port)] }
+    let generation = Generation(
+      number: 1, http: http, serverContexts: material.servers.map { $0?.context },
+      upstreamContexts: material.upstreams.mapValues(\.context),
+      groups: Resolution.resolve(http.groups, by: nobody).groups, errorLog: ErrorLog([]), errorLogs: [:],
+      accessLogs: [:], hosts: HostResolution(http, former: nil, by: nobody).found, parts: material.parts)
+    do throws(RequestExplanation.Refusal) {
+      return Serving(material: material, stage: try RequestExplanation.Stage(generation, sharing: shared, trace))
+    } catch {
+      throw Refusal(text: error.text, diagnostics: [])
+    }
+  }
+
   private func noteAuthorities(of index: Int) {
-    guard let policy = http.servers[index].clientPolicy, material.servers.indices.contains(index),
-      let loaded = material.servers[index]?.material
-    else { return }
+    guard let policy = http.servers[index].clientPolicy, let loaded = material(of: index) else { return }
     for (reference, certificates) in [
       (policy.clientCertificate, loaded.clientCAs), (policy.trustedCertificate, loaded.trustedCAs),
     ] {
       guard let reference else { continue }
-      for certificate in certificates {
-        let file = "\(reference)", spki = certificate.spkiSHA256
-        let known = authorities.firstIndex {
-          $0.file == file && $0.spki == spki && $0.certificate.subjectOctets == certificate.subjectOctets
-        }
-        if let known {
-          authorities[known].servers.insert(index)
-        } else {
-          authorities.append(Authority(file: file, certificate: certificate, servers: [index], spki: spki))
-        }
-      }
+      for certificate in certificates { note(certificate, "\(reference)", nil, of: index) }
+    }
+    for (domain, anchors) in loaded.bundles?.anchors.sorted(by: { $0.key < $1.key }) ?? [] {
+      for certificate in anchors.certificates { note(certificate, "\(domain)", domain, of: index) }
+    }
+  }
+
+  private func note(_ certificate: Certificate, _ file: String, _ domain: TrustDomain?, of index: Int) {
+    let spki = certificate.spkiSHA256
+    let known = authorities.firstIndex {
+      $0.file == file && $0.spki == spki && $0.certificate.subjectOctets == certificate.subjectOctets
+    }
+    if let known {
+      authorities[known].servers.insert(index)
+    } else {
+      authorities.append(
+        Authority(file: file, trustDomain: domain, certificate: certificate, servers: [index], spki: spki))
     }
   }
 
@@ -148,22 +196,46 @@ package final class TrialWorld {
       return authority.file == name || authority.file.split(separator: "/").last.map(String.init) == name
         || authority.subject == name
     }
-    return found.sorted { rank(authorities[$0].certificate) < rank(authorities[$1].certificate) }
+    return found.sorted { rank(authorities[$0]) < rank(authorities[$1]) }
   }
 
-  /// 0: a CA that has issued no other CA, 1: another CA, 2: no CA.
-  private func rank(_ certificate: Certificate) -> Int {
-    guard certificate.mayIssue else { return 2 }
+  /// What a client shows, for people.
+  func words(of persona: Persona) -> String {
+    let issuer: String
+    switch persona.issuer {
+    case .nobody: return "without a certificate"
+    case .file: return "with the given certificate"
+    case .pin(let index): return "with the certificate of the pin \(pins.indices.contains(index) ? pins[index] : "?")"
+    case .stranger: issuer = "a CA that nobody knows"
+    case .trusted: issuer = "the CA that the server block trusts"
+    case .authority(let index):
+      guard authorities.indices.contains(index) else { return "with a certificate \(persona.names)" }
+      let file = authorities[index].file
+      issuer = authorities.count { $0.file == file } > 1 ? "\(authorities[index].subject) (\(file))" : file
+    }
+    return "with a certificate \(persona.names) of \(issuer)\(persona.fault.map { ", \($0.rawValue)" } ?? "")"
+  }
+
+  /// 0: a CA that has issued no other CA, 1: another CA, 2: no CA, or that of a trust domain which nothing names.
+  private func rank(_ authority: Authority) -> Int {
+    let certificate = authority.certificate
+    guard certificate.mayIssue, authority.trustDomain != StandIns.otherDomain || authority.trustDomain == nil else {
+      return 2
+    }
     return authorities.contains { $0.certificate != certificate && certificate.signed($0.certificate) } ? 1 : 0
   }
 
+  /// As `check --diff` compares it with the world of another configuration that has the same stand-ins.
+  var compared: ComparedConfiguration { ComparedConfiguration(http: http, material: serving.material) }
+
   /// Whether a server block has a revocation list, by which a certificate can be revoked.
-  package func revokes(_ server: Int?) -> Bool {
-    guard let server, material.servers.indices.contains(server) else { return false }
-    return !(material.servers[server]?.material.revocations.isEmpty ?? true)
+  package func revokes(_ server: Int?) -> Bool { server.flatMap(material(of:))?.revocations.isEmpty == false }
+
+  private func material(of server: Int) -> ServerTLSMaterial? {
+    serving.material.servers.indices.contains(server) ? serving.material.servers[server]?.material : nil
   }
 
-  /// Whether clients of a server block can be minted: not where the SPIFFE agent says whom it trusts.
+  /// Whether the SPIFFE agent says whom a server block trusts.
   private func usesWorkload(_ index: Int?) -> Bool {
     index.flatMap { http.servers[$0].clientPolicy?.workloadTrust } != nil
   }
@@ -191,40 +263,46 @@ package final class TrialWorld {
     case .stranger: return try mint(persona, by: standIns.strangeAuthority, key(of: persona))
     case .authority(let index):
       guard authorities.indices.contains(index) else { throw OpenSSLError(description: "there is no such CA") }
-      return try mint(persona, byAuthority: authorities[index].certificate, key(of: persona))
+      return try mint(persona, by: authorities[index], key(of: persona))
     case .trusted:
-      let trusted = server.map { index in authorities.filter { $0.servers.contains(index) } } ?? []
+      let trusted = authorities(of: server).filter { $0.certificate.mayIssue }, domain = persona.workload?.trustDomain
       guard
-        let first = trusted.filter({ $0.certificate.mayIssue }).min(by: { rank($0.certificate) < rank($1.certificate) })
+        let first = trusted.first(where: { $0.trustDomain != nil && $0.trustDomain == domain })
+          ?? trusted.min(by: { rank($0) < rank($1) })
       else { return try mint(persona, by: standIns.strangeAuthority, key(of: persona)) }
-      return try mint(persona, byAuthority: first.certificate, key(of: persona))
+      return try mint(persona, by: first, key(of: persona))
     case .pin(let index):
       guard standIns.pins.indices.contains(index) else { throw OpenSSLError(description: "there is no such pin") }
       let pin = standIns.pins[index]
       if pin.isWhole { return [pin.pair.certificate] + chain(above: pin.pair.certificate) }
-      let trusted = server.map { index in authorities.filter { $0.servers.contains(index) } } ?? []
-      guard let issuer = trusted.first(where: { $0.certificate.mayIssue }) else {
+      guard let issuer = authorities(of: server).first(where: { $0.certificate.mayIssue }) else {
         return [try builder(persona).selfSigned(key: pin.pair.key).certificate]
       }
-      return try mint(persona, byAuthority: issuer.certificate, pin.pair.key)
+      return try mint(persona, by: issuer, pin.pair.key)
     }
+  }
+
+  private func authorities(of server: Int?) -> [Authority] {
+    server.map { index in authorities.filter { $0.servers.contains(index) } } ?? []
   }
 
   private func key(of persona: Persona) throws(OpenSSLError) -> PrivateKey {
-    guard persona.fault == .weakKey else { return leafKey }
-    guard let weakKey else { throw OpenSSLError(description: "OpenSSL makes no weak key") }
-    return weakKey
+    guard let key = standIns.clientKey(isWeak: persona.fault == .weakKey) else {
+      throw OpenSSLError(description: "OpenSSL makes no weak key")
+    }
+    return key
   }
 
   private func mint(
-    _ persona: Persona, byAuthority certificate: Certificate, _ key: PrivateKey
+    _ persona: Persona, by authority: Authority, _ key: PrivateKey
   ) throws(OpenSSLError) -> [Certificate] {
+    let certificate = authority.certificate
     // Of clients, a certificate that may issue nothing lets only itself in.
     guard certificate.mayIssue else { return [certificate] }
-    guard let authority = standIns.pair(of: certificate) else {
+    guard let pair = standIns.pair(of: certificate) else {
       throw OpenSSLError(description: "the key of \(certificate.subject) is not at hand")
     }
-    return try mint(persona, by: authority, key)
+    return try mint(authority.identified(persona), by: pair, key)
   }
 
   private func mint(
@@ -289,9 +367,13 @@ package final class TrialWorld {
       }
       request.fields += lines
     }
+    var serving = serving
+    if attempt.persona.isOfFile || attempt.relayed?.isOfFile == true {
+      do throws(Refusal) { serving = try genuine.get() } catch { return .unknown(error.text) }
+    }
     if listener.isTLS {
       let server = server(of: attempt)
-      if usesWorkload(server), attempt.persona.issuer != .nobody {
+      if usesWorkload(server), attempt.persona.isOfFile {
         return .unknown("the SPIFFE agent says whom this server block trusts")
       }
       guard let certificates = certificates(of: attempt.persona, for: server) else {
@@ -301,7 +383,7 @@ package final class TrialWorld {
     }
     _ = trace.take()
     attempts += 1
-    do throws(RequestExplanation.Refusal) { try RequestExplanation(request, on: stage).run() } catch {
+    do throws(RequestExplanation.Refusal) { try RequestExplanation(request, on: serving.stage).run() } catch {
       return .unknown(error.text)
     }
     return Outcome(trace.take())
@@ -309,7 +391,7 @@ package final class TrialWorld {
 
   /// The fields by which a front relays the certificate of a client; none where no front is believed.
   private func fields(relaying persona: Persona, _ attempt: Attempt) -> [String]? {
-    guard let server = place(of: stage.live.listeners[attempt.listener], Array(attempt.host.lowercased().utf8)),
+    guard let server = place(of: serving.stage.live.listeners[attempt.listener], Array(attempt.host.lowercased().utf8)),
       let fronts = http.servers[server].root.ways.fronts
     else { return [] }
     return certificates(of: persona, for: server).map { fronts.lines($0) }
@@ -328,10 +410,11 @@ package final class TrialWorld {
 
   /// The server block that the handshake of an attempt chooses, by its place in `http.servers`.
   package func server(of attempt: Attempt) -> Int? {
-    guard stage.live.listeners.indices.contains(attempt.listener) else { return nil }
-    let name = Array(attempt.serverName.lowercased().utf8)
-    guard let context = stage.live.listeners[attempt.listener].choose(name) else { return nil }
-    return material.servers.firstIndex { $0?.context === context }
+    let listeners = serving.stage.live.listeners
+    guard listeners.indices.contains(attempt.listener),
+      let context = listeners[attempt.listener].choose(Array(attempt.serverName.lowercased().utf8))
+    else { return nil }
+    return serving.material.servers.firstIndex { $0?.context === context }
   }
 }
 

@@ -8,8 +8,6 @@ import Testing
 
 /// Policy files against configurations that no process runs.
 @Suite struct `A policy file` {
-  private static let tls = "ssl_certificate server.pem; ssl_certificate_key server.key; ssl_client_certificate ca.pem;"
-
   private static func erp(_ admin: String, _ rest: String = "") -> String {
     """
     events {}
@@ -17,7 +15,7 @@ import Testing
       upstream erp { server 127.0.0.1:9; }
       server {
         listen 127.0.0.1:8443 ssl; server_name erp.test;
-        \(tls)
+        \(Scene.tls)
         ssl_verify_client on;
         proxy_set_header X-DN $ssl_client_s_dn;
         location / { proxy_pass http://erp; }
@@ -82,7 +80,7 @@ import Testing
     // Another server block of the same listener.
     (
       "ssl_client_allow cn=boss;",
-      "server { listen 127.0.0.1:8443 ssl; server_name other.test; \(tls) location / { proxy_pass http://erp; } }",
+      "server { listen 127.0.0.1:8443 ssl; server_name other.test; \(Scene.tls) location / { proxy_pass http://erp; } }",
       "refuse nobody to upstream erp"
     ),
     // A location that passes on what the client writes.
@@ -119,7 +117,7 @@ import Testing
         scene,
         """
         events {} stream { upstream db { server 127.0.0.1:5; }
-          server { listen 127.0.0.1:5432 ssl; \(Self.tls) ssl_verify_client on; ssl_client_allow cn=boss; proxy_pass db; } }
+          server { listen 127.0.0.1:5432 ssl; \(Scene.tls) ssl_verify_client on; ssl_client_allow cn=boss; proxy_pass db; } }
         """,
         """
         who boss { cn boss; } who joe { cn joe; }
@@ -129,6 +127,36 @@ import Testing
         only boss to TCP db.test:5432;
         """)
       #expect(report.isFine, "\(report.lines)")
+    }
+  }
+
+  @Test(arguments: ["ssl_client_allow uri=spiffe://example.org/ns/*/job;", ""])
+  func `of workloads names their IDs`(rule: String) throws {
+    try withScene { scene in
+      let report = try report(
+        scene,
+        """
+        events {} http { server { listen 127.0.0.1:8443 ssl; server_name a.test;
+          ssl_certificate spiffe:; ssl_client_certificate spiffe:; ssl_verify_client on; \(rule)
+          location / { proxy_pass http://127.0.0.1:9; } } }
+        """,
+        """
+        who job { spiffe spiffe://example.org/ns/prod/job; }
+        who web { spiffe spiffe://fed.test/web; }
+        allow job GET https://a.test:8443/;
+        refuse web to upstream 127.0.0.1:9;
+        only job to upstream 127.0.0.1:9;
+        never to upstream 127.0.0.1:9 without certificate;
+        """, coverage: true)
+      let told = report.lines.joined(separator: "\n")
+      #expect(report.isFine == !rule.isEmpty, "\(told)")
+      let draft = AccessDraft(try TrialWorld(.file(scene.path("x.conf"))), configuration: "x.conf").text
+      #expect(draft.contains("who other { spiffe spiffe://other.invalid/workload; }"), "\(draft)")
+      let drafted = AccessPolicy(.text(draft, name: "draft"))
+      #expect(drafted.diagnostics == [] && drafted.assertions.count > 3, "\(drafted.diagnostics)")
+      guard rule.isEmpty else { return }
+      #expect(told.contains("refuse web to upstream 127.0.0.1:9") && !told.contains("allow job"), "\(told)")
+      #expect(told.contains("of the trust domain fed.test") && told.contains("spiffe://example.org/somebody-else"))
     }
   }
 
@@ -160,6 +188,9 @@ import Testing
     ("who boss; allow boss GET https://a.test/;", "nothing is said"),
     ("who boss { cm boss; } allow boss GET https://a.test/;", "did you mean \"cn\"?"),
     ("who boss { cn a; ca none; issuer x; } allow boss GET https://a.test/;", "both say who has issued"),
+    ("who job { spiffe example.org/job; } allow job GET https://a.test/;", "is no SPIFFE ID"),
+    ("who job { spiffe spiffe://example.org; } allow job GET https://a.test/;", "not of a workload"),
+    ("who job { spiffe spiffe://a/b; ca none; } allow job GET https://a.test/;", "both say who has issued"),
     ("who boss { subject boss; } allow boss GET https://a.test/;", "is no name such as"),
     ("allow nobody GET ftp://a.test/;", "must begin with https:// or http://"),
     ("allow nobody GET https://a.test/ 99;", "is not a status"),
@@ -178,6 +209,10 @@ import Testing
 
   @Test(arguments: [
     ("who boss { cn boss; issuer other.pem; } allow boss GET https://erp.test:8443/;", "trusts no CA \"other.pem\""),
+    (
+      "who job { spiffe spiffe://example.org/job; } allow job GET https://erp.test:8443/;",
+      "trusts no CA \"spiffe://example.org\""
+    ),
     ("allow nobody GET https://erp.test/;", "no listener with TLS has port 443"),
     ("never to upstream erb;", "has no upstream \"erb\"; it has erp"),
     ("who boss { cn boss; pin sha256//x; } allow boss GET https://erp.test:8443/;", "doesn't pin"),

@@ -50,7 +50,7 @@ import Testing
   @Test func `the policy names the doors to an upstream that need no certificate`() throws {
     try withScene { scene in
       try scene.serverFiles()
-      let tls = "ssl_certificate server.pem; ssl_certificate_key server.key; ssl_client_certificate ca.pem;"
+      let tls = Scene.tls
       func doors(_ servers: String, _ rest: String = "") throws -> [String] {
         let path = try scene.write(
           "test.conf",

@@ -17,6 +17,9 @@ struct RandomWorlds {
   var unknown = 0
   /// Those of the refused whose ways were compared.
   var certain = 0
+  /// Of those who reached a content, and of those whose ways were compared: for whom a way is certain of it.
+  var admitted = 0
+  var excluded = 0
   /// What is wrong, each with its seed.
   var faults: [String] = []
 
@@ -32,6 +35,7 @@ struct RandomWorlds {
 
   var summary: String {
     "\(worlds) worlds (\(invalid) invalid), \(attempts) requests: \(reached) reached a content, \(refused) were refused (\(certain) by a condition),"
+      + " \(admitted) and \(excluded) of them for certain,"
       + " \(unknown) unknown, \(faults.count) faults"
   }
 
@@ -82,6 +86,7 @@ struct RandomWorlds {
       if found.allSatisfy({ $0.answer(to: client.way) == .refuses }) {
         return "each way refuses a client who has got there: \(outcome.words)"
       }
+      if found.contains(where: { $0.answer(to: client.way) == .admits }) { admitted += 1 }
       return nil
     }
     refused += 1
@@ -91,10 +96,10 @@ struct RandomWorlds {
       let last = outcome.locations.first, outcome.locations.count == 1
     else { return nil }
     certain += 1
-    let admitting = mine.filter { way in
-      way.location === last && way.hops.isEmpty && way.entry == .admitted && way.answer(to: client.way) == .admits
-    }
-    return admitting.isEmpty ? nil : "a way admits a client who was refused: \(outcome.words)"
+    let answers = mine.filter { $0.location === last && $0.hops.isEmpty && $0.entry == .admitted }
+      .map { $0.answer(to: client.way) }
+    if answers.contains(.refuses) { excluded += 1 }
+    return !answers.contains(.admits) ? nil : "a way admits a client who was refused: \(outcome.words)"
   }
 
   /// Of a session, the rules of a block are all that there is.

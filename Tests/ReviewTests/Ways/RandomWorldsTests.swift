@@ -27,6 +27,9 @@ import Testing
       #expect(worlds.invalid < worlds.worlds, "\(worlds.summary) \(worlds.lastRefusal)")
       #expect(worlds.reached * 20 > worlds.attempts, "\(worlds.summary)")
       #expect(worlds.unknown * 2 < worlds.attempts, "\(worlds.summary)")
+      // A model that always says "unknown" contradicts nothing.
+      #expect(worlds.certain > 0 && worlds.excluded * 4 > worlds.certain, "\(worlds.summary)")
+      #expect(worlds.admitted * 4 > worlds.reached, "\(worlds.summary)")
       if count > 1000 { print(worlds.summary) }
     }
   }

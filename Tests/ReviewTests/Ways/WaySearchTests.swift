@@ -2,6 +2,7 @@ import ConfigurationSupport
 import Crypto
 @testable import Review
 import TLS
+import TestSupport
 import Testing
 @testable import Traffic
 import Transport
@@ -212,5 +213,63 @@ import Transport
       location / { error_page 403 @n; root /s; }
       """)
     #expect(try !ways(text).isEmpty)
+  }
+}
+
+/// Ways that somebody has gone in a trial.
+@Suite struct `Ways with a witness` {
+  private func configuration(_ scene: Scene) throws -> (path: String, authority: TestAuthority) {
+    let authority = try scene.serverFiles()
+    let path = try scene.write(
+      "w.conf",
+      text: """
+        events {} http {
+          server { listen 127.0.0.1:8443 ssl; server_name a.test; \(Scene.tls) ssl_verify_client on;
+            location /rule { ssl_client_allow cn=boss o=x*; proxy_pass http://127.0.0.1:1; }
+            location /closed { deny all; proxy_pass http://127.0.0.1:2; }
+            location / { proxy_pass http://127.0.0.1:5; } }
+          server { listen 127.0.0.1:8444 ssl; server_name b.test; ssl_certificate spiffe:; ssl_client_certificate spiffe:;
+            ssl_verify_client on; ssl_client_allow uri=spiffe://*/ns/**/job; location / { proxy_pass http://127.0.0.1:3; } }
+          server { listen 127.0.0.1:8080; server_name c.test; ssl_client_certificate ca.pem; ssl_verify_client on;
+            real_client_cert_from 10.0.0.0/8; real_client_cert_header Client-Cert rfc9440;
+            location / { proxy_pass http://127.0.0.1:4; } } }
+        """)
+    return (path, authority)
+  }
+
+  @Test func `are those that a client can go, and no other`() throws {
+    try withScene { scene in
+      let ways = try Ways(configuration(scene).path)
+      func seen(_ upstream: Int) -> [String?] {
+        ways.destinations.filter { $0.words.contains("127.0.0.1:\(upstream)") }.flatMap {
+          $0.ways.map { $0.witness?.words }
+        }
+      }
+      #expect(seen(1).contains { $0?.contains("with a certificate CN=boss,O=x of ") == true }, "\(seen(1))")
+      #expect(seen(2) == [nil])
+      #expect(seen(3).contains { $0?.contains("spiffe://x/ns/x/job of spiffe://x") == true }, "\(seen(3))")
+      #expect(seen(4).contains { $0?.contains("which the front relays from 10.") == true }, "\(seen(4))")
+    }
+  }
+
+  @Test func `of one client are those that its own certificate opens`() throws {
+    try withScene { scene in
+      let (path, authority) = try configuration(scene)
+      func reached(_ who: String) throws -> [Int] {
+        let ways = try Ways(path, Ways.Selection(who: who))
+        return (1...5).filter { port in ways.destinations.contains { $0.words.contains("127.0.0.1:\(port)") } }
+      }
+      let alice = try scene.identity("alice", authority.client()).certificate
+      let boss = try scene.identity(
+        "boss",
+        CertificateBuilder(commonName: "boss", .leaf([.clientAuth])).signed(by: authority.root, key: .generate())
+      ).certificate
+      let stranger = try scene.identity("stranger", TestAuthority("Others").client()).certificate
+      // Behind the front, too.
+      #expect(try reached(alice) == [4, 5] && reached(boss) == [4, 5])
+      #expect(try reached("CN=boss,O=xyz") == [1, 4, 5])
+      #expect(try reached(stranger) == [] && reached("nobody") == [])
+      #expect(try reached("spiffe://fed/ns/a/job") == [3] && reached("spiffe://fed/web") == [])
+    }
   }
 }

@@ -12,9 +12,6 @@ import Transport
 
 /// What clients that exist in memory only get of a configuration whose CAs nobody here has the keys of.
 @Suite struct `A trial world` {
-  /// A server block whose clients are those of ca.pem.
-  private static let tls = "ssl_certificate server.pem; ssl_certificate_key server.key; ssl_client_certificate ca.pem;"
-
   private func world(_ scene: Scene, _ text: String) throws -> TrialWorld {
     let source = ConfigurationSource(try scene.write("w.conf", text: "events {} \(text)"))
     do { return try TrialWorld(source) } catch {
@@ -41,7 +38,7 @@ import Transport
       let world = try world(
         scene,
         """
-        http { server { listen 127.0.0.1:8443 ssl; server_name a.test; \(Self.tls) ssl_verify_client on;
+        http { server { listen 127.0.0.1:8443 ssl; server_name a.test; \(Scene.tls) ssl_verify_client on;
           ssl_client_allow cn=alice;
           location / { proxy_pass http://127.0.0.1:9; proxy_set_header X-DN $ssl_client_s_dn; } } }
         """)
@@ -70,9 +67,9 @@ import Transport
       let world = try world(
         scene,
         """
-        http { server { listen 127.0.0.1:8443 ssl; server_name a.test; \(Self.tls) ssl_verify_client on; ssl_crl ca.crl;
+        http { server { listen 127.0.0.1:8443 ssl; server_name a.test; \(Scene.tls) ssl_verify_client on; ssl_crl ca.crl;
           location / { return 200 x; } }
-          server { listen 127.0.0.1:8444 ssl; server_name a.test; \(Self.tls) ssl_verify_client on;
+          server { listen 127.0.0.1:8444 ssl; server_name a.test; \(Scene.tls) ssl_verify_client on;
           location / { return 200 x; } } }
         """)
       let revoked = Self.persona { $0.fault = .revoked }
@@ -119,13 +116,75 @@ import Transport
       let world = try world(
         scene,
         """
-        http { server { listen 127.0.0.1:8443 ssl; server_name a.test; \(Self.tls) ssl_verify_client on;
+        http { server { listen 127.0.0.1:8443 ssl; server_name a.test; \(Scene.tls) ssl_verify_client on;
           ssl_client_pin \(pin); \(mode) location / { return 200 x; } } }
         """)
       #expect(world.pins.count == 1)
       let pinned = world.run(attempt(Self.persona { $0.issuer = .pin(0) }))
       #expect(pinned.isAdmitted, "\(pinned.lines)")
       #expect(!world.run(attempt(Self.alice)).isAdmitted)
+    }
+  }
+
+  @Test func `judges workloads by the trust domains of which a SPIFFE agent could tell`() throws {
+    try withScene { scene in
+      try scene.serverFiles()
+      func server(_ port: Int, _ lines: String) -> String {
+        "server { listen 127.0.0.1:\(port) ssl; server_name a.test; \(lines) location / { proxy_pass http://127.0.0.1:9; } }"
+      }
+      let world = try world(
+        scene,
+        """
+        http { ssl_certificate spiffe:;
+          \(server(8443, "ssl_client_certificate spiffe://example.org; ssl_verify_client on; ssl_client_allow uri=spiffe://*.org/job/**;"))
+          \(server(8444, "ssl_client_certificate spiffe:; ssl_verify_client on; ssl_client_deny uri=spiffe://fed.test/**;"))
+          \(server(8445, "ssl_verify_client off;"))
+        }
+        """)
+      func workload(_ id: String, by domain: String? = nil) throws -> Persona {
+        let issuer = try domain.map { try #require(world.authorities(named: "spiffe://\($0)").first) }
+        return Self.persona {
+          $0.alternativeNames = [.uri(id)]
+          if let issuer { $0.issuer = .authority(issuer) }
+        }
+      }
+      func ports(_ persona: Persona) -> [Int] {
+        (0...2).filter { listener in
+          let outcome = world.run(attempt(persona, listener: listener))
+          #expect(!outcome.isUnknown, "\(persona) \(outcome.words)")
+          return outcome.isAdmitted
+        }
+      }
+      let job = "spiffe://example.org/job/1"
+      #expect(ports(try workload(job)) == [0, 1, 2])
+      // Another workload, another trust domain that is named, one that is not, and one of which nobody knows.
+      #expect(ports(try workload("spiffe://example.org/web")) == [1, 2])
+      #expect(ports(try workload("spiffe://fed.test/job")) == [2])
+      #expect(ports(try workload("spiffe://other.invalid/job/1")) == [1, 2])
+      #expect(ports(try workload("spiffe://unheard.test/job/1")) == [2])
+      // The ID alone is no proof, and neither is another CA than that of its trust domain.
+      #expect(ports(try workload(job, by: "fed.test")) == [2] && ports(.nobody) == [2])
+      #expect(ports(try workload(job).but("expired") { $0.fault = .expired }) == [2])
+      // Who says no ID is some workload of the domain.
+      #expect(ports(Self.alice) == [1, 2])
+    }
+  }
+
+  @Test func `judges a certificate at hand by the files themselves`() throws {
+    try withScene { scene in
+      let authority = try scene.serverFiles(), others = try TestAuthority("Others")
+      let world = try world(
+        scene,
+        """
+        http { server { listen 127.0.0.1:8443 ssl; server_name a.test; \(Scene.tls) ssl_verify_client on;
+          location / { proxy_pass http://127.0.0.1:9; } } }
+        """)
+      func chain(_ client: CertifiedKey) -> Persona {
+        Self.persona { $0.issuer = .file([client.certificate] + client.chain) }
+      }
+      #expect(world.run(attempt(chain(try authority.client()))).end == .upstream("127.0.0.1:9"))
+      #expect(!world.run(attempt(chain(try others.client()))).isAdmitted)
+      #expect(world.run(attempt(Self.alice)).isAdmitted)
     }
   }
 
@@ -237,7 +296,7 @@ import Transport
       let world = try world(
         scene,
         """
-        http { server { listen 127.0.0.1:8443 ssl; server_name a.test; \(Self.tls) ssl_protocols TLSv1.3;
+        http { server { listen 127.0.0.1:8443 ssl; server_name a.test; \(Scene.tls) ssl_protocols TLSv1.3;
           location / { return 200 x; } } }
         """)
       var old = attempt(.nobody)
