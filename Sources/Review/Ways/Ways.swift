@@ -22,7 +22,7 @@ package struct Ways {
     package fileprivate(set) var ways: [(way: Way, witness: WayWitness?)]
     /// Who could tell the upstream about clients besides this configuration; empty for other contents.
     package let telling: [String]
-    /// Those that ask for less than another one to the same path, of all ways, shown or not.
+    /// Those that ask for less than another one to the same path; none where the ways of one client are asked for.
     let uneven: [UnevenWays.Uneven]
   }
 
@@ -82,7 +82,7 @@ package struct Ways {
         Destination(
           words: first.content.words, kind: first.content.kind, ways: sorted.map(\.element),
           telling: telling(ways, reaches),
-          uneven: UnevenWays(ways, http).found.filter { wanted?.takes($0.way, http) ?? true }))
+          uneven: personas != nil ? [] : UnevenWays(ways, http).found.filter { wanted?.takes($0.way, http) ?? true }))
     }
     destinations = destinations.enumerated().sorted { one, other in
       let (a, b) = (one.element.openness, other.element.openness)

@@ -93,7 +93,7 @@ package struct WaysReport {
       let way = element.way
       let parts = [
         ["\(way.openness) \(way.server) \(way.isSubrequest) \(words.names(way))"], way.hops.map(WayWords.text),
-        way.gates.flatMap(\.words), element.notes, ways.told(by: way),
+        way.gates.map { $0.words.joined(separator: "\t") }, element.notes, ways.told(by: way),
       ]
       return parts.map { $0.joined(separator: "\n") }.joined(separator: "\n\n")
     }
