@@ -84,6 +84,8 @@ struct DemoTrialGuide {
 
       ### A loop for Go
 
+      With Go 1.19 or later. Go takes keys of 1024 bits: the report needs `--may-accept weak-key`.
+
           package main
 
           import (
@@ -110,21 +112,34 @@ struct DemoTrialGuide {
                   log.Fatal(err)
               }
               pinned, _ := pem.Decode(server)
+              list, err := os.ReadFile(\(guide.literal(DemoBadServers.listName)))
+              if err != nil {
+                  log.Fatal(err)
+              }
+              block, _ := pem.Decode(list)
+              revoked, err := x509.ParseRevocationList(block.Bytes)
+              if err != nil {
+                  log.Fatal(err)
+              }
               for _, server := range []struct {
                   name string
                   port int
               }{
       \(pairs("{", "}", indent: "            "))
               } {
-                  config := &tls.Config{RootCAs: roots}
-                  if server.name == "good" || server.name == "wrong-pin" {
-                      config.VerifyConnection = func(state tls.ConnectionState) error {
-                          if !bytes.Equal(state.PeerCertificates[0].Raw, pinned.Bytes) {
-                              return errors.New("not the pinned certificate")
-                          }
-                          return nil
+                  config := &tls.Config{RootCAs: roots, VerifyConnection: func(state tls.ConnectionState) error {
+                      leaf := state.PeerCertificates[0]
+                      isPinned := server.name == "good" || server.name == "wrong-pin"
+                      if isPinned && !bytes.Equal(leaf.Raw, pinned.Bytes) {
+                          return errors.New("not the pinned certificate")
                       }
-                  }
+                      for _, entry := range revoked.RevokedCertificates {
+                          if entry.SerialNumber.Cmp(leaf.SerialNumber) == 0 {
+                              return errors.New("a revoked certificate")
+                          }
+                      }
+                      return nil
+                  }}
                   client := &http.Client{Transport: &http.Transport{TLSClientConfig: config}}
                   response, err := client.Get(fmt.Sprintf("https://localhost:%d/", server.port))
                   if err != nil {
