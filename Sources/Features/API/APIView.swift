@@ -192,11 +192,15 @@ struct APIView {
     let isKept = group.settings.stateFile != nil
     let changes = isKept ? (added: [], removed: []) : group.changedServers
     let counted = metrics.all.map { worker in worker.withMeters { $0.attempts } }
+    var idle: UInt64 = 0
     json.array("peers", group.members) { member, json in
       json.object { json in
         Self.peer(member, &json)
         let series = UpstreamSeries(upstream: group.settings.fullName, server: "\(member.address)")
-        Self.counts(counted.compactMap { $0[series] }, isOfStream: group.settings.isOfStream, &json)
+        var totals = AttemptTotals()
+        for table in counted { table[series]?.add(to: &totals) }
+        idle &+= totals.idle
+        Self.counts(totals, isOfStream: group.settings.isOfStream, &json)
         Self.checks(group.healthCounts(of: member.address), &json)
         json.member("changed", member.isChanged && !isKept)
         json.member("added", changes.added.contains(member.address))
@@ -205,7 +209,7 @@ struct APIView {
     if !changes.removed.isEmpty {
       json.array("removed", changes.removed.map(\.description).sorted()) { address, json in json.value(address) }
     }
-    json.member("keepalive", group.settings.keepalive.connections)
+    json.member("keepalive", Int64(clamping: idle))
     if let zone = group.settings.zone { json.member("zone", zone) }
   }
 
@@ -240,10 +244,7 @@ struct APIView {
     }
   }
 
-  /// `meters`: those of a server in the workers that have one.
-  private static func counts(_ meters: [AttemptMeter], isOfStream: Bool, _ json: inout JSONText) {
-    var totals = AttemptTotals()
-    for meter in meters { meter.add(to: &totals) }
+  private static func counts(_ totals: AttemptTotals, isOfStream: Bool, _ json: inout JSONText) {
     json.member(isOfStream ? "connections" : "requests", Int64(clamping: totals.attempts))
     let responses = totals.results.prefix(5)
     if !isOfStream {
