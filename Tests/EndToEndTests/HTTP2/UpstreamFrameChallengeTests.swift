@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-@Suite(.stagedOverBoth) struct `A challenge of an upstream of HTTP 2` {
+@Suite(.staged) struct `A challenge of an upstream of HTTP 2` {
   /// Challenges requests without credentials, and sends the body of the others back behind the number of the connection.
   private static func upstream(
     _ scene: Scene, _ scheme: String,

@@ -137,7 +137,7 @@ private enum BrokenBody: String, CaseIterable {
   }
 }
 
-@Suite(.stagedOverBoth) struct `An upstream of HTTP 2 that breaks the rules` {
+@Suite(.staged) struct `An upstream of HTTP 2 that breaks the rules` {
   /// Answers what is none of the faults as it should.
   private static func upstream(
     _ scene: Scene, _ fault: @escaping @Sendable (UpstreamFrameConnection, UpstreamFrameRequest) throws -> Bool
@@ -246,7 +246,7 @@ private enum BrokenBody: String, CaseIterable {
     }
   }
 
-  @Test(.ofHTTP1, arguments: Unwanted.allCases)
+  @Test(arguments: Unwanted.allCases)
   private func `an upstream that goes on with streams that are over loses its session soon`(
     fault: Unwanted
   ) async throws {
@@ -327,7 +327,7 @@ private enum BrokenBody: String, CaseIterable {
     return bytes
   }
 
-  @Test(.ofHTTP1) func `responses with changed bytes are survived`() async throws {
+  @Test func `responses with changed bytes are survived`() async throws {
     let scene = try Scene.ofTest()
     let upstream = try Self.upstream(scene) { connection, request in
       guard let seed = Int(request.path.dropFirst()) else { return false }

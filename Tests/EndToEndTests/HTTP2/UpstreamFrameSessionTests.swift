@@ -3,7 +3,7 @@ import Synchronization
 import TestSupport
 import Testing
 
-@Suite(.stagedOverBoth) struct `Sessions of HTTP 2 with an upstream` {
+@Suite(.staged) struct `Sessions of HTTP 2 with an upstream` {
   /// Reads this many heads, whole or not.
   private static func heads(_ connection: UpstreamFrameConnection, _ count: Int) throws -> [UpstreamFrameRequest] {
     var heads: [UpstreamFrameRequest] = []
@@ -286,7 +286,7 @@ import Testing
     #expect(!proxy.daemon.errorLog.contains("[error]"))
   }
 
-  @Test(.ofHTTP1) func `PINGs of an upstream don't begin the idle time of its session anew`() async throws {
+  @Test func `PINGs of an upstream don't begin the idle time of its session anew`() async throws {
     let scene = try Scene.ofTest()
     let ended = Flag(), pings = Mutex(0)
     scene.atEnd { ended.raise() }

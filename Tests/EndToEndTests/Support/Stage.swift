@@ -74,7 +74,8 @@ extension Trait where Self == LastsMinutes {
 
 extension Trait where Self == Stage {
   static var staged: Stage { Stage(weight: 1) }
-  /// Each test runs over HTTP/1.1, and then over HTTP/2.
+  /// Each test runs over HTTP/1.1, and then over HTTP/2: for what reads or writes a client's requests and responses, and for
+  /// who may send them. What is about an upstream's TLS, or about a certificate before there is a request, needs one of them.
   static var stagedOverBoth: Stage { Stage(weight: 1, speeches: Speech.allCases) }
   /// Nothing else of this suite runs meanwhile.
   static var stagedAlone: Stage { Stage(weight: Places.count) }

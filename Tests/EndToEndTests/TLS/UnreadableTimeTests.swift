@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// Anybody can show a certificate whose notAfter is no time; nobody has to sign it.
-@Suite(.stagedOverBoth) struct `A certificate whose end can't be read` {
+@Suite(.staged) struct `A certificate whose end can't be read` {
   static let ends = ["notatimeXXXXZ", "20360101000000"]
 
   private func certificate(_ end: String, _ purpose: CertificateBuilder.Purpose) throws -> CertifiedKey {
@@ -44,7 +44,7 @@ import Testing
     try await scene.run("openssl", ["x509", "-in", certificate, "-noout", "-subject"]).status == 0
   }
 
-  @Test(.ofHTTP1, arguments: ends) func `is shown by probe, and not trusted`(end: String) async throws {
+  @Test(arguments: ends) func `is shown by probe, and not trusted`(end: String) async throws {
     let scene = try Scene.ofTest()
     let identity = try scene.identity("server", certificate(end, .leaf([.serverAuth])))
     guard try await canBeShown(identity.certificate, scene) else { return }

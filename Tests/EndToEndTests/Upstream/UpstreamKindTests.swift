@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-@Suite(.stagedOverBoth) struct `Kinds of upstream` {
+@Suite(.staged) struct `Kinds of upstream` {
   @Test(arguments: ["http", "https", "unix"]) func `nginx is an upstream, whatever the way to it`(kind: String)
     async throws
   {

@@ -65,7 +65,7 @@ import Testing
   }
 }
 
-@Suite(.stagedOverBoth) struct `max_headers` {
+@Suite(.staged) struct `max_headers` {
   @Test func `ends a request with more fields, and no other`() async throws {
     let scene = try Scene.ofTest()
     let upstream = try ScriptedUpstream.echo(scene)

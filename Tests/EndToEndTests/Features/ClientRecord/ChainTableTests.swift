@@ -7,7 +7,7 @@ import Testing
 ///
 /// The record is made under `ssl_verify_report_only`, as an operator would make it who changes the release of Debian next.
 /// Each column of the table is that of one release; a run judges the column of its own OpenSSL, and the forecast anywhere.
-@Suite(.stagedOverBoth) struct `Chains under another OpenSSL` {
+@Suite(.staged) struct `Chains under another OpenSSL` {
   private struct Row: Sendable {
     let name: String
     /// Whether OpenSSL 3.0 and 3.5, those of Debian 12 and 13, refuse it.

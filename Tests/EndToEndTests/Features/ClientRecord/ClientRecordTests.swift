@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 
 /// `client_record`, and what the commands say of it, beside real handshakes.
-@Suite(.stagedOverBoth) struct `Clients that a daemon records` {
+@Suite(.staged) struct `Clients that a daemon records` {
   private func record(_ scene: Scene, _ file: String = "who.clients") throws -> RecordedClients {
     try RecordedClients(reading: scene.bytes(file))
   }

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// `ssl_verify_report_only`: an operator sees who would be refused, before anybody is.
-@Suite(.stagedOverBoth) struct `Refusals that are only reported` {
+@Suite(.staged) struct `Refusals that are only reported` {
   static let versions = [["--tlsv1.2", "--tls-max", "1.2"], ["--tlsv1.3"]]
 
   private static let locations = """

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// The end of clientAuth in public CAs: `ssl_client_purpose`, and who is told of such certificates.
-@Suite(.stagedOverBoth) struct `Certificates that are not for clients` {
+@Suite(.staged) struct `Certificates that are not for clients` {
   private func server(_ port: UInt16, _ lines: String) -> String {
     """
     server {
@@ -82,7 +82,7 @@ import Testing
 
   // MARK: Our own certificate
 
-  @Test(.ofHTTP1) func `our own certificate for upstreams is told of by check, status, probe and log`() async throws {
+  @Test func `our own certificate for upstreams is told of by check, status, probe and log`() async throws {
     let scene = try Scene.ofTest(), cast = try Cast(scene), port = try scene.port()
     let ours = try scene.identity("ours", cast.authority.client(.serverAuthOnly, commonName: "ours"))
     let upstream = try await OpenSSLServer.start(scene, scene.identity("up", cast.authority.server()), "-www")

@@ -9,7 +9,7 @@ private func pin(_ who: IdentityFiles) -> String {
 }
 
 /// `ssl_client_pin`: the daemon lets clients in by their keys, against curl and openssl.
-@Suite(.stagedOverBoth) struct `Clients with pinned certificates` {
+@Suite(.staged) struct `Clients with pinned certificates` {
   static let versions = [["--tlsv1.2", "--tls-max", "1.2"], ["--tlsv1.3"]]
 
   /// Who the proxy says that the client is, in a page of its own.
@@ -122,7 +122,7 @@ private func pin(_ who: IdentityFiles) -> String {
 
   // MARK: Attacks
 
-  @Test(.ofHTTP1, arguments: ["-tls1_2", "-tls1_3"])
+  @Test(arguments: ["-tls1_2", "-tls1_3"])
   func `a pinned certificate is worth nothing without its key, and none that is sent along`(version: String)
     async throws
   {
@@ -200,7 +200,7 @@ private func pin(_ who: IdentityFiles) -> String {
   }
 
   @Test(
-    .ofHTTP1, arguments: ["-tls1_2", "-tls1_3"],
+    arguments: ["-tls1_2", "-tls1_3"],
     ["", "ssl_session_cache shared:s:1m; ssl_session_tickets off;", "ssl_session_ticket_key ticket.key;"])
   func `a client whose pin is taken out of the file neither resumes nor gets in, without a signal`(
     version: String, store: String
@@ -224,7 +224,7 @@ private func pin(_ who: IdentityFiles) -> String {
     #expect(try await resume(scene, port, version, other, []).contains("verify=SUCCESS"))
   }
 
-  @Test(.ofHTTP1) func `a kept connection serves no other request once its pin is gone, and goes on with it`()
+  @Test func `a kept connection serves no other request once its pin is gone, and goes on with it`()
     async throws
   {
     let scene = try Scene.ofTest()
@@ -249,7 +249,7 @@ private func pin(_ who: IdentityFiles) -> String {
     _ = other
   }
 
-  @Test(.ofHTTP1) func `a tunnel ends with the pin of its client`() async throws {
+  @Test func `a tunnel ends with the pin of its client`() async throws {
     let scene = try Scene.ofTest()
     _ = try Cast(scene)
     let device = try selfSigned(scene, "device"), other = try selfSigned(scene, "other"), port = try scene.port()

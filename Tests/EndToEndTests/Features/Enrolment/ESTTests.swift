@@ -56,7 +56,7 @@ private struct Station: EnrolmentPlace {
   }
 }
 
-@Suite(.stagedOverBoth) struct `Enrolment by EST` {
+@Suite(.staged) struct `Enrolment by EST` {
   private let alice = ["-u", "alice:wonderland"]
 
   @Test func `a device with openssl and curl gets its certificate, uses it, and renews it by showing it`() async throws

@@ -71,7 +71,7 @@ private struct Door: EnrolmentPlace {
   }
 }
 
-@Suite(.stagedOverBoth) struct `The enrolment endpoint` {
+@Suite(.staged) struct `The enrolment endpoint` {
   @Test(arguments: ["-tls1_2", "-tls1_3"])
   func `gives a device a certificate that counts at once, and no more once it is revoked, resumed or not`(
     version: String
@@ -98,7 +98,7 @@ private struct Door: EnrolmentPlace {
     #expect(!log.contains("wonderland") && !log.contains("long enough"))
   }
 
-  @Test(.ofHTTP1, Chromium.needed) func `gives a browser its certificate too`() async throws {
+  @Test(Chromium.needed) func `gives a browser its certificate too`() async throws {
     let door = try await Door()
     _ = try await door.enrol(["-u", "alice:wonderland"], as: "laptop", device: "laptop")
     let url = "https://localhost:\(door.port)"
@@ -215,7 +215,7 @@ private struct Door: EnrolmentPlace {
     #expect(lines.count == 21 && Set(lines.map { $0.split(separator: "\t")[2] }).count == 21)
   }
 
-  @Test(.ofHTTP1) func `is refused by check without its parts`() async throws {
+  @Test func `is refused by check without its parts`() async throws {
     let scene = try Scene.ofTest()
     try scene.write("users", text: "a:{PLAIN}b\n")
     func check(_ text: String) throws -> CheckedText {
@@ -240,7 +240,7 @@ private struct Door: EnrolmentPlace {
   }
 }
 
-@Suite(.stagedOverBoth) struct `auth_basic` {
+@Suite(.staged) struct `auth_basic` {
   @Test func `lets in who has the password, and challenges all others`() async throws {
     let door = try await Door()
     let nobody = try await door.curl("/page")

@@ -3,7 +3,7 @@ import Glibc
 import TestSupport
 import Testing
 
-@Suite(.stagedOverBoth) struct Metrics {
+@Suite(.staged) struct Metrics {
   @Test func `verdicts on both doors and the age of lists are told`() async throws {
     let scene = try Scene.ofTest(), cast = try Cast(scene)
     let bob = try scene.identity("bob", cast.authority.client(commonName: "bob"))

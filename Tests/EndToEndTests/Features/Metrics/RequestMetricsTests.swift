@@ -3,7 +3,7 @@ import Glibc
 import TestSupport
 import Testing
 
-@Suite(.stagedOverBoth) struct `Metrics of requests and upstreams` {
+@Suite(.staged) struct `Metrics of requests and upstreams` {
   private func page(_ scene: Scene, _ port: UInt16) async throws -> PrometheusPage {
     let result = try await scene.curl(["http://127.0.0.1:\(port)/metrics"])
     #expect(result.status == 200)

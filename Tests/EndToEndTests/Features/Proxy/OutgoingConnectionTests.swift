@@ -2,7 +2,7 @@ import TestSupport
 import Testing
 
 /// `proxy_bind`, `proxy_socket_keepalive`, `proxy_limit_rate` and `proxy_ignore_headers`.
-@Suite(.stagedOverBoth) struct `The connection to an upstream` {
+@Suite(.staged) struct `The connection to an upstream` {
   @Test func `comes from the address of proxy_bind, and is kept for that address alone`() async throws {
     let scene = try Scene.ofTest()
     let (port, up) = try (scene.port(), scene.port())

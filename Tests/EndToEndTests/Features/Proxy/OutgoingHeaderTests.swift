@@ -2,7 +2,7 @@ import TestSupport
 import Testing
 
 /// `proxy_protocol` towards upstreams.
-@Suite(.stagedOverBoth) struct `The PROXY header for an upstream` {
+@Suite(.staged) struct `The PROXY header for an upstream` {
   /// HAProxy with one frontend that expects a header and tells what the header says.
   private static func haproxy(_ scene: Scene, _ port: UInt16, _ bind: String = "") async throws {
     let folder = try scene.makeFolder("haproxy")
@@ -155,7 +155,7 @@ import Testing
     }
   }
 
-  @Test(.ofHTTP1) func `of a connection is the address that the request comes from, request by request`() async throws {
+  @Test func `of a connection is the address that the request comes from, request by request`() async throws {
     let scene = try Scene.ofTest()
     let upstream = try ScriptedUpstream(scene) { wire, _ in
       let header = try wire.read(through: "\r\n") ?? []

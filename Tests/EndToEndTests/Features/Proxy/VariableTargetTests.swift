@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-@Suite(.stagedOverBoth) struct `A proxy_pass with variables` {
+@Suite(.staged) struct `A proxy_pass with variables` {
   /// One upstream in clear, and one with TLS that anchors.pem verifies.
   private func upstreams(_ scene: Scene) async throws -> (plain: ScriptedUpstream, secure: OpenSSLServer) {
     let authority = try TestAuthority("Upstream")

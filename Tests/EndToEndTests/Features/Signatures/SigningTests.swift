@@ -4,7 +4,7 @@ import Signature
 import TestSupport
 import Testing
 
-@Suite(.stagedOverBoth) struct `Requests signed for an upstream` {
+@Suite(.staged) struct `Requests signed for an upstream` {
   private func key(_ scene: Scene, _ algorithm: SignatureAlgorithm) async throws {
     let words: [String] =
       switch algorithm {
@@ -77,7 +77,7 @@ import Testing
     #expect(kept.status == 401 && daemon.errorLog.contains("it has 2 signatures"))
   }
 
-  @Test(.ofHTTP1) func `keep the signatures of others`() async throws {
+  @Test func `keep the signatures of others`() async throws {
     let scene = try Scene.ofTest()
     try await key(scene, .ed25519)
     let upstream = try ScriptedUpstream.echo(scene)
@@ -98,7 +98,6 @@ import Testing
   }
 
   @Test(
-    .ofHTTP1,
     .enabled("http-message-signatures of PyPI is not installed: Tests/run installs it") {
       await Scene.succeeds(PythonPackages.python, ["-c", "import http_message_signatures"])
     }, arguments: SignatureAlgorithm.allCases)

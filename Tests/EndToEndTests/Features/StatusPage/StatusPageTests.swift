@@ -4,7 +4,7 @@ import Glibc
 import TestSupport
 import Testing
 
-@Suite(.stagedOverBoth) struct `The page of status` {
+@Suite(.staged) struct `The page of status` {
   private func json(_ scene: Scene, _ port: UInt16) async throws -> [String: Any] {
     let result = try await scene.curl(["http://127.0.0.1:\(port)/status?format=json"])
     #expect(result.response["Content-Type"] == "application/json")

@@ -3,7 +3,7 @@ import Glibc
 import TestSupport
 import Testing
 
-@Suite(.stagedOverBoth) struct `OCSP of clients` {
+@Suite(.staged) struct `OCSP of clients` {
   private func daemon(_ scene: Scene, _ ocsp: String) async throws -> (daemon: Sallyport, port: UInt16) {
     let port = try scene.port()
     let daemon = try await Sallyport.serve(
@@ -78,7 +78,7 @@ import Testing
     #expect(try await ask(scene, cast, chainPort, carol).status == 400)
   }
 
-  @Test(.ofHTTP1) func `a certificate makes the server ask no address of its own; the operator may name one`()
+  @Test func `a certificate makes the server ask no address of its own; the operator may name one`()
     async throws
   {
     let scene = try Scene.ofTest(), cast = try Cast(scene), asked = try ScriptedUpstream(scene) { _, _ in }
@@ -262,7 +262,7 @@ import Testing
     #expect(crossed.status == 421)
   }
 
-  @Test(.ofHTTP1) func `an answer without an end of its own is kept for an hour from when it was made, no longer`()
+  @Test func `an answer without an end of its own is kept for an hour from when it was made, no longer`()
     async throws
   {
     let scene = try Scene.ofTest(), cast = try Cast(scene)

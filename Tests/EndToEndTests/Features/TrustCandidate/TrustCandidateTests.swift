@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 
 /// `ssl_verify_candidate`: the next trust judges the clients that come, and decides nothing.
-@Suite(.stagedOverBoth) struct `A candidate trust` {
+@Suite(.staged) struct `A candidate trust` {
   private static let locations =
     "location / { return 200 in; } location = /metrics { metrics; } location = /status { status; }"
 
@@ -132,7 +132,7 @@ import Testing
     _ = try await front.daemon.logged("the candidate trust would refuse a client that gets in", "CN=carol")
   }
 
-  @Test(.ofHTTP1) func `a server of stream tells of its clients too`() async throws {
+  @Test func `a server of stream tells of its clients too`() async throws {
     let scene = try Scene.ofTest(), cast = try Cast(scene), (alice, bob) = try Self.people(scene)
     let front = try await StreamFront(
       scene, listen: "ssl",

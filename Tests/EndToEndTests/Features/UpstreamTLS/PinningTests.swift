@@ -62,7 +62,7 @@ extension CertificateBuilder {
   }
 }
 
-@Suite(.stagedOverBoth) struct `Pinning` {
+@Suite(.staged) struct `Pinning` {
   @Test func `a self-signed upstream that has expired is trusted by its pin where that is said`() async throws {
     let scene = try Scene.ofTest()
     let certified = try CertificateBuilder.upstream { $0.notAfter = $0.notBefore + 60 }.selfSigned(key: .generate())
@@ -300,7 +300,6 @@ extension CertificateBuilder {
   }
 
   @Test(
-    .ofHTTP1,
     arguments: ["missing", "empty", "garbage", "folder", "key"],
     ["proxy_ssl_trusted_certificate", "ssl_client_certificate"]
   )
@@ -349,7 +348,7 @@ extension CertificateBuilder {
     #expect(try await refused.process.ended(within: .seconds(20)) == .exited(78))
   }
 
-  @Test(.ofHTTP1, arguments: ["p256", "rsa"])
+  @Test(arguments: ["p256", "rsa"])
   func `curl, openssl and sallyport pin agree on a key`(kind: String) async throws {
     let scene = try Scene.ofTest()
     let authority = try TestAuthority("Upstream")

@@ -2,7 +2,7 @@ import Crypto
 import TestSupport
 import Testing
 
-@Suite(.stagedOverBoth) struct `Certificates that we present` {
+@Suite(.staged) struct `Certificates that we present` {
   /// An nginx that asks for a certificate and says whose it was, and a daemon that chooses by `?who=`.
   private func stage(
     _ scene: Scene, _ identity: String, keepalive: Bool = false
@@ -77,7 +77,7 @@ import Testing
     #expect(try await scene.curl(["http://127.0.0.1:\(port)/?who=nobody"]).text.hasPrefix("SUCCESS CN=alice,"))
   }
 
-  @Test(.ofHTTP1) func `a certificate that is renewed is presented within seconds, and half a pair is nobody's 502`()
+  @Test func `a certificate that is renewed is presented within seconds, and half a pair is nobody's 502`()
     async throws
   {
     let scene = try Scene.ofTest()
@@ -97,7 +97,7 @@ import Testing
     }
   }
 
-  @Test(.ofHTTP1) func `proxy_ssl_certificate_cache says when a file is looked at again`() async throws {
+  @Test func `proxy_ssl_certificate_cache says when a file is looked at again`() async throws {
     let scene = try Scene.ofTest()
     let (port, _, _) = try await stage(
       scene,

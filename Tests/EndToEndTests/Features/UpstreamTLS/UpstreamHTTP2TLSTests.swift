@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// The same judgement as over HTTP/1, with a server of another maker.
-@Suite(.stagedOverBoth) struct `HTTP 2 over TLS to the upstream` {
+@Suite(.staged) struct `HTTP 2 over TLS to the upstream` {
   /// Starts nghttpd, which serves the file `index` and logs each request.
   private static func upstream(_ scene: Scene, verifies: Bool = false) async throws -> UInt16 {
     let port = try scene.port()

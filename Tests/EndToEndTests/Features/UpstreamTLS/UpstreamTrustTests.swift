@@ -33,7 +33,7 @@ private func pin(_ certified: CertifiedKey) -> String {
   Pin.spelling(publicKeyDigest: certified.certificate.spkiSHA256)
 }
 
-@Suite(.stagedOverBoth) struct `Trust in the upstream` {
+@Suite(.staged) struct `Trust in the upstream` {
   enum ParseError: Sendable, CaseIterable {
     case wrongPin, wrongName, untrustedCA, pinnedExtra, expired, selfSigned, clientAuthOnly
 
