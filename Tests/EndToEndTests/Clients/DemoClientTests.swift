@@ -72,6 +72,36 @@ import Testing
     #expect(answers[1...].allSatisfy { $0.hasPrefix("400 400: ") && !$0.contains(Self.identity) }, "\(answers)")
   }
 
+  /// The calls are those of the lines for Rust.
+  @Test(.enabled("pyreqwest is not installed") { await Scene.succeeds("python3", ["-c", "import pyreqwest"]) })
+  func `lets Rust's reqwest in, by its binding for Python, and its bad certificates keep it out`() async throws {
+    let scene = try Scene.ofTest()
+    let demo = try await Demo(scene)
+    let script = try scene.write(
+      "ask.py",
+      text: """
+        import sys
+        from pyreqwest.client import SyncClientBuilder
+        def read(name):
+            with open(f"{sys.argv[1]}/{name}", "rb") as file:
+                return file.read()
+        for name in sys.argv[3:]:
+            pair = read(name + ".key") + read(name + ".crt")
+            builder = SyncClientBuilder().add_root_certificate_pem(read("ca.crt"))
+            with builder.identity_pem(pair).build() as client:
+                answer = client.get(sys.argv[2]).build().send()
+                print(answer.status, answer.text().replace("\\n", " "))
+
+        """)
+    let result = try await scene.run(
+      "python3", [script, demo.folder, "https://localhost:\(demo.port)/", "client"] + Self.refused,
+      environment: ["NO_PROXY": "localhost"])
+    let answers = result.text.split(separator: "\n")
+    #expect(answers.count == 5, "\(result.everything)")
+    #expect(result.text.contains(#""subject": "\#(Self.identity)""#), "\(result.everything)")
+    #expect(answers.dropFirst().allSatisfy { $0.hasPrefix("400 ") }, "\(answers)")
+  }
+
   @Test(Chromium.needed) func `shows Chromium a page with the identity`() async throws {
     let scene = try Scene.ofTest()
     let demo = try await Demo(scene)
