@@ -15,11 +15,13 @@ package struct ServiceIdentities {
   private var list: List?
   /// When it was kept up last: once a second is often enough, however many datagrams come.
   private var keptUp = Int64.min
+  /// The last answer to each service, by the question's number: who asks the same again has not got it.
+  private var answers: [String: (number: String, bytes: [UInt8])] = [:]
   /// Why a service last got no certificate, so that it is told once.
   private var refusals: [String: String] = [:]
 
   package static let seconds: Int64 = 3600
-  /// How many valid certificates a service may have: two, one whose answer got lost, and one more.
+  /// How many valid certificates a service may have: two, and two for sidecars that ended before they had theirs.
   private static let mostCertificates = 4
   private static let listDays: Int64 = 1
   private static let authorityDays: Int64 = 3650
@@ -126,6 +128,7 @@ package struct ServiceIdentities {
     guard let texts = JoinMessage.open(datagram, .question, tokens), let token = tokens[texts[0]] else { return nil }
     let (name, number, held, request) = (texts[0], texts[1], texts[2], texts[3])
     var told = try keepUp(at: now)
+    if let last = answers[name], last.number == number { return (last.bytes, told) }
     var (certificate, refusal) = ("", "")
     if isStopped(name) {
       refusal = "the service is stopped: `sallyport compose start \(name)` gives it a new identity"
@@ -154,6 +157,7 @@ package struct ServiceIdentities {
     guard bytes.count <= JoinMessage.mostBytes else {
       throw AuthorityError("the revocation list is too long for an answer", hint: "wait until what it names has ended")
     }
+    answers[name] = (number, bytes)
     return (bytes, told)
   }
 

@@ -11,7 +11,7 @@ package struct ServiceMember {
   /// For `JoinMessage`: the same in each question.
   private let request: String
   private var held: Certificate?
-  /// The number of the last question.
+  /// The number of the question that has no answer yet; empty for none.
   private var number = ""
   /// What the files have, as far as it is known.
   private var texts: [File: String] = [:]
@@ -73,9 +73,12 @@ package struct ServiceMember {
     return File.allCases.allSatisfy { access("\(folder)/\($0.rawValue)", F_OK) == 0 }
   }
 
+  /// Returns the same question until it is answered: on a busy machine an answer may come late.
   package mutating func question() throws(AuthorityError) -> [UInt8] {
-    guard let random = SystemRandom.bytes(16) else { throw AuthorityError("the system gives no random bytes") }
-    number = Hex.encode(random)
+    if number.isEmpty {
+      guard let random = SystemRandom.bytes(16) else { throw AuthorityError("the system gives no random bytes") }
+      number = Hex.encode(random)
+    }
     return JoinMessage.seal(.question, [name, number, held?.serial ?? "", request], by: token)
   }
 
