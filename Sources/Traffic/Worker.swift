@@ -143,11 +143,15 @@ public final class Worker {
   /// `passes`: how many listeners have given the connection on (`pass`).
   package func accepted(_ descriptor: Int32, _ peer: SocketAddress, listener: Int, passes: Int = 0) -> Bool {
     traffic.didAccept()
-    guard let live, live.listeners.indices.contains(listener), budget.take() else {
+    guard let live, live.listeners.indices.contains(listener) else {
       Sockets.refuse(descriptor)
       return false
     }
     let servers = live.listeners[listener]
+    guard servers.isForOperators ? budget.takeReserved() : budget.take() else {
+      Sockets.refuse(descriptor)
+      return false
+    }
     if peer.port != nil {
       Sockets.setNoDelay(descriptor)
       Sockets.apply(servers.settings.options.keepalive, to: descriptor)

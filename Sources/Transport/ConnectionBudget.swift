@@ -12,12 +12,24 @@ public final class ConnectionBudget {
 
   public var isFull: Bool { used >= limit }
 
+  /// Places beyond `limit` for clients of listeners that have nothing but pages for operators: whoever has to find out why
+  /// no place is left needs one.
+  public static let reserve = 4
+
   public init(limit: Int) { self.limit = limit }
 
   /// Takes one place; returns false if there is none and none can be freed.
   public func take() -> Bool {
     if used >= limit { makeRoom?() }
     guard used < limit else { return false }
+    used += 1
+    most = max(most, used)
+    return true
+  }
+
+  /// Takes one place, of the reserve if no other is left; returns false if the reserve is used up, too.
+  public func takeReserved() -> Bool {
+    guard used < limit || used - limit < Self.reserve else { return false }
     used += 1
     most = max(most, used)
     return true

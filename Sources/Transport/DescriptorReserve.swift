@@ -21,8 +21,9 @@ package enum DescriptorReserve {
     return room > 192 ? room + 64 : room + (room - 1) / 3
   }
 
-  /// Descriptors that one worker needs besides connections: its epoll set, its mailbox, and those that Dispatch opens.
-  package static let loop = 4
+  /// Descriptors that one worker needs besides connections: its epoll set, its mailbox, those that Dispatch opens, and the
+  /// connections of operators.
+  package static let loop = 4 + ConnectionBudget.reserve
   /// Signals, the watch on files, Dispatch's own.
   package static let process = 24
 

@@ -28,6 +28,7 @@ struct APILocation: ContentFeature {
   var mayWrite: Bool { access != .read }
 
   static let chapter = Chapter.http
+  static let isForOperators = true
 
   private static let row = DirectiveEntry.local(
     "api", .location, .words(0...1, "[write=on|off]"),

@@ -11,6 +11,7 @@ protocol PageFeature: ContentFeature {
 
 extension PageFeature {
   static var chapter: Chapter { .http }
+  static var isForOperators: Bool { true }
 
   static func judge(_ level: Level, _ builder: inout SettingsBuilder) {
     OpenPageRule.judge(line(in: level.scope), what: subject, level, &builder)

@@ -9,6 +9,8 @@ import Transport
 final class WorkerListeners: EventTarget {
   private unowned let worker: Worker
   private var acceptors: [SocketAcceptor] = []
+  /// Those of listeners for operators, which accept as long as one of the places is left that are kept for them.
+  private var reserved: [SocketAcceptor] = []
   private var queue = AcceptQueue(patience: 0)
   private var isWaiting = false
   private var isPaused = false
@@ -25,20 +27,29 @@ final class WorkerListeners: EventTarget {
   /// socket that can't listen.
   func serve(_ sockets: [ListenerSocket], patience: Int, _ failed: (SocketError) -> Void) {
     queue = AcceptQueue(patience: UInt64(max(0, patience)))
-    for acceptor in acceptors { acceptor.stop() }
-    acceptors = sockets.map { socket in
-      SocketAcceptor(
-        loop: loop, descriptor: socket.descriptor, isShared: socket.isShared,
-        mayAccept: { [unowned self] in mayAccept() },
-        accepted: { [unowned self] in take($0, $1, socket.listener) },
-        exhausted: { [unowned self] error in worker.tellOfRepeated(.crit, "\(error)") })
-    }
+    for acceptor in acceptors + reserved { acceptor.stop() }
+    acceptors = acceptors(of: sockets.filter { !isForOperators($0) }) { [unowned self] in mayAccept() }
+    reserved = acceptors(of: sockets.filter(isForOperators)) { true }
     isWaiting = false
     if !isPaused { start(failed) }
   }
 
+  private func isForOperators(_ socket: ListenerSocket) -> Bool {
+    guard let live = worker.live, live.listeners.indices.contains(socket.listener) else { return false }
+    return live.listeners[socket.listener].isForOperators
+  }
+
+  private func acceptors(of sockets: [ListenerSocket], _ mayAccept: @escaping () -> Bool) -> [SocketAcceptor] {
+    sockets.map { socket in
+      SocketAcceptor(
+        loop: loop, descriptor: socket.descriptor, isShared: socket.isShared, mayAccept: mayAccept,
+        accepted: { [unowned self] in take($0, $1, socket.listener) },
+        exhausted: { [unowned self] error in worker.tellOfRepeated(.crit, "\(error)") })
+    }
+  }
+
   private func start(_ failed: (SocketError) -> Void) {
-    for acceptor in acceptors {
+    for acceptor in acceptors + reserved {
       do { try acceptor.start() } catch { failed(error) }
     }
   }
@@ -47,7 +58,7 @@ final class WorkerListeners: EventTarget {
   func stop() {
     isStopped = true
     isWaiting = false
-    for acceptor in acceptors { acceptor.stop() }
+    for acceptor in acceptors + reserved { acceptor.stop() }
     loop.forgetDeadline(of: self)
   }
 
@@ -55,7 +66,7 @@ final class WorkerListeners: EventTarget {
   func pause() {
     isPaused = true
     isWaiting = false
-    for acceptor in acceptors { acceptor.stop() }
+    for acceptor in acceptors + reserved { acceptor.stop() }
     setDeadline(in: nil)
   }
 

@@ -10,6 +10,8 @@ package import TLS
 package final class VirtualServers: ServerChooser {
   package let settings: ListenerSettings
   package let fallback: LiveServer
+  /// The listener has pages for operators, and no other content: its clients get a place where no other client does.
+  let isForOperators: Bool
   private let servers: [LiveServer]
   private let hasEarlyData: Bool
   private var exact: [[UInt8]: LiveServer] = [:]
@@ -26,6 +28,14 @@ package final class VirtualServers: ServerChooser {
     self.settings = settings
     self.servers = settings.servers.map { all[$0] }
     self.fallback = all[settings.defaultServer]
+    var (hasPage, hasOther) = (false, settings.kind != .http)
+    for server in servers where !hasOther {
+      server.settings.root.visitNested {
+        guard let content = $0.content else { return }
+        if type(of: content).isForOperators { hasPage = true } else { hasOther = true }
+      }
+    }
+    self.isForOperators = hasPage && !hasOther
     self.hasEarlyData = servers.contains { $0.context?.takesEarlyData ?? false }
     super.init(challenges: settings.kind == .http ? challenges : nil, healthMark: healthMark)
     for server in servers {

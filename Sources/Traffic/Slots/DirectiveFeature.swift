@@ -199,6 +199,8 @@ package protocol ContentDirectives: LocationDirectives {
   static func line(in scope: Scope) -> Directive?
   /// The same, where other features of the list can name the content.
   static func line(in scope: Scope, of features: FeatureDirectives) -> Directive?
+  /// It is for operators alone: a listener that has nothing else keeps places for its clients.
+  static var isForOperators: Bool { get }
   /// What the content does, for `check --diff`.
   func words(_ http: HTTPSettings) -> String
 }
@@ -209,6 +211,7 @@ extension LocationDirectives {
 
 extension ContentDirectives {
   package static var asContent: (any ContentDirectives.Type)? { self }
+  package static var isForOperators: Bool { false }
   package static func line(in scope: Scope) -> Directive? { directives.first?.ownLine(in: scope) }
   package static func line(in scope: Scope, of features: FeatureDirectives) -> Directive? { line(in: scope) }
 }
