@@ -97,7 +97,7 @@ package enum OpenSSLMeaning {
     case 80: "the peer failed by itself"
     case 86: "the peer refuses the older TLS version"
     case 90: "the peer's user ended the handshake"
-    case 112: "the peer has no host of the name that we sent"
+    case 112: "the peer has no host of the name that we sent, or wants a name"
     case 113: "the peer refuses our stapled OCSP response"
     case 116: "the peer requires a certificate, and we presented none"
     case 120: "the peer speaks none of our application protocols (ALPN)"

@@ -31,8 +31,9 @@ package struct APIClient {
 
   /// Returns the body of the answer. `path`: behind `/9/`, its segments encoded.
   package func ask(_ method: String, _ path: String, _ body: String = "") throws(Fault) -> String {
-    guard socket.hasPrefix("/"), socket.utf8.count <= SocketAddress.longestUnixPath else {
-      throw Fault(description: "\(socket) is no path of a socket: expected an absolute path")
+    guard !socket.isEmpty, socket.utf8.count <= SocketAddress.longestUnixPath else {
+      throw Fault(
+        description: "\(socket) is no path of a socket: expected 1 to \(SocketAddress.longestUnixPath) octets")
     }
     let address = SocketAddress.unix(path: socket)
     var lines = ["\(method) \(location)/9/\(path) HTTP/1.1", "Host: localhost", "Connection: close"]
@@ -224,7 +225,8 @@ package struct APIClient {
 
   package func denials() throws(Fault) -> [String] {
     (try value("GET", "sallyport/denials").list ?? []).map {
-      "\($0["fingerprint"]?.text ?? "?") for \($0["seconds"]?.integer ?? 0) s"
+      "\($0["fingerprint"]?.text ?? "?") for \(DurationWords.of(seconds: $0["seconds"]?.integer ?? 0))"
+        + ($0["subject"]?.text.map { ", last shown by \"\($0)\"" } ?? "")
     }
   }
 

@@ -356,7 +356,7 @@ public final class ProxyHandler: UpstreamHandler {
     if !hooks.isEmpty, hooks.contains(where: { $0.isDiscarding }) { return mayAskAgain(nil) }
     attempt.noteStatus(of: failure)
     if case .tls = failure, let last = attempt.records.last { AttemptCount.judged(last, group, worker.counters) }
-    UpstreamFailureLog.tell(failure, exchange, group, attempt.lastServer)
+    UpstreamFailureLog.tell(failure, exchange, group, attempt.lastServer, attempt.keptWords(of: failure))
     if case .streaming = exchange.progress.state { return exchange.breakOff() }
     attempt.leave()
     let decision = decide(failure.condition, exchange, onKept: onKept)

@@ -342,6 +342,21 @@ package final class UpstreamAttempt: AttemptObserver {
     handler?._withUnsafeGuaranteedRef { $0.attemptDidFail(failure, onKept: wasKept) }
   }
 
+  /// For a connection that broke without a byte of a response: that it had served before, and how long it had idled. The
+  /// server may end idle connections sooner than the group does.
+  func keptWords(of failure: AttemptFailure) -> String {
+    switch failure {
+    case .closedBeforeHead, .broken: break
+    default: return ""
+    }
+    guard let stream, stream.isOnKeptSession, stream.bytesReceived == 0 else { return "" }
+    let since = stream.session.idleSince, began = records.last?.beganAt ?? 0
+    // One of HTTP/2 may serve other requests meanwhile, and idles only between them.
+    guard since > 0, since <= began else { return ", on a kept connection" }
+    let idle = began - since
+    return ", on a kept connection that had been idle for \(idle / 1000).\(idle % 1000 / 100) s"
+  }
+
   private func noteRefusal(_ peer: UpstreamPeer?) {
     if let peer, peer.isRefused { refusedKey = peer.keyHash }
     note { $0.trust = peer.flatMap { $0.isRefused ? $0.outcome : nil } ?? .incompatible }

@@ -8,10 +8,13 @@ import Upstream
 /// Writes upstream failures to the error log. A dead upstream fails with every request, so `FaultLog` folds the lines.
 enum UpstreamFailureLog {
   /// Logs the first failure of a kind, at `error`, and each failure at `debug`. Summaries follow. `tried`: the last
-  /// server.
+  /// server. `circumstance`: what the line says besides, which differs between failures of one kind.
   // Not inlined: Swift 6.3's optimiser ends with an "ownership error" over the callers.
   @inline(never)
-  static func tell(_ failure: AttemptFailure, _ transaction: Transaction, _ group: UpstreamGroup?, _ tried: Int?) {
+  static func tell(
+    _ failure: AttemptFailure, _ transaction: Transaction, _ group: UpstreamGroup?, _ tried: Int?,
+    _ circumstance: String = ""
+  ) {
     let text = failure.description
     guard let group else { return transaction.tellOfRepeated(.error, text) }
     let weight = weight(of: failure)
@@ -20,7 +23,7 @@ enum UpstreamFailureLog {
     let decision = transaction.worker.shared.faults.note(
       text, about: group.description(of: server), server == nil ? .none : weight, .error, transaction.location.errorLog,
       now: transaction.worker.loop.now)
-    transaction.log(decision.writes ? .error : .debug, text)
+    transaction.log(decision.writes ? .error : .debug, text + circumstance)
     if let line = decision.downLine { transaction.location.errorLog.error(line) }
   }
 

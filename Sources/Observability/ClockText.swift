@@ -133,6 +133,12 @@ package struct Moment {
     second = min(max(0, Int(parts.tm_sec)), 60)
     offsetMinutes = min(max(-5999, parts.tm_gmtoff / 60), 5999)
   }
+
+  /// `2026-11-22 21:45:03`
+  package var words: String {
+    func two(_ number: Int) -> String { number < 10 ? "0\(number)" : "\(number)" }
+    return "\(year)-\(two(month))-\(two(day)) \(two(hour)):\(two(minute)):\(two(second))"
+  }
 }
 
 extension ByteBuffer {

@@ -54,7 +54,7 @@ public enum CertificateFault: String, Sendable, CaseIterable {
 extension TLSStream {
   /// The fault of the certificate of a client that was refused in the handshake or after it; nil for another client.
   public var refusedCertificate: CertificateFault? {
-    if case .refused(_, let code, _) = clientVerdict { return CertificateFault(code: code) }
+    if case .refused(_, let code, _, _) = clientVerdict { return CertificateFault(code: code) }
     return certificateFault
   }
 }

@@ -13,6 +13,8 @@ struct ChainFaults {
   private(set) var lastExcused = X509_V_OK
   /// Whether a CRL that is needed was missing, and the verification went on past that.
   private(set) var lacksList = false
+  /// The certificate whose fault decides, if it isn't the client's own.
+  private(set) var culprit: ChainCulprit?
 
   /// Whether the leaf's extendedKeyUsage doesn't allow clientAuth, and the verification went on past that. Whoever asks for
   /// the purpose refuses the client at the end.
@@ -21,17 +23,23 @@ struct ChainFaults {
   mutating func notePurpose() { lacksPurpose = true }
 
   /// Goes on past a missing CRL only: the list of a CA further up may say more, that this CA is revoked.
-  mutating func goesOn(past fault: Int32) -> Bool {
-    guard fault == X509_V_ERR_UNABLE_TO_GET_CRL else { return false }
+  mutating func goesOn(past fault: Int32, at certificate: @autoclosure () -> ChainCulprit? = nil) -> Bool {
+    guard fault == X509_V_ERR_UNABLE_TO_GET_CRL else {
+      culprit = certificate()
+      return false
+    }
+    // The first one whose list is missing, unless another fault ends the search.
+    if !lacksList { culprit = certificate() }
     lacksList = true
     return true
   }
 
-  mutating func note(_ fault: Int32) {
+  mutating func note(_ fault: Int32, at certificate: @autoclosure () -> ChainCulprit? = nil) {
     if Self.excuses(fault) {
       lastExcused = fault
     } else if inexcusable == nil {
       inexcusable = fault
+      culprit = certificate()
     }
   }
 

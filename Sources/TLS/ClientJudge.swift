@@ -23,6 +23,8 @@ package struct ClientJudgement: Sendable {
   let reason: String?
   /// The chain of a client that was refused for its purpose alone: a CA vouches for what its certificate says.
   let purposelessChain: VerifiedChain?
+  /// The certificate that is at fault; nil for the client's own, or if none is.
+  var culprit: ChainCulprit?
   /// `ssl_verify_reject handshake`: the access rule that denies the client.
   package let denial: String?
   /// Whether a handshake may complete. Under another `ssl_verify_reject`, it may whatever the verdict is.
@@ -73,6 +75,7 @@ struct ClientJudge {
   private var key: VerifiedChainCache.Key?
   /// The chain that was found; nil if none was.
   private var kept: VerifiedChainCache.Kept?
+  private var culprit: ChainCulprit?
 
   init(by policy: ClientPolicy, _ witness: Witness = .handshake) {
     self.policy = policy
@@ -169,11 +172,12 @@ struct ClientJudge {
       if denial != nil { code = X509_V_ERR_CERT_REJECTED }
     }
     let verdict = ClientVerdict(
-      of: leaf, code: Int(code), mode: context.settings.verification, client: client, fault: reason)
+      of: leaf, code: Int(code), mode: context.settings.verification, client: client, fault: reason,
+      culprit: culprit)
     return ClientJudgement(
-      verdict: verdict, code: code, reason: reason, purposelessChain: purposelessChain, denial: denial,
-      isLetIn: isLetIn, moment: now, validUntil: context.judgementEnd(of: verdict, sent: sent(), at: now),
-      digest: key?.digest)
+      verdict: verdict, code: code, reason: reason, purposelessChain: purposelessChain, culprit: culprit,
+      denial: denial, isLetIn: isLetIn, moment: now,
+      validUntil: context.judgementEnd(of: verdict, sent: sent(), at: now), digest: key?.digest)
   }
 
   // MARK: Pins
@@ -297,7 +301,8 @@ struct ClientJudge {
   private static let walkIndex: Int32 = 0
 
   /// Has OpenSSL search for a chain. Returns OpenSSL's result, and the faults that `callback` has noted.
-  private func walk(_ store: OpaquePointer, _ callback: VerifyCallback) -> (result: Int32, faults: ChainFaults) {
+  private mutating func walk(_ store: OpaquePointer, _ callback: VerifyCallback) -> (result: Int32, faults: ChainFaults)
+  {
     var walk = Walk(purpose: context.settings.clientPurpose, renewsLists: renewsLists)
     let result = withUnsafeMutablePointer(to: &walk) { walk in
       // Without its place for faults, the callback ends the search at the first one.
@@ -306,6 +311,7 @@ struct ClientJudge {
       defer { X509_STORE_CTX_set_ex_data(store, Self.walkIndex, nil) }
       return X509_verify_cert(store)
     }
+    culprit = walk.faults.culprit
     return (result, walk.faults)
   }
 
@@ -330,7 +336,7 @@ struct ClientJudge {
       X509_STORE_CTX_set_error(store, X509_V_OK)
       return 1
     }
-    return walk.pointee.faults.goesOn(past: fault) ? 1 : 0
+    return walk.pointee.faults.goesOn(past: fault, at: ChainCulprit(in: store)) ? 1 : 0
   }
 
   /// X509_STORE_CTX_set_verify_cb under `optional_no_ca`: continues past each fault, as nginx does.
@@ -342,7 +348,7 @@ struct ClientJudge {
       // The fault that was excused before, for which the client is unverified, stays.
       X509_STORE_CTX_set_error(store, walk.pointee.faults.lastExcused)
     } else {
-      walk.pointee.faults.note(fault)
+      walk.pointee.faults.note(fault, at: ChainCulprit(in: store))
     }
     return 1
   }

@@ -20,8 +20,10 @@ package enum HandshakeFault: Sendable, Equatable {
   /// The server speaks no TLS version that we offer. `newest`: the newest that it speaks, if a second look found out.
   case noCommonVersion(newest: String?)
   case noCommonCipher
-  /// The server has no host of the name that we sent, or misses a name.
+  /// The server has no host of the name that we sent.
   case unknownName
+  /// The server refuses a handshake without a name.
+  case nameMissing
   case noCommonApplicationProtocol
   /// The server asked for a certificate, and ended the handshake because it got none.
   case certificateMissing
@@ -101,6 +103,7 @@ package enum HandshakeFault: Sendable, Equatable {
     case .noCommonVersion: "no-common-version"
     case .noCommonCipher: "no-common-cipher"
     case .unknownName: "unknown-name"
+    case .nameMissing: "name-missing"
     case .noCommonApplicationProtocol: "no-common-application-protocol"
     case .certificateMissing: "certificate-missing"
     case .certificateRefused: "certificate-refused"
@@ -123,6 +126,7 @@ package enum HandshakeFault: Sendable, Equatable {
         ?? "the server speaks no TLS version that we offer"
     case .noCommonCipher: "the server accepts none of the cipher suites and groups that we offer"
     case .unknownName: "the server has no host of the name that it was asked for"
+    case .nameMissing: "the server refuses a handshake that names no host, and was sent no name"
     case .noCommonApplicationProtocol: "the server speaks none of the application protocols that we offer"
     case .certificateMissing: "the server requires a client certificate, and we presented none"
     case .certificateRefused: "the server refused the certificate that we presented"
@@ -155,6 +159,8 @@ package enum HandshakeFault: Sendable, Equatable {
     case .noCommonVersion(let newest?): "allow \(newest) in proxy_ssl_protocols"
     case .noCommonVersion: "compare the versions that the server allows with proxy_ssl_protocols (TLSv1.2 and TLSv1.3)"
     case .noCommonCipher: "compare the server's cipher suites with proxy_ssl_ciphers"
+    case .nameMissing:
+      "set proxy_ssl_server_name on, and proxy_ssl_name if the name isn't that of proxy_pass; a literal address is never sent"
     case .unknownName:
       "give the name that the server's certificate has: --name NAME, and proxy_ssl_name with proxy_ssl_server_name on"
     case .noCommonApplicationProtocol: "grpc_pass needs a server of HTTP/2, proxy_pass one of HTTP/1.1"

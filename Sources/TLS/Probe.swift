@@ -79,6 +79,9 @@ package struct Probe: Sendable {
     if let failure = client.handshake(ssl) {
       report.failure = failure.words
       report.fault = recorder.fault(failure, on: client, presents: presented != nil)
+      if report.fault == .unknownName, !tellsName || SocketAddress(literal: name, port: 0) != nil {
+        report.fault = .nameMissing
+      }
       if report.fault == .noCommonVersion(newest: nil) {
         let newest = CertificateFetch.newestVersion(
           at: address, origin: origin, server: server, negotiation: speech.negotiated, name: tellsName ? name : nil)

@@ -24,7 +24,7 @@ extension TLSStream {
   package var shownRefusal: ShownRefusal? {
     guard let judgement, !judgement.isLetIn else { return nil }
     if let denial = judgement.denial { return .rule(denial) }
-    if case .refused(_, _, let reason) = judgement.verdict { return .certificate(reason) }
+    if case .refused(_, _, let reason, _) = judgement.verdict { return .certificate(reason) }
     return .certificate(OpenSSLMeaning.text(verification: Int(judgement.code)))
   }
 }

@@ -25,6 +25,11 @@ enum OpenSSLReasons {
     copenssl_err_reason(ERR_peek_error(), ERR_LIB_SSL) == SSL_R_UNEXPECTED_EOF_WHILE_READING
   }
 
+  /// Whether the last error is the peer's alert about the name of the host (RFC 6066 §3).
+  static var isUnknownName: Bool {
+    copenssl_err_reason(ERR_peek_last_error(), ERR_LIB_SSL) == SSL_AD_REASON_OFFSET + SSL_AD_UNRECOGNIZED_NAME
+  }
+
   /// For logs: OpenSSL's line as nginx has it, by which people search, and behind it what it means:
   /// `0A0000C1:SSL routines::no shared cipher: no cipher suite is allowed by both sides, …`.
   static func take() -> String {

@@ -85,13 +85,21 @@ extension TLSStream {
     return Certificate(retaining: lastPeer)
   }
 
+  /// What is to be counted of the client's certificate, of a handshake that failed, too; access rules deny clients whose
+  /// certificates have no fault.
+  package var countedVerdict: ClientVerdict {
+    guard let judgement else { return clientVerdict }
+    return judgement.denial == nil ? judgement.verdict : .absent
+  }
+
   /// What was wrong with that certificate. OpenSSL's own error text does not say.
   var clientFault: String? {
     guard case .server = side, let lastPeer, let ssl else { return nil }
     let code = SSL_get_verify_result(ssl)
     let pin = serverContext?.pinWords(on: Certificate(retaining: lastPeer), code: code) ?? ""
     let reason = judgement?.reason ?? OpenSSLMeaning.text(verification: code)
-    return ", client SSL certificate verify error: (\(reason)\(pin))"
+    let culprit = judgement?.culprit.flatMap { Int($0.code) == code ? $0.words : nil } ?? ""
+    return ", client SSL certificate verify error: (\(reason)\(pin))\(culprit)"
   }
 
   /// The SHA-256 of an upstream's public key, in the spelling of a pin.

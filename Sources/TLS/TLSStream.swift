@@ -251,9 +251,22 @@ public final class TLSStream: ByteStream {
     if let missingCertificate { return .protocolError(missingCertificate) }
     if let failure { return failure }
     let isCut = error == SSL_ERROR_SYSCALL || OpenSSLReasons.isUnexpectedEnd
+    let name = OpenSSLReasons.isUnknownName ? sentName : ""
     let reasons = OpenSSLReasons.take()
     if isCut { return .truncated }
-    return .protocolError("SSL_do_handshake() failed (SSL: \(reasons))\(clientFault ?? "")")
+    return .protocolError("SSL_do_handshake() failed (SSL: \(reasons))\(name)\(clientFault ?? "")")
+  }
+
+  /// Which name the upstream was asked for: a location that has forgotten to send one gets the same alert as one that asks
+  /// for a wrong name.
+  private var sentName: String {
+    guard case .client(let context, _, _) = side, let ssl else { return "" }
+    if let name = SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name) {
+      return ", the name sent was \"\(String(cString: name))\""
+    }
+    return context.settings.sendsServerName
+      ? ", no name was sent: it is empty or an address (proxy_ssl_name)"
+      : ", no name was sent (proxy_ssl_server_name off)"
   }
 
   /// By what the client was verified, in this handshake or in the one that made the session; nil if by nothing.

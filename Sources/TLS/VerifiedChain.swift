@@ -32,13 +32,14 @@ public enum ClientVerdict: Sendable {
   /// `optional_no_ca`: the chain leads to no anchor, and the mode requires none. The leaf proves only possession of its
   /// key.
   case unverified(Certificate, reason: String)
-  case refused(Certificate, code: Int, reason: String)
+  /// `culprit`: the certificate of the chain that is at fault; nil for the client's own, or if none is.
+  case refused(Certificate, code: Int, reason: String, culprit: ChainCulprit? = nil)
 
   public var certificate: Certificate? {
     switch self {
     case .absent: nil
     case .verified(let chain): chain.leaf
-    case .pinned(let leaf), .unverified(let leaf, _), .refused(let leaf, _, _): leaf
+    case .pinned(let leaf), .unverified(let leaf, _), .refused(let leaf, _, _, _): leaf
     }
   }
 
@@ -60,7 +61,10 @@ public enum ClientVerdict: Sendable {
   }
 
   /// `code`: OpenSSL's result, X509_V_….
-  init(of leaf: Certificate, code: Int, mode: ClientVerification, client: VerifiedClient?, fault: String? = nil) {
+  init(
+    of leaf: Certificate, code: Int, mode: ClientVerification, client: VerifiedClient?, fault: String? = nil,
+    culprit: ChainCulprit? = nil
+  ) {
     var code = code
     // OpenSSL reports success but nothing verified the client: this must not look like success.
     if code == Int(X509_V_OK) && client == nil { code = Int(X509_V_ERR_UNSPECIFIED) }
@@ -76,7 +80,8 @@ public enum ClientVerdict: Sendable {
     } else if mode == .optionalNoCA && ChainFaults.excuses(Int32(truncatingIfNeeded: code)) {
       self = .unverified(leaf, reason: reason)
     } else {
-      self = .refused(leaf, code: code, reason: reason)
+      self = .refused(
+        leaf, code: code, reason: reason, culprit: culprit.flatMap { Int($0.code) == code ? $0 : nil })
     }
   }
 

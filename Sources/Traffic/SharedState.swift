@@ -27,6 +27,8 @@ package final class SharedState: Sendable {
   /// What the error log says of faults that repeat.
   package let faults = FaultLog()
   package let clientFaults = ClientFaultLog()
+  /// How many clients' certificates did not verify of late, and why.
+  package let certificateRefusals = CertificateRefusals()
   package let groupZones = GroupZones()
   /// What answers challenges of ACME.
   package let challengeCertificates = ChallengeCertificates()

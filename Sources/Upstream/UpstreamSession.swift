@@ -22,7 +22,7 @@ public class UpstreamSession: StreamOwner {
   public final internal(set) var requestsServed = 0
   final let openedAt: UInt64
   /// Since when the session waits for an attempt, in milliseconds of the loop's clock.
-  final var idleSince: UInt64 = 0
+  public final internal(set) var idleSince: UInt64 = 0
   /// Whether the session is authenticated by NTLM, as the user of its trust.
   package final var isAuthenticated = false
   /// The upstream may attribute every later request over this session to this client, so the group doesn't keep it.

@@ -193,7 +193,8 @@ struct ControlCommand: ParsableCommand {
     func run() throws {
       let seconds = Quantity.seconds(time) ?? 0
       try place.ask { (api) throws(APIClient.Fault) in
-        ["denied for \(seconds) s; \(try api.deny(fingerprint, seconds: seconds)) connections were cut"]
+        let cut = try api.deny(fingerprint, seconds: seconds)
+        return ["denied for \(DurationWords.of(seconds: Int64(seconds))); \(cut) connections were cut"]
       }
     }
   }

@@ -51,7 +51,7 @@ struct DoctorCommand: ParsableCommand {
       }
       addChanges(&report)
     }
-    for server in ProbeCommand.servers(of: path) { report.add(server.report, of: server.name) }
+    report.add(ProbeCommand.servers(of: path))
     report.addOrders(of: path, at: now)
     // What a start needs, such as free addresses, only a process that doesn't run yet still has to get.
     report.addCheck(path, health.process == nil ? .thisMachine(trial: DryStart.trial) : .serving)
@@ -83,9 +83,10 @@ struct DoctorCommand: ParsableCommand {
   private static func section(_ subject: HealthFact.Subject) -> DoctorReport.Section {
     switch subject {
     case .process, .generation, .reload, .workers, .log, .state, .file: .service
-    case .listener: .listeners
+    case .listener, .refusals: .listeners
     case .certificate, .authority, .list, .spiffe, .staple: .certificates
     case .store, .register: .stores
+    case .upstream: .upstreams
     }
   }
 

@@ -16,9 +16,9 @@ struct HealthCommand: ParsableCommand {
 
       Exit status: 0 if every fact is good, 1 if one has failed, 2 for a mistake in the command line, and 3 if none has \
       failed but there is a warning (WARN): the last reload was refused, a log loses lines, a state of the API isn't written, \
-      an OCSP response is missing, a register can't be asked, a process beside the one that serves has ended, or a \
-      certificate, a CA or a revocation list ends soon (ssl_expiry_warning). A file that can't be loaded is FAILED, while its former content serves. Warnings and files are for \
-      people. So a probe that takes a process out of service should say --ready. A \
+      an OCSP response is missing, a register can't be asked, a process beside the one that serves has ended, a limit \
+      refuses many requests, many certificates of clients don't verify, or a certificate, a CA or a revocation list ends soon (ssl_expiry_warning). A file that can't be loaded is FAILED, while its former content serves, and so is a group \
+      whose servers are all down. Warnings, files and groups are for people. So a probe that takes a process out of service should say --ready. A \
       restart mends no expired certificate, so a probe that restarts should say --live.
       """
   ).example("sallyport health --ready")
@@ -34,7 +34,7 @@ struct HealthCommand: ParsableCommand {
   @Flag(help: "Ask only what a restart could mend: the process and its workers.")
   var live = false
 
-  @Flag(help: "Exit with 0 where there are only warnings, and files that can't be loaded.")
+  @Flag(help: "Exit with 0 where there are only warnings, files that can't be loaded, and groups whose servers are down.")
   var ready = false
 
   @Flag(help: "Print JSON: one object.")

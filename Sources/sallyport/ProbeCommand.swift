@@ -119,11 +119,11 @@ struct ProbeCommand: ParsableCommand {
 
   /// Every server that the configuration passes on to over TLS, each by its policy, for `sallyport doctor`. None if the
   /// configuration can't be read, which others tell.
-  static func servers(of configuration: String) -> [(name: String, report: ProbeReport)] {
+  static func servers(of configuration: String) -> [(name: String, places: [String], report: ProbeReport)] {
     guard let plan = try? ProbePlan(configuration: configuration),
       let command = try? parse(["--config", configuration])
     else { return [] }
-    return plan.entries.flatMap { command.outcomes($0, path: "/") }.map { ($0.shortName, $0.report) }
+    return plan.entries.flatMap { command.outcomes($0, path: "/") }.map { ($0.shortName, $0.places, $0.report) }
   }
 
   private func show(_ outcome: Outcome, isWhole: Bool) {

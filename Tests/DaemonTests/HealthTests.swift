@@ -119,6 +119,7 @@ import Transport
       #expect(!isHealthy { $0.faults = [.init(kind: kind.rawValue, text: "x")] }, "\(kind)")
     }
     #expect(!isHealthy { $0.faults = [.init(kind: "later", text: "x")] })
+    #expect(!isHealthy { $0.faults = [.init(kind: HealthAnswer.Fault.refusals, text: "x")] })
     #expect(!isHealthy { $0.workers = 0 })
     #expect(!isHealthy { $0.generation = 0 })
     #expect(!isHealthy { $0.certificates[0].notBefore = 101 })
@@ -126,6 +127,33 @@ import Transport
     #expect(!isHealthy { $0.certificates[0].notAfter = nil })
     #expect(!isHealthy { $0.certificates[0].notBefore = nil })
     #expect(isHealthy { $0.certificates[0].notAfter = .max })
+  }
+
+  @Test func `what keeps clients out has failed, and what refuses many of them is to be looked at`() throws {
+    var answer = HealthAnswer()
+    (answer.generation, answer.workers) = (1, 1)
+    answer.faults = [
+      .init(kind: OngoingFaults.Kind.log.rawValue, text: "the audit log can't be written", isFatal: true),
+      .init(kind: HealthAnswer.Fault.refusals, text: "limit_req zone \"a\" has refused 30 of 60 requests"),
+    ]
+    let heard = try #require(HealthAnswer(text: answer.text))
+    #expect(heard.faults == answer.faults)
+    var report = HealthReport(heard, process: 1, user: 2)
+    report.judgeEnds(now: 100)
+    #expect(
+      report.lines.suffix(2) == [
+        "FAILED  log: the audit log can't be written",
+        "WARN    refused clients: limit_req zone \"a\" has refused 30 of 60 requests",
+      ])
+    #expect(report.readiness == .failed)
+    // All machines ask the same upstream.
+    answer.faults = [
+      .init(kind: HealthAnswer.Fault.upstream, text: "0 of 2 servers of upstream app are up", isFatal: true)
+    ]
+    report = HealthReport(answer, process: 1, user: 2)
+    report.judgeEnds(now: 100)
+    #expect(report.lines.last == "FAILED  upstream: 0 of 2 servers of upstream app are up")
+    #expect(report.readiness == .good && report.state == .failed)
   }
 
   @Test func `an address of all interfaces is asked on the loopback`() {

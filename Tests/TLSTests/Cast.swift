@@ -101,7 +101,7 @@ extension ClientVerdict {
     case .verified: "verified"
     case .pinned: "pinned"
     case .unverified: "unverified"
-    case .refused(_, let code, _): "refused \(code)"
+    case .refused(_, let code, _, _): "refused \(code)"
     }
   }
 }

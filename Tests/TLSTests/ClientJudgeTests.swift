@@ -75,6 +75,35 @@ import Testing
     #expect(stranger.denial == nil && !stranger.isLetIn)
   }
 
+  @Test func `a fault of a CA names that CA, in a handshake, too, and one of the client's own certificate names none`()
+    async throws
+  {
+    var ended = CertificateBuilder(commonName: "Devices 3", .authority(pathLength: nil))
+    (ended.notBefore, ended.notAfter) = (1_700_000_000, 1_700_086_400)
+    let issuer = try ended.signed(by: cast.clients.root, key: .generate())
+    let client = try CertificateBuilder(commonName: "truck", .leaf([.clientAuth])).signed(by: issuer, key: .generate())
+    for mode in [ClientVerification.on, .optionalNoCA] {
+      let block = try cast.block(mode)
+      guard case .refused(_, code: 10, _, let culprit?) = judged(client, by: block).verdict else {
+        Issue.record("\(judged(client, by: block).verdict)")
+        continue
+      }
+      #expect(culprit.depth == 1 && culprit.certificate == issuer.certificate)
+      #expect(
+        culprit.words
+          == "; at fault is not the client's certificate but the CA at depth 1: \"CN=Devices 3\", not after 2023-11-15 22:13:20 UTC"
+      )
+      guard case .refused(_, _, _, nil) = try judged(cast.clients.client(.expired), by: block).verdict else {
+        Issue.record("the client's own certificate has ended")
+        continue
+      }
+    }
+    let met = try await meet(Blocks(cast.block(.on, rejection: .handshake)), cast.client(client))
+    #expect(
+      "\(String(describing: met.serverFailure))".contains(
+        "; at fault is not the client's certificate but the CA at depth 1"))
+  }
+
   @Test func `what can't be set up for a verification is refused`() throws {
     let leaf = try cast.clients.client().certificate
     let judgement = ClientJudgement.refused(leaf, code: 1, "no memory", at: now)

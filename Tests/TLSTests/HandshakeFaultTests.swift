@@ -18,6 +18,12 @@ import Transport
         == sample.fault)
   }
 
+  @Test func `a server that was sent no name, and wants one, is told from one that doesn't know the name`() {
+    #expect(HandshakeFault.nameMissing.words.hasSuffix("was sent no name"))
+    #expect(HandshakeFault.nameMissing.advice.hasPrefix("set proxy_ssl_server_name on"))
+    #expect(HandshakeFault.nameMissing.name != HandshakeFault.unknownName.name)
+  }
+
   @Test func `a long first line is cut`() {
     let fault = HandshakeFault(Signs(failure: .failed(""), greeting: [UInt8](repeating: 0x41, count: 300)))
     #expect(fault == .otherProtocol(greeting: String(repeating: "A", count: 60)))

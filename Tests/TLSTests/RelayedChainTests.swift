@@ -23,7 +23,7 @@ import Testing
     switch (judged(identity, by: block), met) {
     case (.verified(let chain), .verified(let other)):
       #expect([chain.leaf] + chain.others == [other.leaf] + other.others)
-    case (.refused(let leaf, let code, let reason), .refused(let other, let otherCode, let otherReason)):
+    case (.refused(let leaf, let code, let reason, _), .refused(let other, let otherCode, let otherReason, _)):
       #expect(leaf == other && code == otherCode && reason == otherReason)
     case (let ours, let theirs): Issue.record("\(ours), and in a handshake \(theirs)")
     }
@@ -40,7 +40,7 @@ import Testing
       let path = try scene.write("crl.pem", text: list.pem(signedBy: cast.clients.root))
       return try cast.block(.on, revocations: RevocationList.loadAll(MaterialReference(path: path)))
     }
-    if case .refused(_, let code, _) = try judged(identity, by: block([], until: now + 3600)) {
+    if case .refused(_, let code, _, _) = try judged(identity, by: block([], until: now + 3600)) {
       Issue.record("refused: \(code)")
     }
     for block in [

@@ -39,7 +39,7 @@ import Transport
   }
 
   private func reason(_ verdict: ClientVerdict) -> String {
-    if case .refused(_, _, let reason) = verdict { reason } else { verdict.short }
+    if case .refused(_, _, let reason, _) = verdict { reason } else { verdict.short }
   }
 
   @Test func `verify each client by the authorities of its own trust domain alone`() async throws {

@@ -111,6 +111,15 @@ package struct HealthAnswer: Sendable, Hashable {
     /// That of `OngoingFaults`, perhaps of a later version.
     package var kind: String
     package var text: String
+    /// It keeps clients out now.
+    var isFatal = false
+
+    /// The kind of clients that are refused at a rate that somebody should look at.
+    static let refusals = "refusals"
+    /// The kind of workers that have no place for another client.
+    static let connections = "connections"
+    /// The kind of groups whose servers are down.
+    static let upstream = "upstream"
   }
 
   /// The files that are without effect, or that can't be read.
@@ -190,7 +199,9 @@ package struct HealthAnswer: Sendable, Hashable {
     lines += files.prefix(Self.maximumFiles).map {
       "file \($0.isStale ? "stale" : "unreadable") \(Self.field($0.text))"
     }
-    lines += faults.prefix(Self.maximumFaults).map { "fault \(Self.field($0.kind)) \(Self.field($0.text))" }
+    lines += faults.prefix(Self.maximumFaults).map {
+      "\($0.isFatal ? "failure" : "fault") \(Self.field($0.kind)) \(Self.field($0.text))"
+    }
     if let problem { lines.append("spiffe \(problem.isFatal ? "failed" : "warning") \(Self.field(problem.text))") }
     if case .before(let seconds) = notice { lines.append("notice \(seconds)") }
     return lines.joined(separator: "\n") + "\nend\n"
@@ -261,10 +272,10 @@ package struct HealthAnswer: Sendable, Hashable {
       let words = value.split(separator: " ", maxSplits: 1).map(String.init)
       guard words.count == 2, ["stale", "unreadable"].contains(words[0]) else { return false }
       files.append(FileState(isStale: words[0] == "stale", text: words[1]))
-    case "fault":
+    case "fault", "failure":
       let words = value.split(separator: " ", maxSplits: 1).map(String.init)
       guard words.count == 2 else { return false }
-      faults.append(Fault(kind: words[0], text: words[1]))
+      faults.append(Fault(kind: words[0], text: words[1], isFatal: name == "failure"))
     case "spiffe":
       let words = value.split(separator: " ", maxSplits: 1).map(String.init)
       guard words.count == 2, ["failed", "warning"].contains(words[0]) else { return false }

@@ -17,6 +17,8 @@ package struct HealthFact: Sendable, Hashable {
     case register, log
     case state = "state file"
     case staple = "OCSP response"
+    case refusals = "refused clients"
+    case upstream
 
     /// `kind`: that of a fault that goes on.
     init(kind: String) {
@@ -26,6 +28,9 @@ package struct HealthFact: Sendable, Hashable {
         case .state: .state
         case .staple: .staple
         case .log, .record: .log
+        case nil where kind == HealthAnswer.Fault.refusals: .refusals
+        case nil where kind == HealthAnswer.Fault.connections: .workers
+        case nil where kind == HealthAnswer.Fault.upstream: .upstream
         case .helper, nil: .process
         }
     }
@@ -68,8 +73,10 @@ package struct HealthReport: Sendable, Hashable {
   package var state: HealthFact.State { facts.map(\.state).max() ?? .good }
 
   /// The same for a probe that takes a process out of service: one that keeps the former content of a file serves, and all
-  /// machines that got the same broken file would go at once.
-  package var readiness: HealthFact.State { facts.filter { $0.subject != .file }.map(\.state).max() ?? .good }
+  /// machines that got the same broken file, or ask the same upstream, would go at once.
+  package var readiness: HealthFact.State {
+    facts.filter { ![.file, .upstream].contains($0.subject) }.map(\.state).max() ?? .good
+  }
 
   /// No process answered.
   init(failure: String) { add(.process, .failed, failure) }
@@ -113,7 +120,9 @@ package struct HealthReport: Sendable, Hashable {
       if state != .good { add(.authority, .warning, "\(authority.file) \(text)") }
     }
     for file in answer.files { add(.file, file.isStale ? .failed : .warning, file.text) }
-    for fault in answer.faults { add(HealthFact.Subject(kind: fault.kind), .warning, fault.text) }
+    for fault in answer.faults {
+      add(HealthFact.Subject(kind: fault.kind), fault.isFatal ? .failed : .warning, fault.text)
+    }
     for store in answer.stores { add(.store, store.isGood ? .good : .warning, store.text) }
     for list in answer.lists { judge(list, answer.notice, now) }
     for trouble in answer.troubles { add(.certificate, trouble.isServing ? .warning : .failed, trouble.text) }

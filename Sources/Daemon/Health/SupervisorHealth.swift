@@ -44,7 +44,16 @@ extension Supervisor {
         HealthAnswer.FileState(isStale: false, text: WatchedFiles.words(ofForbidden: $0))
       }
     answer.faults = (shared.ongoing.current + fleet.metrics.process.losingLogs).map {
-      HealthAnswer.Fault(kind: $0.kind.rawValue, text: $0.words)
+      HealthAnswer.Fault(kind: $0.kind.rawValue, text: $0.words, isFatal: $0.isFatal)
+    }
+    answer.faults += shared.refusals(current.generation, at: now).map {
+      HealthAnswer.Fault(kind: HealthAnswer.Fault.refusals, text: $0)
+    }
+    answer.faults += fleet.metrics.all.compactMap(\.shortage).map {
+      HealthAnswer.Fault(kind: HealthAnswer.Fault.connections, text: $0, isFatal: true)
+    }
+    answer.faults += shared.downGroups(current.generation).map {
+      HealthAnswer.Fault(kind: HealthAnswer.Fault.upstream, text: $0.words, isFatal: $0.isFatal)
     }
     answer.notice = current.settings.http.clientLimits.expiryNotice
     return answer

@@ -148,12 +148,13 @@ struct APIView {
     return json.text + "\n"
   }
 
-  static func text(_ denials: [(fingerprint: String, seconds: UInt64)]) -> String {
+  static func text(_ denials: [DeniedCertificate]) -> String {
     var json = JSONText()
     json.array(denials) { denial, json in
       json.object {
         $0.member("fingerprint", denial.fingerprint)
         $0.member("seconds", Int64(clamping: denial.seconds))
+        $0.member("subject", denial.subject)
       }
     }
     return json.text + "\n"

@@ -18,6 +18,7 @@ final class AuditWriter: LogKeeper, @unchecked Sendable {
     var key: SignatureKey?
     /// Milliseconds.
     var every: Int
+    var isRequired: Bool
     /// Events that are not written yet, because the disk is full, say.
     var unwritten: [AuditEvent] = []
     /// Lines since the last signature.
@@ -85,11 +86,14 @@ final class AuditWriter: LogKeeper, @unchecked Sendable {
   {
     thread.runAndWait {
       if line?.log !== log {
-        line = Line(file: AuditFile(log), log: log, every: settings.every, errorLog: errorLog)
+        line = Line(
+          file: AuditFile(log), log: log, every: settings.every, isRequired: settings.isRequired, errorLog: errorLog)
         log.keep(by: self)
       }
       line?.key = key
       line?.every = settings.every
+      line?.isRequired = settings.isRequired
+      if let fault = line?.fault { noteFault(fault) }
       line?.errorLog = errorLog
       waiting.withLock { waiting in
         waiting.events.insert(first, at: 0)
@@ -164,8 +168,17 @@ final class AuditWriter: LogKeeper, @unchecked Sendable {
     let reason = fault.reason
     guard line?.fault != reason else { return }
     line?.fault = reason
-    line?.errorLog.alert("the audit log \(path) can't be written: \(reason); its lines wait, and then are lost")
-    shared.ongoing.note(.log, path, "The audit log \(path) can't be written: \(reason)")
+    line?.errorLog.alert(
+      "the audit log \(path) can't be written: \(reason); its lines wait, and then are lost\(effect)")
+    noteFault(reason)
+  }
+
+  /// What a log that can't be written means for clients.
+  private var effect: String { line?.isRequired == true ? "; nobody gets in meanwhile (required)" : "" }
+
+  private func noteFault(_ reason: String) {
+    shared.ongoing.note(
+      .log, path, "The audit log \(path) can't be written: \(reason)\(effect)", isFatal: line?.isRequired == true)
   }
 
   private func didWrite() {

@@ -88,7 +88,7 @@ final class RecordWatch: ClientWatch {
     case .granted:
       switch verdict {
       case nil, .absent: nil
-      case .refused(_, _, let reason): (.refused, reason)
+      case .refused(_, _, let reason, _): (.refused, reason)
       case .unverified(_, let reason): (.unverified, reason)
       case .verified: ruling() ?? (.verified, "")
       case .pinned: ruling() ?? (.pinned, "")

@@ -117,7 +117,7 @@ final class ConnectionLimit: SharedStep {
 
   private func refuse(_ transaction: Transaction, by line: Line) -> RuleOutcome {
     let verdict: LimitVerdict = response.isDryRun ? .rejectedDryRun : .rejected
-    line.zone.verdicts.count(verdict)
+    line.zone.verdicts.count(verdict, of: transaction)
     transaction.use(ConnectionLimitState.self).refuse(as: verdict)
     return response.isDryRun ? .next : .refused(.limit(status: response.status))
   }

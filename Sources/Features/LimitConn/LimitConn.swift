@@ -122,6 +122,10 @@ struct LimitConn: FeatureSettings, LocationFeature, APIFeature {
       "Requests and sessions of stream that limit_conn has judged, by zone and by what became of them there.", &page)
   }
 
+  static func problems(_ shared: SharedState, _ generation: Generation, at now: Int64) -> [StatusProblem] {
+    LimitZoneCounts.problems(shared, generation, name, hasRate: false, at: now)
+  }
+
   static func compare(_ old: Self?, _ new: Self?, _ names: ComparedNames, _ found: inout TrustChanges) {
     let before = Dictionary((old?.lines ?? []).map { ($0.zone.name, $0) }, uniquingKeysWith: { first, _ in first })
     let after = Dictionary((new?.lines ?? []).map { ($0.zone.name, $0) }, uniquingKeysWith: { first, _ in first })

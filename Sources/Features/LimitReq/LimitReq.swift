@@ -148,6 +148,10 @@ struct LimitReq: FeatureSettings, LocationFeature, APIFeature {
       "Requests that limit_req has judged, by zone and by what became of them there.", &page)
   }
 
+  static func problems(_ shared: SharedState, _ generation: Generation, at now: Int64) -> [StatusProblem] {
+    LimitZoneCounts.problems(shared, generation, name, hasRate: true, at: now)
+  }
+
   static func compare(_ old: Self?, _ new: Self?, _ names: ComparedNames, _ found: inout TrustChanges) {
     let before = Dictionary((old?.lines ?? []).map { ($0.zone.name, $0) }, uniquingKeysWith: { first, _ in first })
     let after = Dictionary((new?.lines ?? []).map { ($0.zone.name, $0) }, uniquingKeysWith: { first, _ in first })

@@ -164,7 +164,7 @@ final class RequestLimit: PhaseStep {
   ) -> StepOutcome {
     for (line, reservation) in reserved { line.zone.release(reservation) }
     let verdict: LimitVerdict = response.isDryRun ? .rejectedDryRun : .rejected
-    line.zone.verdicts.count(verdict)
+    line.zone.verdicts.count(verdict, of: exchange)
     exchange.use(RequestLimitState.self).verdict = verdict
     return response.isDryRun ? .next : StepOutcome(.refused(.limit(status: response.status)), of: exchange)
   }

@@ -198,7 +198,7 @@ final class CertificateSearch: RelayedClientStep {
     case .absent: trace.add("client", "has no certificate: the front sent none in \(settings.field.name)")
     case .verified(let chain): trace.add("client", "\(chain.leaf.subject): verified; \(proof)")
     case .pinned: trace.add("client", "is known by a pin, which doesn't count behind a front")
-    case .unverified(let leaf, let reason), .refused(let leaf, _, let reason):
+    case .unverified(let leaf, let reason), .refused(let leaf, _, let reason, _):
       trace.add("client", "\(leaf.subject): does not verify, \(reason)")
     }
   }

@@ -185,7 +185,8 @@ struct StatusHTML {
   private mutating func overrides(_ overrides: RuntimeOverrides) {
     var rows = overrides.servers.map { Row(["upstream \($0.upstream)", $0.server, $0.words]) }
     rows += overrides.denials.prefix(Self.shownDenials).map { denial in
-      Row(["client", denial.fingerprint, "denied for \(StatusWords.span(Int64(clamping: denial.seconds)))"])
+      let name = denial.subject.map { "\($0), \(denial.fingerprint)" } ?? denial.fingerprint
+      return Row(["client", name, "denied for \(StatusWords.span(Int64(clamping: denial.seconds)))"])
     }
     let others = overrides.denials.count - Self.shownDenials
     if others > 0 { rows.append(Row(["clients", "\(others) more certificates", "denied"])) }

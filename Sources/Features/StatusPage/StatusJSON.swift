@@ -139,6 +139,7 @@ enum StatusJSON {
       json.object {
         $0.member("fingerprint", denial.fingerprint)
         $0.member("seconds", Int64(clamping: denial.seconds))
+        $0.member("subject", denial.subject)
       }
     }
   }

@@ -22,8 +22,9 @@ extension StatusProblem {
     }
     found += snapshot.files.forbidden.map { StatusProblem(.files, .warning, WatchedFiles.words(ofForbidden: $0)) }
     found += certificates(snapshot) + notices(snapshot) + fetches(snapshot) + lists(snapshot)
-    found += snapshot.ongoing.filter { $0.kind != .log }.map { fault in
-      StatusProblem(.ongoing, .warning, fault.words.prefix(1).uppercased() + fault.words.dropFirst())
+    found += snapshot.ongoing.filter { $0.kind != .log || $0.isFatal }.map { fault in
+      StatusProblem(
+        .ongoing, fault.isFatal ? .error : .warning, fault.words.prefix(1).uppercased() + fault.words.dropFirst())
     }
     found += upstreams(snapshot)
     found += process(snapshot)
@@ -121,6 +122,9 @@ extension StatusProblem {
     let traffic = snapshot.traffic
     if traffic.accepted > traffic.handled {
       warn("\(traffic.accepted - traffic.handled) connections were closed: worker_connections were used up")
+    }
+    for shortage in snapshot.workers.compactMap(\.shortage) {
+      found.append(StatusProblem(.process, .error, shortage.prefix(1).uppercased() + shortage.dropFirst()))
     }
     for worker in snapshot.workers where worker.lag.worst >= longLag {
       warn("The loop of worker \(worker.index) was \(worker.lag.worst) ms late within the last minutes")

@@ -310,7 +310,7 @@ private struct PlacedJudge {
     if let denial = judgement.denial { return .refused(reason: Self.ruled(denial)) }
     switch Admission(of: judgement.verdict, by: context) {
     case .refused(_, let reason):
-      guard case .refused(let leaf, let code, let words) = judgement.verdict else { return .refused(reason: reason) }
+      guard case .refused(let leaf, let code, let words, _) = judgement.verdict else { return .refused(reason: reason) }
       let meaning = OpenSSLMeaning.of(verification: code).map { ": \($0)" } ?? ""
       return .refused(
         reason: "\(words)\(meaning)\(leaf.allowsClients ? "" : " (its extended key usage lacks clientAuth)")")

@@ -45,14 +45,22 @@ extension DoctorReport {
     }
   }
 
-  /// What a handshake with an upstream has shown. `server`: its URL and address.
-  package mutating func add(_ report: ProbeReport, of server: String) {
-    let (state, text) = Self.judge(report)
-    add(.upstreams, state, "\(server) \(text)")
+  /// What handshakes with upstreams have shown. `name`: a server's URL and address. A server that several locations judge
+  /// in different ways is told with them.
+  package mutating func add(_ servers: [(name: String, places: [String], report: ProbeReport)]) {
+    let counts = Dictionary(servers.map { ($0.name, 1) }, uniquingKeysWith: +)
+    for server in servers {
+      let (state, text) = Self.judge(server.report)
+      let isOne = counts[server.name] == 1
+      let place = isOne && state == .good ? "" : " (\(server.places.joined(separator: "; ")))"
+      add(.upstreams, state, "\(server.name)\(place) \(text)")
+    }
   }
 
   static func judge(_ report: ProbeReport) -> (State, String) {
-    if let failure = report.failure, report.trust == .unknown { return (.failed, failure) }
+    if let failure = report.failure, report.trust == .unknown {
+      return (.failed, (report.fault?.words ?? failure) + (report.advice.map { ": \($0)" } ?? ""))
+    }
     switch report.trust {
     case .refused(_, let reason): return (.failed, "isn't trusted: \(reason)")
     case .unverified: return (.warning, "is verified by nothing (proxy_ssl_verify off)")

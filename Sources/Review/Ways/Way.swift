@@ -235,7 +235,7 @@ package struct AccessGate: Sendable {
     case nil: trial.verification = nil
     case .absent?: break
     case .verified?, .pinned?: trial.verification = "SUCCESS"
-    case .unverified(_, let reason)?, .refused(_, _, let reason)?: trial.verification = "FAILED:\(reason)"
+    case .unverified(_, let reason)?, .refused(_, _, let reason, _)?: trial.verification = "FAILED:\(reason)"
     }
     if let verdict { trial.client = ClientRules.Client(verdict) }
     return trial

@@ -33,6 +33,8 @@ public final class WorkerCounters: Sendable {
   package let http2 = Counter<HTTP2Limit>()
   package let limits = Counter<LimitEvent>()
   package let lag = LoopLag()
+  /// The connections that a worker holds, and may hold, when it was asked last.
+  private let places = Mutex((used: 0, limit: Int.max))
   /// Of the generation that serves. The lock is for reload and for readers: requests use the meters that their server
   /// blocks and groups hold.
   private let meters = Mutex(MeterTable())
@@ -45,6 +47,15 @@ public final class WorkerCounters: Sendable {
     sessions.count(tls.isResumed ? .resumed : .full)
     keyExchanges.count(tls.keyExchange)
     if let fault = tls.refusedCertificate { certificateFaults.count(fault) }
+  }
+
+  func noteConnections(_ used: Int, of limit: Int) { places.withLock { $0 = (used, limit) } }
+
+  /// What is wrong if no further client has a place; nil if one has.
+  package var shortage: String? {
+    let (used, limit) = places.withLock { $0 }
+    guard used >= limit else { return nil }
+    return "worker \(index) has no connection left, all \(limit) are taken: new clients wait, and then are refused"
   }
 
   package func withMeters<Value>(_ body: (inout MeterTable) -> Value) -> Value where Value: Sendable {

@@ -44,11 +44,12 @@ package enum Admission {
     case (.off, _), (_, .absent), (_, .verified), (_, .pinned), (.optionalNoCA, .unverified): self = .granted
     case (_, .unverified(_, let reason)):
       self = .refused(.certificateError, reason: "client SSL certificate verify error: (\(reason))")
-    case (_, .refused(let leaf, let code, let reason)):
+    case (_, .refused(let leaf, let code, let reason, let culprit)):
       let meaning =
         context.pinWords(on: leaf, code: code) ?? OpenSSLMeaning.of(verification: code).map { ": \($0)" } ?? ""
       self = .refused(
-        .certificateError, reason: "client SSL certificate verify error: (\(code):\(reason)\(meaning))")
+        .certificateError,
+        reason: "client SSL certificate verify error: (\(code):\(reason)\(meaning))\(culprit?.words ?? "")")
     }
   }
 }

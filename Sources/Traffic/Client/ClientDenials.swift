@@ -52,6 +52,9 @@ package final class ClientDenials: Sendable {
 
   /// By fingerprint: when they end, in milliseconds of the monotonic clock.
   private let ends = Mutex<[[UInt8]: UInt64]>([:])
+  /// By fingerprint: whose certificate it is, as far as it came since the start. A fingerprint alone says nobody which of
+  /// two denials may end.
+  private let subjects = Mutex<[[UInt8]: String]>([:])
   /// Whether there is any, so that handshakes look at nothing else otherwise.
   private let areAny = Atomic<Bool>(false)
 
@@ -95,7 +98,8 @@ package final class ClientDenials: Sendable {
 
   /// Returns false if it was not denied.
   package func allow(_ fingerprint: [UInt8]) -> Bool {
-    ends.withLock { ends in
+    subjects.withLock { $0[fingerprint] = nil }
+    return ends.withLock { ends in
       defer { areAny.store(!ends.isEmpty, ordering: .releasing) }
       return ends.removeValue(forKey: fingerprint) != nil
     }
@@ -105,14 +109,33 @@ package final class ClientDenials: Sendable {
   package func rest(_ certificate: Certificate?, now: UInt64 = MonotonicClock.milliseconds) -> UInt64? {
     guard areAny.load(ordering: .acquiring), let certificate else { return nil }
     let names = [certificate.sha256, (try? Hex.decode(certificate.sha1Fingerprint)) ?? []]
-    let end = ends.withLock { ends in names.compactMap { ends[$0] }.max() }
+    let (end, denied) = ends.withLock { ends in (names.compactMap { ends[$0] }.max(), names.filter { ends[$0] != nil }) }
     guard let end, end > now else { return nil }
+    subjects.withLock { subjects in
+      if subjects.count >= Self.limit { subjects.removeAll() }
+      for name in denied { subjects[name] = certificate.subject.rfc2253.cut(to: 256) }
+    }
     return (end - now + 999) / 1000
   }
 
   /// Fingerprints as hexadecimal digits, with the seconds that are left, in order.
-  package func all(now: UInt64 = MonotonicClock.milliseconds) -> [(fingerprint: String, seconds: UInt64)] {
-    ends.withLock { $0 }.filter { $0.value > now }
-      .map { (Hex.encode($0.key), ($0.value - now + 999) / 1000) }.sorted { $0.fingerprint < $1.fingerprint }
+  package func all(now: UInt64 = MonotonicClock.milliseconds) -> [DeniedCertificate] {
+    let subjects = subjects.withLock { $0 }
+    return ends.withLock { $0 }.filter { $0.value > now }
+      .map { name, end in
+        DeniedCertificate(
+          fingerprint: Hex.encode(name), seconds: (end - now + 999) / 1000, subject: subjects[name])
+      }
+      .sorted { $0.fingerprint < $1.fingerprint }
   }
+}
+
+/// A certificate that the API denies.
+package struct DeniedCertificate: Sendable, Equatable {
+  /// Hexadecimal digits.
+  package let fingerprint: String
+  /// Those that are left.
+  package let seconds: UInt64
+  /// Whose it is; nil: it has not come since the start.
+  package var subject: String?
 }

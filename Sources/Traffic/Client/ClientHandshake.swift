@@ -50,6 +50,7 @@ extension ClientSession {
 
   /// Counts and tells of a client's certificate that needs attention. A resumed session shows none.
   func noteCertificate(of tls: TLSStream) {
+    worker.shared.certificateRefusals.note(tls.countedVerdict)
     guard !tls.isResumed, let chain = facts.verifiedChain ?? tls.purposelessChain else { return }
     worker.clock.update()
     let now = worker.clock.seconds, leaf = chain.leaf

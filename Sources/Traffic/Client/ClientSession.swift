@@ -151,7 +151,8 @@ public final class ClientSession: StreamOwner {
     admission = Admission(tls)
     if let tls { worker.admissionEnds.note(tls.judgementEnd) }
     if let rest = worker.shared.denials.rest(tls?.clientVerdict.certificate) {
-      admission = .refused(.certificateError, reason: "the client's certificate is denied by the API for \(rest) s")
+      let time = DurationWords.of(seconds: Int64(clamping: rest))
+      admission = .refused(.certificateError, reason: "the client's certificate is denied by the API for \(time)")
     }
   }
 

@@ -246,7 +246,7 @@ package final class ConnectionFacts {
     case nil: ""
     case .absent: "NONE"
     case .verified, .pinned: "SUCCESS"
-    case .unverified(_, let reason), .refused(_, _, let reason): "FAILED:\(reason)"
+    case .unverified(_, let reason), .refused(_, _, let reason, _): "FAILED:\(reason)"
     }
   }
 
@@ -261,7 +261,7 @@ package final class ConnectionFacts {
     case nil, .absent: nil
     case .verified(let chain): chain.leaf
     case .pinned(let leaf): variable.isHash ? leaf : nil
-    case .unverified(let leaf, _), .refused(let leaf, _, _): reportsOnly ? nil : leaf
+    case .unverified(let leaf, _), .refused(let leaf, _, _, _): reportsOnly ? nil : leaf
     }
   }
 

@@ -27,10 +27,12 @@ package final class OngoingFaults: Sendable {
     package let kind: Kind
     package let name: String
     package let words: String
+    /// It keeps clients out now.
+    package var isFatal = false
   }
 
   private struct State: Sendable {
-    var words: [Kind: [String: String]] = [:]
+    var faults: [Kind: [String: Fault]] = [:]
     /// By kind: the names that the configuration has. A kind without them takes every name.
     var names: [Kind: Set<String>] = [:]
   }
@@ -39,35 +41,38 @@ package final class OngoingFaults: Sendable {
 
   package init() {}
 
-  /// `words`: what is wrong, as a whole sentence without its end; nil: nothing any more. Returns whether there was no such
+  /// `words`: what is wrong, as a whole sentence without its end; nil: nothing any more. `isFatal`: it keeps clients out. Returns whether there was no such
   /// fault before. A name that the configuration has no more is not taken: work on it may end after the reload that removed
   /// it.
   @discardableResult
-  package func note(_ kind: Kind, _ name: String, _ words: String?) -> Bool {
+  package func note(_ kind: Kind, _ name: String, _ words: String?, isFatal: Bool = false) -> Bool {
     all.withLock { all in
       guard all.names[kind]?.contains(name) ?? true else { return false }
-      let former = all.words[kind]?[name]
-      all.words[kind, default: [:]][name] = words
+      let former = all.faults[kind]?[name]
+      all.faults[kind, default: [:]][name] = words.map { Fault(kind: kind, name: name, words: $0, isFatal: isFatal) }
       return former == nil && words != nil
     }
   }
 
   /// Replaces all faults of a kind. `faults`: by name.
-  package func set(_ kind: Kind, _ faults: [String: String]) { all.withLock { $0.words[kind] = faults } }
+  package func set(_ kind: Kind, _ faults: [String: String]) {
+    all.withLock { all in
+      all.faults[kind] = Dictionary(
+        uniqueKeysWithValues: faults.map { ($0, Fault(kind: kind, name: $0, words: $1)) })
+    }
+  }
 
   /// From now on, a kind has faults of these names only, which are those of the configuration.
   package func keep(_ kind: Kind, only names: Set<String>) {
     all.withLock { all in
       all.names[kind] = names
-      all.words[kind] = all.words[kind]?.filter { names.contains($0.key) }
+      all.faults[kind] = all.faults[kind]?.filter { names.contains($0.key) }
     }
   }
 
   /// In the order of kinds and names.
   package var current: [Fault] {
-    let all = all.withLock { $0.words }
-    return Kind.allCases.flatMap { kind in
-      (all[kind] ?? [:]).sorted { $0.key < $1.key }.map { Fault(kind: kind, name: $0.key, words: $0.value) }
-    }
+    let all = all.withLock { $0.faults }
+    return Kind.allCases.flatMap { kind in (all[kind] ?? [:]).values.sorted { $0.name < $1.name } }
   }
 }

@@ -27,9 +27,9 @@ package struct RuntimeOverrides: Sendable {
 
   package var servers: [Server] = []
   /// Fingerprints of the clients' certificates that are denied, with the seconds that are left.
-  package var denials: [(fingerprint: String, seconds: UInt64)] = []
+  package var denials: [DeniedCertificate] = []
 
-  package init(servers: [Server] = [], denials: [(fingerprint: String, seconds: UInt64)] = []) {
+  package init(servers: [Server] = [], denials: [DeniedCertificate] = []) {
     self.servers = servers
     self.denials = denials
   }

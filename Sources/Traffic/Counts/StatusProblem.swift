@@ -10,7 +10,7 @@ package struct StatusProblem: Equatable {
 
   /// What it is about, in the order of the page among problems of one severity.
   package enum Topic: CaseIterable {
-    case reload, files, workload, renewals, certificates, lists, spans, stores, ongoing, upstreams, process
+    case reload, files, workload, renewals, certificates, lists, refusals, spans, stores, ongoing, upstreams, process
   }
 
   let topic: Topic

@@ -347,9 +347,9 @@ package struct RequestExplanation {
         "\(Pin.spelling(publicKeyDigest: leaf.spkiSHA256)): pinned (ssl_client_pin); its names count for nothing")
     case .unverified(let leaf, let reason):
       trace.add("client", "\(leaf.subject): NOT verified, \(reason) (optional_no_ca)")
-    case .refused(let leaf, let code, let reason):
+    case .refused(let leaf, let code, let reason, let culprit):
       let meaning = OpenSSLMeaning.of(verification: code).map { ": \($0)" } ?? ""
-      trace.add("client", "\(leaf.subject): does not verify, \(reason)\(meaning)")
+      trace.add("client", "\(leaf.subject): does not verify, \(reason)\(meaning)\(culprit?.words ?? "")")
     }
     if tls.asksResponders, case .verified = tls.clientVerdict {
       trace.asks("the OCSP responder about the certificate; taken as good")

@@ -89,6 +89,7 @@ import Upstream
     #expect(denials.rest(certificate, now: 0) == nil)
     #expect(denials.deny(certificate.sha256, seconds: 10, now: 1000))
     #expect(denials.rest(certificate, now: 1000) == 10 && denials.rest(certificate, now: 10_999) == 1)
+    #expect(denials.all(now: 1000).map(\.subject) == ["CN=a"], "whose it is, once it has come")
     #expect(denials.rest(certificate, now: 11_000) == nil && denials.all(now: 11_000).isEmpty)
     #expect(denials.allow(certificate.sha256) && !denials.allow(certificate.sha256))
     for index in 0..<ClientDenials.limit {

@@ -262,6 +262,11 @@ private let event = AuditEvent(.admission, at: 1)
     try await until("the fault") { desk.shared.ongoing.current.contains { $0.name == "/dev/full" } }
     // With `required`, nobody gets in now.
     try await until("the refusal") { !writer.take(event) }
+    #expect(desk.shared.ongoing.current.allSatisfy { !$0.isFatal && !$0.words.contains("nobody gets in") })
+    // A reload that asks for it.
+    writer.attach(full, AuditSettings(path: "/dev/full", isRequired: true), nil, ErrorLog([]), first: event)
+    let fault = try #require(desk.shared.ongoing.current.first { $0.name == "/dev/full" })
+    #expect(fault.isFatal && fault.words.hasSuffix("; nobody gets in meanwhile (required)"), "\(fault.words)")
     writer.close()
   }
 }

@@ -1,5 +1,6 @@
 @testable import Features
 @testable import Forward
+import Glibc
 import Observability
 import Testing
 @testable import Traffic
@@ -42,6 +43,33 @@ import Testing
     let page = StatusHTML.page(snapshot(rig))
     #expect(page.contains("<h2>Limits</h2>") && page.contains(">requests</td>") && page.contains(">Limited</th>"))
     #expect(StatusJSON.text(snapshot(rig)).contains(#"{"zone":"slow","limit":"requests","passed":1,"#))
+  }
+
+  @Test
+  func `a zone that refuses a large share of requests is told of, with its key and the address that most are from`()
+    throws
+  {
+    let rig = try Rig(
+      """
+      limit_req_zone $arg_k zone=slow:1m rate=1r/m; limit_conn_zone $arg_k zone=count:1m;
+      server { listen 80; limit_req zone=slow; location / { empty_gif; } }
+      """)
+    func problems(in seconds: Int64 = 0) -> [StatusProblem] {
+      rig.worker.shared.problems(rig.live.generation, at: Int64(time(nil)) + seconds)
+    }
+    for key in ["a", "b"] {
+      for _ in 0..<10 { _ = try rig.answer("GET /?k=\(key) HTTP/1.1\r\nHost: a\r\n\r\n") }
+    }
+    // 18 refusals are what a limit is for.
+    #expect(problems().isEmpty)
+    for _ in 0..<2 { _ = try rig.answer("GET /?k=a HTTP/1.1\r\nHost: a\r\n\r\n") }
+    let problem = try #require(problems().first)
+    #expect(problem.severity == .warning && problems().count == 1)
+    #expect(
+      problem.text.hasPrefix("limit_req zone \"slow\", which counts by $arg_k, has refused 20 of 2")
+        && problem.text.contains("requests (9") && problem.text.contains(", at least 20 of them from "), "\(problem)")
+    #expect(problems(in: 600).isEmpty)
+    #expect(rig.worker.shared.refusals(rig.live.generation, at: Int64(time(nil))) == [problem.text])
   }
 
   @Test func `a page that takes the place of a limit's refusal counts by its own status`() throws {

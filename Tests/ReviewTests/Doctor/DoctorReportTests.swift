@@ -37,6 +37,24 @@ import Testing
     #expect(report.findings.map(\.text) == ["b.pem ends in 28 days"])
   }
 
+  @Test func `a server that two locations judge is told with each of them, and one that fails with its own`() {
+    var trusted = ProbeReport(), failed = ProbeReport()
+    trusted.trust = .trusted
+    (failed.failure, failed.fault) = ("alert", .nameMissing)
+    var report = DoctorReport()
+    report.add([
+      ("https://a at 1", ["location /"], trusted), ("https://a at 1", ["location @checks"], failed),
+      ("https://b at 2", ["location /b"], trusted), ("https://c at 3", ["location /c", "location /d"], failed),
+    ])
+    let texts = report.findings.map(\.text)
+    #expect(texts[0].hasPrefix("https://a at 1 (location /) is trusted"))
+    #expect(
+      texts[1].hasPrefix("https://a at 1 (location @checks) the server refuses a handshake that names no host")
+        && texts[1].contains("proxy_ssl_server_name on"), "\(texts[1])")
+    #expect(texts[2].hasPrefix("https://b at 2 is trusted"))
+    #expect(texts[3].hasPrefix("https://c at 3 (location /c; location /d) the server refuses"))
+  }
+
   @Test func `an upstream is judged by trust first, and then by what it answers`() {
     var probe = ProbeReport()
     func state() -> DoctorReport.State { DoctorReport.judge(probe).0 }

@@ -18,6 +18,29 @@ struct LimitZoneCounts {
     }
   }
 
+  /// Fewer refusals than these are what a limit is for.
+  private static let least = 20
+  /// Percent.
+  private static let leastShare = 10
+
+  /// The zones that refuse a share of requests that somebody should look at: the key may be that of many clients at once.
+  /// `limit`: the directive.
+  static func problems(
+    _ shared: SharedState, _ generation: Generation, _ limit: String, hasRate: Bool, at now: Int64
+  ) -> [StatusProblem] {
+    let verdicts = shared[ZoneVerdicts.self]
+    return generation.http[LimitZones.self].all.filter { ($0.rate != nil) == hasRate }.compactMap { zone in
+      guard let found = verdicts.counts(of: zone.settings, hasRate: hasRate).refusals(at: now), found.refused >= least,
+        found.share >= leastShare
+      else { return nil }
+      let most = found.name.map { ", at least \(found.named) of them from \($0)" } ?? ""
+      return StatusProblem(
+        .refusals, .warning,
+        "\(limit) zone \"\(zone.settings.name)\", which counts by \(zone.settings.spelling), has refused "
+          + "\(found.words("requests")) of the last 10 minutes\(most)")
+    }
+  }
+
   /// Writes a family with a series for each zone and verdict; without zones, nothing.
   static func measure(
     _ snapshot: MetricsSnapshot, hasRate: Bool, _ family: String, _ help: String, _ page: inout MetricsWriter

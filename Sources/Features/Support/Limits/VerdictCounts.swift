@@ -1,6 +1,8 @@
 import Bytes
+import Glibc
 import Synchronization
 import Traffic
+import Transport
 
 /// The value of a limit's variable.
 enum LimitVerdict: CaseIterable {
@@ -32,13 +34,31 @@ final class VerdictCounts: Sendable {
   private let rejected = Atomic<UInt64>(0)
   private let delayedDryRun = Atomic<UInt64>(0)
   private let rejectedDryRun = Atomic<UInt64>(0)
+  /// By the addresses of the clients.
+  private let recent = Mutex(RecentRefusals())
 
   func count(_ verdict: LimitVerdict) { _ = withCount(verdict) { $0.wrappingAdd(1, ordering: .relaxed) } }
+
+  /// Counts a request or session that is refused, or would be.
+  func count(_ verdict: LimitVerdict, of transaction: Transaction) {
+    count(verdict)
+    guard verdict == .rejected else { return }
+    let host = transaction.clientAddress.host, now = Int64(time(nil))
+    recent.withLock { $0.note(host, passed: letIn, at: now) }
+  }
+
+  /// What was refused within the last ten minutes; nil: nothing.
+  func refusals(at now: Int64) -> RecentRefusals.Summary? { recent.withLock { $0.summary(passed: letIn, at: now) } }
+
+  private var letIn: UInt64 { self[.passed] &+ self[.delayed] }
 
   subscript(verdict: LimitVerdict) -> UInt64 { withCount(verdict) { $0.load(ordering: .relaxed) } }
 
   /// nginx Plus: a DELETE of the zone.
-  func reset() { for verdict in LimitVerdict.allCases { withCount(verdict) { $0.store(0, ordering: .relaxed) } } }
+  func reset() {
+    for verdict in LimitVerdict.allCases { withCount(verdict) { $0.store(0, ordering: .relaxed) } }
+    recent.withLock { $0 = RecentRefusals() }
+  }
 
   @inline(__always)
   private func withCount<Result>(_ verdict: LimitVerdict, _ body: (borrowing Atomic<UInt64>) -> Result) -> Result {

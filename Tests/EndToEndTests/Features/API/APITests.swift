@@ -392,7 +392,7 @@ private enum StreamlessUpstream {
       ).text
     }
     #expect(try await openssl("-sess_out", session).contains("200 OK"))
-    #expect(try await api.ctl("deny", fingerprint, "1h").text.hasPrefix("denied for 3600 s; "))
+    #expect(try await api.ctl("deny", fingerprint, "1h").text.hasPrefix("denied for 1 hour; "))
     #expect(try await enter().status == 400)
     #expect(try await openssl("-sess_in", session).contains("400 Bad Request"))
     api.daemon.signal(SIGHUP)
