@@ -32,8 +32,8 @@ package struct AccessCoverage: Sendable {
 
   init(of policies: [AccessPolicy], _ world: TrialWorld) {
     let whole = world.compared, excused = policies.flatMap(\.untested)
-    var survey: Survey?
-    for (line, server) in Self.candidates(world.statements, Features.all.directives.table) {
+    let survey = Survey(world, addresses: policies.flatMap { $0.clients.values.compactMap(\.address) })
+    for (line, place) in Self.candidates(world.statements, Features.all.directives.table) {
       guard let mutant = try? TrialWorld(world, without: line.location) else { continue }
       let opened = TrustDifference.changes(whole, mutant.compared).all.filter { $0.direction == .opens }
       guard let effect = opened.first?.sentence else { continue }
@@ -42,13 +42,10 @@ package struct AccessCoverage: Sendable {
         untested.append((text, excuse.reason))
         continue
       }
-      if policies.contains(where: { Self.misses($0, mutant, server) }) {
+      let near = place.location.map { Survey(survey, in: mutant, at: $0) }
+      if Self.isMissed(policies, mutant, near, place.server) {
         covered += 1
-        continue
-      }
-      let before = survey ?? Survey(world, addresses: policies.flatMap { $0.clients.values.compactMap(\.address) })
-      survey = before
-      if let assertion = Self.assertion(telling: before, from: mutant, policies) {
+      } else if let assertion = Self.assertion(telling: survey, from: mutant, policies, near) {
         uncovered.append(Rule(text: text, place: line.location, effect: effect, assertion: assertion))
       } else {
         unshown.append((text, line.location))
@@ -56,43 +53,65 @@ package struct AccessCoverage: Sendable {
     }
   }
 
-  /// Whether an assertion fails without a rule. What it opens is mostly in its own server block, and few ways lead there.
-  private static func misses(_ policy: AccessPolicy, _ mutant: TrialWorld, _ server: SourceLocation?) -> Bool {
-    if let near = mutant.http.servers.firstIndex(where: { $0.location == server }),
-      AccessTrial(policy, mutant, near: near).hasFailure
+  /// Whether an assertion fails without a rule. That of a location decides on the attempts that come there (`near`); another
+  /// one mostly on those that come to its server block, and others are tried only after them.
+  private static func isMissed(
+    _ policies: [AccessPolicy], _ mutant: TrialWorld, _ near: Survey?, _ place: SourceLocation?
+  ) -> Bool {
+    func fails(_ tried: Survey?) -> Bool {
+      policies.contains { AccessTrial($0, mutant, trying: tried).hasFailure() }
+    }
+    if let near {
+      if fails(near) { return true }
+      if near.isReached { return false }
+    }
+    let addresses = policies.flatMap { $0.clients.values.compactMap(\.address) }
+    if let server = mutant.http.servers.firstIndex(where: { $0.location == place }),
+      fails(Survey(mutant, addresses: addresses, near: server))
     {
       return true
     }
-    return AccessTrial(policy, mutant).hasFailure
+    return fails(nil)
   }
 
-  /// The statements that may decide who gets in, by their rows, each with the place of the server block that it is in.
+  /// The outermost server block and the innermost location around a statement; nil: there is none.
+  private struct Place {
+    var server: SourceLocation?
+    var location: SourceLocation?
+  }
+
+  /// The statements that may decide who gets in, by their rows.
   private static func candidates(
-    _ lines: [Directive], _ table: DirectiveTable, in server: SourceLocation? = nil
-  ) -> [(line: Directive, server: SourceLocation?)] {
-    var found: [(line: Directive, server: SourceLocation?)] = []
+    _ lines: [Directive], _ table: DirectiveTable, in place: Place = Place()
+  ) -> [(line: Directive, place: Place)] {
+    var found: [(line: Directive, place: Place)] = []
     for line in lines {
       let rows = table.entries(named: line.name)
       let isContainer = line.block?.contains { $0.block != nil } ?? false
       if !isContainer, rows.contains(where: { $0.trust != .none && $0.status == .supported }) {
-        found.append((line, server))
+        found.append((line, place))
       }
       if rows.contains(where: { $0.form.opensBlock && !$0.form.isTable }) {
-        found += candidates(line.block ?? [], table, in: server ?? (line.name == "server" ? line.location : nil))
+        var inner = place
+        if line.name == "server" { inner.server = place.server ?? line.location }
+        if line.name == "location" { inner.location = line.location }
+        found += candidates(line.block ?? [], table, in: inner)
       }
     }
     return found
   }
 
   /// An assertion that holds in one world and fails in the other.
-  private static func assertion(telling survey: Survey, from mutant: TrialWorld, _ policies: [AccessPolicy]) -> String?
-  {
+  private static func assertion(
+    telling survey: Survey, from mutant: TrialWorld, _ policies: [AccessPolicy], _ near: Survey?
+  ) -> String? {
     for policy in policies {
       for name in policy.clients.keys.sorted() {
         guard let client = policy.clients[name], case .success(let persona) = client.resolved(in: survey.world),
           case .success(let other) = client.resolved(in: mutant)
         else { continue }
-        for finding in survey.findings(of: persona, from: client.address) where !finding.outcome.isUnknown {
+        for finding in survey.findings(of: persona, from: client.address)
+        where !finding.outcome.isUnknown && near?.mayTell(finding) != false {
           var attempt = finding.attempt
           attempt.persona = other
           guard mutant.http.listeners.indices.contains(attempt.listener) else { continue }

@@ -34,15 +34,15 @@ package final class AccessTrial {
   private let personas: [String: Swift.Result<Persona, AccessFault>]
 
   /// The most failures that are told of one assertion.
-  private static let mostFailures = 5
+  private var mostFailures = 5
 
-  /// `server`: by its place, the server block whose ways alone are tried; nil: all are.
-  package init(_ policy: AccessPolicy, _ world: TrialWorld, near server: Int? = nil) {
+  /// `survey`: the attempts that alone are made; nil: all are.
+  init(_ policy: AccessPolicy, _ world: TrialWorld, trying survey: Survey? = nil) {
     self.policy = policy
     self.world = world
-    isPartial = server != nil
+    isPartial = survey != nil
     personas = policy.clients.mapValues { $0.resolved(in: world) }
-    survey = Survey(world, addresses: policy.clients.values.compactMap(\.address), near: server)
+    self.survey = survey ?? Survey(world, addresses: policy.clients.values.compactMap(\.address))
   }
 
   /// What no attempt shows, because nobody knows how to try it.
@@ -51,7 +51,8 @@ package final class AccessTrial {
   package func results() -> [Result] { policy.assertions.map { Result(assertion: $0, failures: failures(of: $0)) } }
 
   /// Whether an assertion fails. Those about one request are judged first, because they take no time.
-  package var hasFailure: Bool {
+  func hasFailure() -> Bool {
+    mostFailures = 1
     let single = policy.assertions.filter { if case .one = $0.claim { true } else { false } }
     let others = policy.assertions.filter { if case .one = $0.claim { false } else { true } }
     return (single + others).contains { !failures(of: $0).isEmpty }
@@ -230,18 +231,21 @@ package final class AccessTrial {
   ) throws(AccessFault) -> [Failure] {
     var failures: [Failure] = []
     var told: Set<String> = []
-    let untried = isPartial ? [] : untriedWays(to: target)
     for persona in others {
-      for finding in survey.findings(of: persona, from: address) {
+      survey.visit(persona, from: address) { finding in
         let outcome = finding.outcome
-        if persona.fault == .revoked, !world.revokes(world.server(of: finding.attempt)) { continue }
-        guard isAt(target, outcome), !unlessAsked || outcome.asks.isEmpty else { continue }
+        if persona.fault == .revoked, !world.revokes(world.server(of: finding.attempt)) { return false }
+        guard isAt(target, outcome), !unlessAsked || outcome.asks.isEmpty else { return false }
         let place = outcome.level.map { "\($0)" } ?? ""
-        guard told.insert("\(persona.name) \(place)").inserted else { continue }
+        guard told.insert("\(persona.name) \(place)").inserted else { return false }
         let asked = outcome.asks.isEmpty ? "" : ", if it is admitted by \(outcome.asks.joined(separator: " and "))"
         failures.append(failure(finding, "\(persona.name) gets there: \(outcome.words)\(asked)"))
-        if failures.count == Self.mostFailures { return failures }
+        return failures.count == mostFailures
       }
+      if failures.count == mostFailures { return failures }
+    }
+    let untried = isPartial ? [] : untriedWays(to: target)
+    for persona in others {
       for way in untried {
         guard let witness = WitnessSearch(world).witness(of: way, byAnyOf: [persona]), isAt(target, witness.outcome),
           persona.fault != .revoked || world.revokes(way.server),
@@ -249,7 +253,7 @@ package final class AccessTrial {
         else { continue }
         let finding = Survey.Finding(attempt: witness.attempt, outcome: witness.outcome)
         failures.append(failure(finding, "\(persona.name) gets there: \(witness.outcome.words)"))
-        if failures.count == Self.mostFailures { return failures }
+        if failures.count == mostFailures { return failures }
       }
     }
     return failures
@@ -283,7 +287,8 @@ package final class AccessTrial {
     var isReached = false
     for persona in everybody() {
       let forging = persona.but("who writes \(field) itself") { $0.fields.append("\(field): \(forged)") }
-      for finding in survey.findings(of: forging) where isAt(target, finding.outcome) {
+      survey.visit(forging, from: nil) { finding in
+        guard isAt(target, finding.outcome) else { return false }
         isReached = true
         for reached in finding.outcome.upstreams where reached.name == upstream {
           let values = reached.told.filter { Self.isSame($0.name, field) }.map(\.value)
@@ -298,8 +303,9 @@ package final class AccessTrial {
           let place = finding.outcome.level.map { "\($0)" } ?? ""
           if told.insert("\(text) \(place)").inserted { failures.append(failure(finding, text)) }
         }
-        if failures.count >= Self.mostFailures { return failures }
+        return failures.count >= mostFailures
       }
+      if failures.count >= mostFailures { return failures }
     }
     if !isReached, !isPartial {
       failures.append(

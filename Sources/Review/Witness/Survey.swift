@@ -1,5 +1,6 @@
 import Crypto
 import Language
+import Observability
 import Patterns
 import TLS
 import Traffic
@@ -24,6 +25,8 @@ package final class Survey {
     let server: Int
   }
 
+  /// That of the same configuration with the statement by which `world` differs, and the locations that it can tell.
+  private let former: (survey: Survey, locations: Set<SourceLocation>)?
   package let world: TrialWorld
   /// What is not tried, because nobody knows how: in words.
   package private(set) var unknown: [String] = []
@@ -40,10 +43,15 @@ package final class Survey {
   /// From so many server blocks on, not each name of a handshake is tried with each Host.
   private static let mostPairs = 12
 
-  /// `address`: of the clients that have one, besides those that the configuration names. `server`: by its place, the server
-  /// block to which a handshake or a Host leads in each attempt; nil: they lead to all.
-  package init(_ world: TrialWorld, addresses named: [SocketAddress] = [], near server: Int? = nil) {
+  /// `address`: of the clients that have one, besides those that the configuration names.
+  package convenience init(_ world: TrialWorld, addresses named: [SocketAddress] = []) {
+    self.init(world, addresses: named, near: nil)
+  }
+
+  /// `server`: by its place, the server block to which a handshake or a Host leads in each attempt; nil: they lead to all.
+  init(_ world: TrialWorld, addresses named: [SocketAddress], near server: Int?) {
     self.world = world
+    former = nil
     let levels = world.http.servers.flatMap { $0.root.withNested }
     let judgesMethods = levels.contains { !$0.conditional.isEmpty }
     methods = judgesMethods ? ["POST", "PUT", "DELETE", "OPTIONS"] : ["POST"]
@@ -72,6 +80,32 @@ package final class Survey {
     paths = world.http.servers.enumerated().map { index, server in
       server.stream != nil ? ["/"] : reached.contains(index) ? self.paths(of: server.root) : []
     }
+  }
+
+  /// The attempts of another survey, of which a statement of a location may have decided: those that have come to the
+  /// location, and those that were refused before their location was known, or for another reading of their path.
+  /// `mutant`: the world without the statement.
+  init(_ former: Survey, in mutant: TrialWorld, at place: SourceLocation) {
+    let all = former.world.http.everyLocation.map(\.settings)
+    let own = all.first { $0.location == place }.map { Set($0.withNested.map(\.location)) } ?? [place]
+    self.former = (former, own)
+    world = mutant
+    (methods, addresses) = ([], [])
+  }
+
+  /// Whether somebody has come to the location. Else a trial has to look for other ways there.
+  private(set) var isReached = false
+
+  /// Whether the statement may have decided on an attempt of the other survey.
+  func mayTell(_ finding: Finding) -> Bool {
+    guard let former else { return true }
+    let outcome = finding.outcome
+    if case .handshake = outcome.end { return false }
+    if outcome.locations.contains(where: { former.locations.contains($0.location) }) {
+      isReached = true
+      return true
+    }
+    return !outcome.isAdmitted && (outcome.locations.isEmpty || !finding.attempt.isPlain)
   }
 
   // MARK: What is tried
@@ -180,24 +214,51 @@ package final class Survey {
 
   /// What a client gets by every way. Each client's are kept.
   package func findings(of persona: Persona, from address: SocketAddress? = nil) -> [Finding] {
-    if address == nil, let known = known[persona] { return known }
     var found: [Finding] = []
-    for door in doors { take(door, persona, address.map { [$0] } ?? addresses, &found) }
-    if address == nil { known[persona] = found }
+    visit(persona, from: address) { finding in
+      found.append(finding)
+      return false
+    }
     return found
   }
 
-  private func take(_ door: Door, _ persona: Persona, _ addresses: [SocketAddress], _ found: inout [Finding]) {
+  /// Tells of one finding after the other until nobody wants more. `isLast`: whether the finding is enough.
+  func visit(_ persona: Persona, from address: SocketAddress?, _ isLast: (Finding) -> Bool) {
+    if address == nil, let known = known[persona] {
+      _ = known.contains(where: isLast)
+      return
+    }
+    if let former {
+      for finding in former.survey.findings(of: persona, from: address) where mayTell(finding) {
+        let outcome = world.run(finding.attempt).withoutTrace
+        if isLast(Finding(attempt: finding.attempt, outcome: outcome)) { return }
+      }
+      return
+    }
+    var found: [Finding] = [], isEnough = false
+    for door in doors where !isEnough {
+      take(door, persona, address.map { [$0] } ?? addresses) { finding in
+        found.append(finding)
+        isEnough = isLast(finding)
+        return isEnough
+      }
+    }
+    if address == nil, !isEnough { known[persona] = found }
+  }
+
+  private func take(_ door: Door, _ persona: Persona, _ addresses: [SocketAddress], _ isLast: (Finding) -> Bool) {
     var attempt = Attempt(persona, listener: door.listener, serverName: door.serverName, host: door.host)
+    var isEnough = false
     func run() -> Outcome {
       let outcome = world.run(attempt)
-      found.append(Finding(attempt: attempt, outcome: outcome.withoutTrace))
+      isEnough = isLast(Finding(attempt: attempt, outcome: outcome.withoutTrace))
       return outcome
     }
     if world.http.listeners[door.listener].kind == .stream {
       for address in addresses {
         attempt.client = address
         _ = run()
+        if isEnough { return }
       }
       return
     }
@@ -207,18 +268,20 @@ package final class Survey {
         attempt.client = address
         let outcome = run()
         // Whoever is refused before a location is found gets none, by whatever path and from whatever address.
-        if number == 0, place == 0, outcome.isRefusedAtOnce { return }
+        if isEnough || number == 0 && place == 0 && outcome.isRefusedAtOnce { return }
       }
       attempt.client = addresses.first ?? Attempt.usualAddress
       for method in methods {
         attempt.method = method
         _ = run()
+        if isEnough { return }
       }
       attempt.method = "GET"
       attempt.isPlain = false
       for reading in Self.readings(path) {
         attempt.target = reading
         _ = run()
+        if isEnough { return }
       }
       attempt.isPlain = true
     }
