@@ -162,7 +162,7 @@ import Testing
         "    by        127.0.0.1:443 ssl, b, and any name of no other server, or none (default_server)  w.conf:5:1",
         "    location  /  w.conf:5:66, to upstream http://127.0.0.1:9",
         "    without   a certificate of ca",
-        "    asked at  location /  w.conf:4:101 at 127.0.0.1:443 ssl",
+        "    asked at  location /  w.conf:4:100 at 127.0.0.1:443 ssl",
         "",
       ], "\(lines)")
   }
