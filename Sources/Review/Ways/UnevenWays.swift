@@ -6,6 +6,8 @@ import Traffic
 ///
 /// A location without its rule, a listener without TLS, a default server without verification, and a line that sends the
 /// upstream a guarded path from behind the rules have this in common. Where all ways ask for the same, there is none.
+/// Beside them stand locations of paths of their own that ask for less than most others of the content: a rule that was
+/// forgotten in one of many.
 struct UnevenWays {
   struct Uneven {
     let way: Way
@@ -19,6 +21,8 @@ struct UnevenWays {
   private var sentPaths: [ObjectIdentifier: [Template]] = [:]
   /// The widest open first.
   private(set) var found: [Uneven] = []
+  /// Those that ask for less than most other locations, of those that ask for no less than another way to the same path.
+  private(set) var lesser: [Uneven] = []
 
   /// `ways`: those to one content.
   init(_ ways: [Way], _ http: HTTPSettings) {
@@ -26,7 +30,7 @@ struct UnevenWays {
     for way in ways { sentPaths[ObjectIdentifier(way.location)] = way.location.ways.sentPaths }
     var known: Set<String> = []
     let guards = ways.filter { way in
-      way.hops.isEmpty && way.openness > .anybody
+      way.hops.isEmpty && way.openness > .anybody && !way.gates.contains(where: \.isUnshowable)
         && known.insert("\(way.server) \(ObjectIdentifier(way.location)) \(way.asks)").inserted
     }.map { (way: $0, asks: Set($0.asks), path: sample(of: $0)) }
     for way in ways where way.openness < .nobody && !way.isSubrequest {
@@ -38,6 +42,28 @@ struct UnevenWays {
       }
       guard let stricter else { continue }
       found.append(Uneven(way: way, stricter: stricter.way, missing: stricter.way.asks.filter { !asks.contains($0) }))
+    }
+    // What leads from a listener and block that is open itself says nothing more.
+    let open = Set(
+      found.filter { $0.way.hops.isEmpty }.map { "\($0.way.listener) \($0.way.server) \($0.way.openness)" })
+    found.removeAll {
+      !$0.way.hops.isEmpty && $0.way.openness == .unknown
+        && open.contains("\($0.way.listener) \($0.way.server) \(Way.Openness.anybody)")
+    }
+    compareLocations(ways)
+  }
+
+  private mutating func compareLocations(_ ways: [Way]) {
+    let direct = ways.filter { $0.hops.isEmpty && $0.openness < .nobody }
+    let all = direct.gathered { ObjectIdentifier($0.location) }.compactMap(\.first).map {
+      (way: $0, asks: Set($0.asks))
+    }
+    for (way, asks) in all where !found.contains(where: { $0.way.location === way.location }) {
+      let stricter = all.filter { asks.isStrictSubset(of: $0.asks) }
+      guard stricter.count * 2 > all.count, let first = stricter.first else { continue }
+      let common = stricter.reduce(first.asks) { $0.intersection($1.asks) }
+      let missing = first.way.asks.filter { common.contains($0) && !asks.contains($0) }
+      if !missing.isEmpty { lesser.append(Uneven(way: way, stricter: first.way, missing: missing)) }
     }
   }
 

@@ -181,6 +181,12 @@ package struct AccessGate: Sendable {
   /// Words that end so ask for what each client has by its own word.
   private static let claimed = ", which each client may claim to have"
 
+  private static let unshowable = ", which nobody can show at this listener"
+
+  /// A rule on certificates closes the gate, because the listener takes none.
+  var isUnshowable: Bool { words.contains { $0.contains(Self.unshowable) } }
+  /// What each client has by its own word, in words.
+  var claims: [String] { words.filter { $0.contains(Self.claimed) } }
   /// What clients must have to pass, in words.
   package var asks: [String] { words.filter { !$0.hasPrefix(Self.asksNothing) && !$0.contains(Self.claimed) } }
 
@@ -191,7 +197,7 @@ package struct AccessGate: Sendable {
 
   package var words: [String] {
     let words = conditions.map { condition in
-      if lacksCertificate(condition) { return "\(condition.words), which nobody can show at this listener" }
+      if lacksCertificate(condition) { return condition.words + Self.unshowable }
       return condition.words + (isClaimed(condition) ? Self.claimed : "")
     }
     if oneIsEnough { return ["one of: " + words.joined(separator: "; or ")] }

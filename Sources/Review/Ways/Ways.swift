@@ -24,6 +24,8 @@ package struct Ways {
     package let telling: [String]
     /// Those that ask for less than another one to the same path; none where the ways of one client are asked for.
     let uneven: [UnevenWays.Uneven]
+    /// Those of locations that ask for less than most others.
+    let lesser: [UnevenWays.Uneven]
   }
 
   /// Which ways are shown.
@@ -65,24 +67,27 @@ package struct Ways {
     for key in order {
       guard let ways = groups[key], let first = ways.first else { continue }
       let chosen = ways.filter { wanted?.takes($0, http) ?? true }
-      var shown: [(way: Way, witness: WayWitness?)] = []
+      var tried: [(way: Way, witness: WayWitness?)] = []
       for way in chosen {
         let witness = witnesses?.witness(of: way, byAnyOf: personas)
         if personas != nil, witness == nil { continue }
-        shown.append((way, witness))
+        tried.append((way, witness))
       }
-      guard !shown.isEmpty else { continue }
-      let sorted = shown.enumerated().sorted { one, other in
+      guard !tried.isEmpty else { continue }
+      let sorted = tried.enumerated().sorted { one, other in
         let (a, b) = (one.element.way, other.element.way)
         if a.openness != b.openness { return a.openness < b.openness }
         if a.strength != b.strength { return a.strength < b.strength }
         return one.offset < other.offset
       }
+      let uneven = personas == nil ? UnevenWays(ways, http) : nil
+      func shown(_ found: [UnevenWays.Uneven]?) -> [UnevenWays.Uneven] {
+        (found ?? []).filter { wanted?.takes($0.way, http) ?? true }
+      }
       destinations.append(
         Destination(
           words: first.content.words, kind: first.content.kind, ways: sorted.map(\.element),
-          telling: telling(ways, reaches),
-          uneven: personas != nil ? [] : UnevenWays(ways, http).found.filter { wanted?.takes($0.way, http) ?? true }))
+          telling: telling(ways, reaches), uneven: shown(uneven?.found), lesser: shown(uneven?.lesser)))
     }
     destinations = destinations.enumerated().sorted { one, other in
       let (a, b) = (one.element.openness, other.element.openness)

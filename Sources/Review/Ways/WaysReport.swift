@@ -17,7 +17,7 @@ package struct WaysReport {
   // MARK: For a person
 
   package var lines: [String] {
-    var lines = unevenLines
+    var lines = firstLines
     for destination in ways.destinations {
       lines.append("\(Self.title(destination)): \(destination.openness.words)")
       for group in groups(destination) { lines += self.lines(of: group, destination) }
@@ -39,43 +39,51 @@ package struct WaysReport {
   }
 
   /// What to look at first.
-  private var unevenLines: [String] {
-    let uneven = ways.destinations.flatMap { destination in
-      destination.uneven.map { (title: Self.title(destination), $0) }
-    }
-    let sorted = Way.Openness.allCases.flatMap { openness in uneven.filter { $0.1.way.openness == openness } }
-    let groups = sorted.gathered { _, found in
-      let way = found.way
-      return "\(way.openness) \(words.names(way)) \(way.server) \(way.hops.map(\.words)) \(found.missing)"
-    }
-    var lines = groups.flatMap { group -> [String] in
-      guard let found = group.first?.1 else { return [] }
-      var lines = ["  \(found.way.openness.words)", "    by        \(words.doors(group.map(\.1.way)))"]
-      for hop in found.way.hops { lines.append("    then      \(WayWords.text(hop))") }
-      let contents = group.gathered { "\($0.title) \(ObjectIdentifier($0.1.way.location))" }.compactMap(\.first)
-      for (title, uneven) in contents { lines.append("    location  \(WayWords.location(uneven.way)), to \(title)") }
-      lines += found.missing.map { "    without   \($0)" }
-      let stricter = found.stricter
-      let other = "location \(WayWords.location(stricter)) at \(words.listener(stricter))"
-      lines.append("    asked at  \(other)\(contents.count > 1 ? ", and others" : "")")
-      return lines
-    }
-    if !lines.isEmpty {
-      lines.insert("Ways that ask for less than another way to the same path:", at: 0)
-      lines.append("")
-    }
-    let written = ways.destinations.flatMap { destination in
-      destination.ways.filter { !ways.written(by: $0.way).isEmpty }.map { (title: Self.title(destination), $0.way) }
-    }.gathered { "\($0.title) \(ObjectIdentifier($0.1.location))" }.compactMap(\.first)
-    if !written.isEmpty {
-      lines.append("Ways by which a client may write who it is:")
-      for (title, way) in written {
+  private var firstLines: [String] {
+    let all = ways.destinations.map { (title: Self.title($0), destination: $0) }
+    var lines = lines(
+      "Ways that ask for less than another way to the same path:",
+      all.flatMap { title, destination in destination.uneven.map { (title, $0) } })
+    lines += self.lines(
+      "Locations that ask for less than most others of the same content:",
+      all.flatMap { title, destination in destination.lesser.map { (title, $0) } })
+    for (heading, label, words) in [
+      ("Rules about addresses that each client may claim to meet:", "asks for", { $0.gates.flatMap(\.claims) }),
+      ("Ways by which a client may write who it is:", "tells", { [ways] in ways.written(by: $0) }),
+    ] as [(String, String, (Way) -> [String])] {
+      let found = all.flatMap { title, destination in
+        destination.ways.filter { !words($0.way).isEmpty }.map { (title: title, way: $0.way) }
+      }.gathered { "\($0.title) \(ObjectIdentifier($0.way.location))" }.compactMap(\.first)
+      if found.isEmpty { continue }
+      lines.append(heading)
+      for (title, way) in found {
         lines.append("    location  \(WayWords.location(way)), to \(title)")
-        lines += ways.written(by: way).map { "    tells     \($0)" }
+        lines += words(way).map { "    \(label)\(String(repeating: " ", count: 10 - label.count))\($0)" }
       }
       lines.append("")
     }
     return lines
+  }
+
+  private func lines(_ heading: String, _ uneven: [(title: String, found: UnevenWays.Uneven)]) -> [String] {
+    if uneven.isEmpty { return [] }
+    let sorted = Way.Openness.allCases.flatMap { openness in uneven.filter { $0.found.way.openness == openness } }
+    let groups = sorted.gathered { _, found in
+      let way = found.way
+      return "\(way.openness) \(words.names(way)) \(way.server) \(way.hops.map(\.words)) \(found.missing)"
+    }
+    let lines = groups.flatMap { group -> [String] in
+      guard let found = group.first?.found else { return [] }
+      var lines = ["  \(found.way.openness.words)", "    by        \(words.doors(group.map(\.found.way)))"]
+      for hop in found.way.hops { lines.append("    then      \(WayWords.text(hop))") }
+      let contents = group.gathered { "\($0.title) \(ObjectIdentifier($0.found.way.location))" }.compactMap(\.first)
+      for (title, found) in contents { lines.append("    location  \(WayWords.location(found.way)), to \(title)") }
+      lines += found.missing.map { "    without   \($0)" }
+      let other = "location \(WayWords.location(found.stricter)) at \(words.listener(found.stricter))"
+      lines.append("    asked at  \(other)\(contents.count > 1 ? ", and others" : "")")
+      return lines
+    }
+    return [heading] + lines + [""]
   }
 
   // MARK: Groups
@@ -205,6 +213,7 @@ package struct WaysReport {
           json.member("open_to", destination.openness.word)
           json.strings("telling", destination.telling)
           json.array("uneven", destination.uneven) { uneven, json in append(uneven, to: &json) }
+          json.array("lesser", destination.lesser) { uneven, json in append(uneven, to: &json) }
           json.array("ways", destination.ways) { element, json in append(element.way, element.witness, to: &json) }
         }
       }

@@ -100,6 +100,27 @@ import Testing
     #expect(try uneven(hole.servers) == hole.found)
   }
 
+  @Test func `of many locations, one without the rule of most others is told`() throws {
+    func lesser(_ lines: String) throws -> [String] {
+      let loaded = LoadedText("events {} http { ssl_certificate s; ssl_certificate_key k; \(Self.server(lines)) }")
+      let http = try #require(loaded.settings?.http, "\(loaded.errors)")
+      let found = UnevenWays(WaySearch(http).ways.filter { $0.content.words.contains("127.0.0.1:9") }, http)
+      #expect(found.found.isEmpty)
+      return found.lesser.map { "\($0.way.location.match.asWritten): \($0.missing.joined(separator: ", "))" }
+    }
+    let guarded = "ssl_client_allow cn=boss; \(Self.pass)"
+    let most = "location /a/ { \(guarded) } location /b/ { \(guarded) }"
+    #expect(try lesser("\(most) location /c/ { \(Self.pass) }") == ["/c/: \(Self.rule)"])
+    #expect(try lesser("\(most) location /c/ { \(guarded) }") == [])
+    // As many that ask for less are meant so.
+    #expect(try lesser("\(most) location /c/ { \(Self.pass) } location /d/ { \(Self.pass) }") == [])
+  }
+
+  @Test func `a rule that no listener without TLS can meet is no stricter way`() throws {
+    let lines = "listen 127.0.0.1:80; location / { ssl_client_allow cn=boss; \(Self.pass) }"
+    #expect(try uneven(Self.server(lines)) == [])
+  }
+
   @Test func `sessions of stream have no path, and each way to the same upstream counts`() throws {
     let loaded = LoadedText(
       """
@@ -165,6 +186,22 @@ import Testing
         "    asked at  location /  w.conf:4:100 at 127.0.0.1:443 ssl",
         "",
       ], "\(lines)")
+  }
+
+  @Test func `a rule about addresses that each client may claim to meet is told`() throws {
+    func text(_ from: String) -> String {
+      """
+      server { listen 127.0.0.1:80; server_name a; set_real_ip_from \(from);
+        location / { allow 10.0.0.0/8; deny all; proxy_pass http://127.0.0.1:9; } }
+      """
+    }
+    #expect(
+      try lines(text("0.0.0.0/0")).prefix(3) == [
+        "Rules about addresses that each client may claim to meet:",
+        "    location  /  w.conf:5:3, to upstream http://127.0.0.1:9",
+        "    asks for  an address by allow 10.0.0.0/8, deny all, which each client may claim to have",
+      ])
+    #expect(try lines(text("10.0.0.1")).first == "upstream http://127.0.0.1:9: who has an address")
   }
 
   @Test(arguments: ["$http_x_dn", "$arg_dn", "CN=$cookie_dn"])
