@@ -172,7 +172,9 @@ package struct APIClient {
       let count = pairs.members?.count ?? 0
       if count > 0 { lines.append("keyval_zone \(name) has \(count) pairs") }
     }
-    return lines + (try denials()).map { "a certificate is denied: \($0)" }
+    lines += try denials().map { "a certificate is denied: \($0)" }
+    // A process of an older version has none.
+    return lines + ((try? logLevel()) ?? []).map { "error logs have another level than error_log says: \($0)" }
   }
 
   /// A line for each client that is connected.
@@ -198,6 +200,27 @@ package struct APIClient {
       return "\(entry["time"]?.text ?? "?") [\(entry["level"]?.text ?? "?")] \(entry["text"]?.text ?? "?")"
         + (count > 1 ? " (\(count) times)" : "")
     }
+  }
+
+  private static let logLevel = "sallyport/log_level"
+
+  /// What error logs take for a time besides what `error_log` says; empty if they take nothing else.
+  package func logLevel() throws(Fault) -> [String] { Self.line(of: try value("GET", Self.logLevel)) }
+
+  package func setLogLevel(_ level: String, seconds: Int) throws(Fault) -> [String] {
+    var json = JSONText()
+    json.object {
+      $0.member("level", level)
+      $0.member("seconds", seconds)
+    }
+    return Self.line(of: try value("POST", Self.logLevel, json.text))
+  }
+
+  package func endLogLevel() throws(Fault) { _ = try ask("DELETE", Self.logLevel) }
+
+  private static func line(of level: JSONValue) -> [String] {
+    guard let name = level["level"]?.text else { return [] }
+    return ["\(name) for \(level["seconds"]?.integer ?? 0) s, by \(level["by"]?.text ?? "?")"]
   }
 
   /// The pairs of a zone of `keyval`, or the pair of a key.

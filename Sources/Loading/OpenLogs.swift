@@ -53,7 +53,7 @@ package struct OpenLogs {
   }
 
   private mutating func open(_ settings: [ErrorLogSettings], in files: LogFiles) -> ErrorLog {
-    ErrorLog(
+    let log = ErrorLog(
       settings.compactMap { one in
         do throws(LogDestinationError) {
           return ErrorLogSink(level: one.level, handler: try files.handler(for: one.destination))
@@ -62,6 +62,8 @@ package struct OpenLogs {
           return nil
         }
       }, tally: files.errors)
+    files.levels.follow(log)
+    return log
   }
 
   /// Reports each log once, however many locations name it.

@@ -1,4 +1,5 @@
 public import Logging
+public import Synchronization
 
 /// The destination of an error log's lines and its lowest level: one opened `error_log` directive.
 public struct ErrorLogSink: Sendable {
@@ -17,15 +18,18 @@ public struct ErrorLogSink: Sendable {
 /// sinks are swift-log handlers, sallyport's own or a third party's. Logging never throws and never stops a caller: a
 /// sink that can't write counts its losses. Messages about a connection begin with `*NUMBER `.
 public final class ErrorLog: Sendable {
-  /// The lowest level that any sink accepts.
-  public let threshold: LogLevel
+  /// The lowest level that `error_log` has any sink accept.
+  private let threshold: LogLevel
+  /// The raw value of the lowest level that any sink accepts now (`ErrorLogLevels`).
+  @usableFromInline let lowest: Atomic<UInt8>
   private let sinks: [(level: LogLevel, logger: Logger)]
   private let tally: ErrorTally?
 
   /// `tally`: what counts the lines at `error` or above.
   public init(_ sinks: [ErrorLogSink], tally: ErrorTally? = nil) {
     self.tally = tally
-    self.threshold = sinks.map(\.level).min() ?? .emerg
+    threshold = sinks.map(\.level).min() ?? .emerg
+    lowest = Atomic(threshold.rawValue)
     self.sinks = sinks.map { sink in
       var logger = Logger(label: "sallyport") { _ in sink.handler }
       logger.logLevel = .trace
@@ -34,11 +38,18 @@ public final class ErrorLog: Sendable {
   }
 
   /// Whether any sink would write a message of this level.
-  @inlinable public func takes(_ level: LogLevel) -> Bool { level >= threshold }
+  @inlinable public func takes(_ level: LogLevel) -> Bool { level.rawValue >= lowest.load(ordering: .relaxed) }
+
+  /// Has the log take a level for a time, or what `error_log` says: nil. Of several sinks, those with the most detailed
+  /// level get the lines; one that is for graver lines alone, such as a pager's, stays as it is.
+  func lower(to level: LogLevel?) {
+    guard !sinks.isEmpty else { return }
+    lowest.store(min(threshold, level ?? threshold).rawValue, ordering: .relaxed)
+  }
 
   /// Builds and writes the message if a sink accepts its level.
   @inlinable public func log(_ level: LogLevel, _ message: @autoclosure () -> String) {
-    guard level >= threshold else { return }
+    guard takes(level) else { return }
     write(level, message())
   }
 
@@ -46,7 +57,7 @@ public final class ErrorLog: Sendable {
   @inlinable public func log(
     _ level: LogLevel, fields: @autoclosure () -> [JournalField: String], _ message: @autoclosure () -> String
   ) {
-    guard level >= threshold else { return }
+    guard takes(level) else { return }
     write(level, message(), fields())
   }
 
@@ -65,7 +76,7 @@ public final class ErrorLog: Sendable {
     if level >= .error { tally?.note(message, level) }
     var metadata: Logger.Metadata? = level > .crit ? [LogLevel.severityKey: .string(level.name)] : nil
     for (field, value) in fields { metadata = (metadata ?? [:]).merging([field.key: .string(value)]) { $1 } }
-    for sink in sinks where level >= sink.level {
+    for sink in sinks where level >= sink.level || sink.level == threshold {
       sink.logger.log(level: level.loggerLevel, "\(message)", metadata: metadata)
     }
   }

@@ -16,6 +16,8 @@ public final class LogFiles: Sendable {
   public let losses = LogLosses()
   /// What all error logs were told at `error` or above.
   package let errors = ErrorTally()
+  /// The level that all error logs take for a time.
+  package let levels = ErrorLogLevels()
   private let journal: (@Sendable (JournalSocket) -> any LogHandler)?
   private let journalPath: String
   private let opener: LogOpener?

@@ -7,7 +7,7 @@ import Observability
 struct ControlCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "ctl",
-    abstract: "See and change a running process: servers of upstream groups, clients, denied certificates.",
+    abstract: "See and change a running process: servers of upstream groups, clients, denied certificates, logs.",
     discussion: """
       The process needs a server that listens on a unix socket and has the API: `server { listen \
       unix:/run/sallyport/api.sock; location /api/ { api write=on; } }`. Run it as root or as the process's user. What it \
@@ -15,7 +15,7 @@ struct ControlCommand: ParsableCommand {
       """,
     subcommands: [
       Servers.self, Change.self, Add.self, Remove.self, Clients.self, Cut.self, Deny.self, Allow.self, Denials.self,
-      KeyValues.self, Errors.self, Get.self,
+      KeyValues.self, Errors.self, Level.self, Get.self,
     ]
   ).example("sallyport ctl servers")
 
@@ -255,6 +255,42 @@ struct ControlCommand: ParsableCommand {
     ).example("sallyport ctl errors")
     @OptionGroup var place: Place
     func run() throws { try place.ask { (api) throws(APIClient.Fault) in try api.errors() } }
+  }
+
+  struct Level: ParsableCommand {
+    static let configuration = CommandConfiguration(
+      commandName: "log-level", abstract: "Have error logs write more than `error_log` says, for a time.",
+      discussion:
+        "Without a level, prints the one that they have for a time. A reload keeps it, and a restart forgets it."
+    ).example("sallyport ctl log-level info --for 10m")
+    @Argument(help: "debug, info or notice.") var level: String?
+    @Option(name: .customLong("for"), help: "How long, such as 10m; 24h at most.") var time: String?
+    @Flag(help: "End it now.") var end = false
+    @OptionGroup var place: Place
+
+    func validate() throws {
+      if let level, !LogLevelOverride.levels.contains(where: { $0.name == level }) {
+        throw ValidationError("\"\(level)\": expected debug, info or notice")
+      }
+      guard (level == nil) == (time == nil), level == nil || !end else {
+        throw ValidationError("expected a level and a time, such as info --for 10m, or --end alone, or nothing")
+      }
+      guard let time else { return }
+      guard let seconds = Quantity.seconds(time), (1...LogLevelOverride.longest).contains(seconds) else {
+        throw ValidationError("--for \(time): expected a time such as 30s, 10m or 2h; 24h at most")
+      }
+    }
+
+    func run() throws {
+      try place.ask { (api) throws(APIClient.Fault) in
+        if end {
+          try api.endLogLevel()
+          return []
+        }
+        guard let level, let seconds = time.flatMap({ Quantity.seconds($0) }) else { return try api.logLevel() }
+        return try api.setLogLevel(level, seconds: seconds)
+      }
+    }
   }
 
   struct Get: ParsableCommand {

@@ -26,6 +26,27 @@ package struct APIDenialBody: Equatable {
   }
 }
 
+/// The body of a POST of the level of error logs.
+package struct APILogLevelBody: Equatable {
+  package let level: LogLevel
+  package let seconds: Int
+
+  package init(_ bytes: [UInt8]) throws(APIFault) {
+    let members = try APIJSON.members(bytes)
+    guard Set(members.keys) == ["level", "seconds"] else {
+      throw .body("expected \"level\" and \"seconds\", and nothing else")
+    }
+    let levels = LogLevelOverride.levels
+    guard let level = levels.first(where: { $0.name == members["level"]?.text }) else {
+      throw .body("invalid \"level\": \(levels.map(\.name).joined(separator: ", "))")
+    }
+    guard let number = members["seconds"]?.integer, let seconds = Int(exactly: number),
+      (1...LogLevelOverride.longest).contains(seconds)
+    else { throw .body("invalid \"seconds\": a number from 1 to \(LogLevelOverride.longest)") }
+    (self.level, self.seconds) = (level, seconds)
+  }
+}
+
 /// The body of a POST of a server, as JSON of nginx Plus.
 package struct APINewServerBody: Equatable {
   package let address: SocketAddress

@@ -204,6 +204,15 @@ private final class APIHandler: ContentHandler, APIResponse {
         }
         exchange.tellOfChange("the certificate \(Hex.encode(fingerprint)) is denied no more")
         keepDenials(exchange) { [self] in answer(200, APIView.text($0.worker.shared.denials.all()), $0) }
+      case (.post, .logLevel):
+        let body = try APILogLevelBody(Array(kept.memory.readable))
+        exchange.begin(LogLevelOverride(body.level, seconds: body.seconds, asker: exchange.asker))
+        answer(201, try view(exchange).text(.logLevel), exchange)
+      case (.delete, .logLevel):
+        guard exchange.endLogLevel() else {
+          throw APIFault(status: 404, code: "LogLevelNotFound", text: "error logs take what error_log says")
+        }
+        answer(200, try view(exchange).text(.logLevel), exchange)
       case (_, .unknown): throw APIFault.notFound
       case (_, .otherVersion): throw APIFault.version
       default: throw APIFault.method

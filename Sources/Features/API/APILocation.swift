@@ -83,6 +83,8 @@ struct APILocation: ContentFeature {
     return !listens.isEmpty && listens.allSatisfy { $0.text(0).hasPrefix("unix:") }
   }
 
+  static var workerParts: [WorkerPart.Type] { [LogLevelEnd.self] }
+
   func compile(_ parts: inout LocationParts, _ makers: LiveMakers) { parts.content = APIContent(self) }
 
   var showsCounts: Bool { true }
@@ -103,7 +105,9 @@ struct APILocation: ContentFeature {
     if isGuardedBySocket {
       ways.conditions = [AccessCondition(asking: .asked, .content, "a unix socket whose other end is root or our user")]
     }
-    ways.opens = ["servers of upstreams with a zone, limits, values of keyval and denials of clients can be changed"]
+    ways.opens = [
+      "servers of upstreams with a zone, limits, values of keyval, denials of clients and the level of logs can be changed"
+    ]
     return ways
   }
 

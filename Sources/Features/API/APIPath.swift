@@ -33,6 +33,7 @@ package enum APIPath: Equatable, Sendable {
   case denials
   case denial([UInt8])
   case errors
+  case logLevel
   /// The version is none of `versions`.
   case otherVersion
   case unknown
@@ -94,6 +95,7 @@ package enum APIPath: Equatable, Sendable {
     case ("clients", 3) where rest[1] == "serial": return .client(.serial(rest[2]))
     case ("clients", 3) where rest[1] == "subject": return .client(.subject(rest[2]))
     case ("errors", 1): return .errors
+    case ("log_level", 1): return .logLevel
     case ("denials", 1): return .denials
     case ("denials", 2):
       guard case .fingerprint(let octets)? = ClientName(fingerprint: rest[1]) else { return .unknown }

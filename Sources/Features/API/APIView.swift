@@ -104,7 +104,8 @@ struct APIView {
       let group = try group(name, isOfStream: isOfStream)
       guard let member = group.members.first(where: { $0.id == id }) else { throw .server }
       return Self.text(member)
-    case .sallyport: return "[\"clients\",\"denials\",\"errors\"]\n"
+    case .logLevel: json.object { metrics.process.logLevels?.current?.append(to: &$0) }
+    case .sallyport: return "[\"clients\",\"denials\",\"errors\",\"log_level\"]\n"
     case .otherVersion: throw .version
     // The handler has asked all workers or a feature for these, or they take other methods.
     case .objects, .object, .clients, .client, .denials, .denial, .unknown: throw .notFound

@@ -16,5 +16,9 @@ extension APILocation {
     page[.upstreams].gauge(
       "sallyport_client_denials", "Clients' certificates that the API denies for a time.", [:],
       Int64(overrides.denials.count))
+    page[.process].gauge(
+      "sallyport_error_log_override_seconds",
+      "Seconds for which error logs still have a more detailed level by the API than by error_log.", [:],
+      Int64(clamping: overrides.logLevel?.rest() ?? 0))
   }
 }

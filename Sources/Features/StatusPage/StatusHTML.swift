@@ -190,7 +190,11 @@ struct StatusHTML {
     }
     let others = overrides.denials.count - Self.shownDenials
     if others > 0 { rows.append(Row(["clients", "\(others) more certificates", "denied"])) }
-    table("Changed by the API", ["What", "Server or certificate", "Change"], names: 3, rows)
+    if let override = overrides.logLevel {
+      let rest = StatusWords.span(Int64(clamping: override.rest()))
+      rows.append(Row(["error logs", "by \(override.asker)", "level \(override.level.name) for \(rest)"]))
+    }
+    table("Changed by the API", ["What", "Server, certificate or asker", "Change"], names: 3, rows)
   }
 
   private mutating func limits(_ snapshot: MetricsSnapshot) {

@@ -142,6 +142,7 @@ enum StatusJSON {
         $0.member("subject", denial.subject)
       }
     }
+    if let override = overrides.logLevel { json.object("log_level") { override.append(to: &$0) } }
   }
 
   /// Of `http` and `stream`.

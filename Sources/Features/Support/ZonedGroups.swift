@@ -17,6 +17,7 @@ extension RuntimeOverrides {
   init(_ exchange: Exchange) {
     self.init()
     denials = exchange.worker.shared.denials.all()
+    logLevel = exchange.worker.metrics.process.logLevels?.current
     servers = exchange.session.live.zonedGroups.flatMap { Self.changes(of: $0) }
       .sorted { ($0.upstream, $0.server, $0.change) < ($1.upstream, $1.server, $1.change) }
   }

@@ -133,6 +133,9 @@ public final class ProcessRecord: Sendable {
     state.withLock { $0.logs }?.errors.recent.all(since: time) ?? []
   }
 
+  /// The levels of error logs; nil as long as the process has none.
+  package var logLevels: ErrorLogLevels? { state.withLock { $0.logs }?.levels }
+
   /// The lines that logs have lost, by log. Logs that have lost none may be missing.
   public var lostLines: [String: UInt64] { state.withLock { $0.logs }?.lostLines ?? [:] }
   public func follow(_ logs: LogFiles) { state.withLock { $0.logs = logs } }

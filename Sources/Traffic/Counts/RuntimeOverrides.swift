@@ -1,3 +1,5 @@
+package import Observability
+
 /// What requests to the API have changed, and the configuration doesn't say, for the status page and the metrics.
 package struct RuntimeOverrides: Sendable {
   package struct Server: Sendable, Hashable {
@@ -28,6 +30,8 @@ package struct RuntimeOverrides: Sendable {
   package var servers: [Server] = []
   /// Fingerprints of the clients' certificates that are denied, with the seconds that are left.
   package var denials: [DeniedCertificate] = []
+  /// What error logs take besides what `error_log` says.
+  package var logLevel: LogLevelOverride?
 
   package init(servers: [Server] = [], denials: [DeniedCertificate] = []) {
     self.servers = servers

@@ -21,6 +21,7 @@ import Upstream
     ("/9/http/location_zones", .empty), ("/9/slabs/a", .unknown), ("/9/stream/location_zones", .unknown),
     ("/9/http/server_zones", .serverZones(isOfStream: false)),
     ("/9/stream/server_zones/a b", .serverZone("a b", isOfStream: true)), ("/9/sallyport/errors", .errors),
+    ("/9/sallyport/log_level/", .logLevel), ("/9/sallyport/log_level/info", .unknown),
     ("/9/stream/limit_conns/z", .object("limit_conns", "z", isOfStream: true)), ("/9/stream/limit_reqs", .unknown),
     ("/9/sallyport/clients", .clients), ("/9/sallyport/denials/", .denials),
     ("/9/sallyport/clients/serial/0A", .client(.serial("0A"))),
@@ -41,6 +42,7 @@ import Upstream
     if !text.hasSuffix("/") { #expect(APIPath(text, objects: objects) == APIPath(text + "/", objects: objects)) }
     _ = try? APIServerBody(Array(input.bytes.dropFirst(line.count + 1)))
     _ = try? APIDenialBody(Array(input.bytes.dropFirst(line.count + 1)))
+    _ = try? APILogLevelBody(Array(input.bytes.dropFirst(line.count + 1)))
   }
 
   private var objects: [any APIObjects] { Features.all.directives[APIFeatureList.self].objects }
@@ -80,6 +82,49 @@ import Upstream
     ] {
       #expect(throws: APIFault.self) { _ = try APIDenialBody(Array(text.utf8)) }
     }
+  }
+
+  @Test func `a level of error logs is one of those whose lines tell of it, for a day at most`() throws {
+    let body = try APILogLevelBody(Array(#"{"level":"info","seconds":86400}"#.utf8))
+    #expect(body.level == .info && body.seconds == 86_400)
+    for text in [
+      #"{"level":"info"}"#, #"{"seconds":1}"#, #"{"level":"warn","seconds":1}"#, #"{"level":"INFO","seconds":1}"#,
+      #"{"level":"info","seconds":0}"#, #"{"level":"info","seconds":86401}"#, #"{"level":"info","seconds":1.5}"#,
+      #"{"level":"info","seconds":1,"a":1}"#, #"{"level":1,"seconds":1}"#,
+    ] {
+      #expect(throws: APIFault.self, "\(text)") { _ = try APILogLevelBody(Array(text.utf8)) }
+    }
+  }
+
+  @Test func `the level that error logs have for a time is on each page until it ends`() throws {
+    let scene = try Scene()
+    defer { scene.end() }
+    let rig = try Rig(
+      """
+      error_log \(scene.path("error.log")) crit;
+      server { listen 80; allow 192.0.2.1; deny all; location / { api write=on; } location = /status { status; } }
+      """)
+    rig.worker.metrics.process.follow(rig.logs)
+    func ask(_ method: String, _ body: String = "") throws -> String {
+      try rig.answer(
+        "\(method) /9/sallyport/log_level HTTP/1.1\r\nHost: a\r\nContent-Length: \(body.utf8.count)\r\n\r\n\(body)")
+    }
+    let log = try #require(rig.live.listeners[0].fallback.root.errorLog)
+    #expect(try ask("GET").hasSuffix("\r\n{}\n") && !log.takes(.error))
+    let begun = try ask("POST", #"{"level":"info","seconds":600}"#)
+    #expect(begun.hasPrefix("HTTP/1.1 201 "), "\(begun)")
+    #expect(begun.hasSuffix(#"{"level":"info","seconds":600,"by":"192.0.2.1"}"# + "\n"), "\(begun)")
+    #expect(log.takes(.info) && !log.takes(.debug))
+    let worker = rig.worker
+    #expect(worker.forgottenChanges.contains { $0.hasPrefix("the level info of error logs, which had ") })
+    var overrides = RuntimeOverrides()
+    overrides.logLevel = try #require(worker.metrics.process.logLevels?.current)
+    let snapshot = MetricsSnapshot(worker.metrics, worker.shared, rig.live.generation, overrides)
+    #expect(StatusHTML.page(snapshot).contains(">by 192.0.2.1</td>"))
+    #expect(StatusJSON.text(snapshot).contains(#""log_level":{"level":"info","seconds":600,"by":"192.0.2.1"}"#))
+    #expect(MetricsPage.text(snapshot).contains("sallyport_error_log_override_seconds 600\n"))
+    #expect(try ask("DELETE").hasSuffix("\r\n{}\n") && !log.takes(.error))
+    #expect(try ask("DELETE").contains("LogLevelNotFound"))
   }
 
   @Test func `denials end by their time, and are bounded`() throws {

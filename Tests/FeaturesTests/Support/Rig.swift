@@ -23,7 +23,7 @@ final class Rig {
   let loop: EventLoop
   let worker: Worker
   let live: LiveGeneration
-  private let logs = LogFiles()
+  let logs = LogFiles()
 
   /// Creates a rig. `http`: the contents of the http block, without files. The rig never listens. `users`: the contents
   /// of every `proxy_auth_user_file`. Every `message_envelope_key` is `Rig.envelopeKey`. An `error_log` of `http` that

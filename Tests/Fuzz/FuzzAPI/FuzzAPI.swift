@@ -47,6 +47,12 @@ public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
   } catch {
     require((400...499).contains(error.status) && !error.text.isEmpty)
   }
+  do {
+    let level = try APILogLevelBody(body)
+    require((1...86_400).contains(level.seconds))
+  } catch {
+    require((400...499).contains(error.status) && !error.text.isEmpty)
+  }
   return 0
 }
 

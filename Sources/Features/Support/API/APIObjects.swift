@@ -79,7 +79,9 @@ extension Exchange {
   /// Logs what a request to the API has changed, and tells those who record it.
   func tellOfChange(_ words: String) {
     log(.notice, "api: \(words)")
-    worker.shared.apiDidChange(
-      words, by: "\(clientAddress.host)\(facts.clientVerdict?.certificate?.loggedIdentity ?? "")")
+    worker.shared.apiDidChange(words, by: asker)
   }
+
+  /// Who asks the API, for logs.
+  var asker: String { "\(clientAddress.host)\(facts.clientVerdict?.certificate?.loggedIdentity ?? "")" }
 }

@@ -16,7 +16,8 @@ private struct APIScene {
   let text: String
 
   init(
-    _ scene: Scene, group: String = "zone app 64k;", server: String = "", environment: [String: String] = [:]
+    _ scene: Scene, group: String = "zone app 64k;", server: String = "", level: String = "info",
+    environment: [String: String] = [:]
   ) async throws {
     self.scene = scene
     cast = try Cast(scene)
@@ -31,7 +32,7 @@ private struct APIScene {
       server { listen 127.0.0.1:\(secure) ssl; server_name localhost; \(Cast.tls) location / { return 200 "in\\n"; }
         location /slow { proxy_pass http://app; } }
       server { listen unix:\(socket); \(server) location /api/ { api write=on; } location /read/ { api; } }
-      """)
+      """, level: level)
     daemon = try await Sallyport.start(scene, text, environment: environment)
   }
 
@@ -133,6 +134,35 @@ private enum StreamlessUpstream {
     let told = try await api.ctl("errors")
     #expect(told.status == 0 && told.text.contains("nonsense"), "\(told.everything)")
     #expect(try await api.api("/read/9/sallyport/errors").status == 405)
+  }
+
+  @Test func `error logs write more for a time, which a reload keeps, and the log says for whom`() async throws {
+    let api = try await APIScene(Scene.ofTest(), level: "notice")
+    func disturb() async throws {
+      #expect(try await api.scene.curl(["http://127.0.0.1:\(api.port)/", "-X", "G@T"]).status == 400)
+    }
+    let trace = "client sent invalid request"
+    try await disturb()
+    #expect(try await api.ctl("log-level").text.isEmpty)
+    let told = try await api.ctl("log-level", "info", "--for", "2h")
+    #expect(told.status == 0 && told.text == "info for 7200 s, by unix:\n", "\(told.everything)")
+    try await api.daemon.logged("[notice]", "api: error logs take the level info for 7200 s, as unix: asked")
+    #expect(!api.daemon.errorLog.contains(trace))
+    api.daemon.signal(SIGHUP)
+    try await api.daemon.logged("reconfigured: generation 2")
+    try await disturb()
+    try await api.daemon.logged("[info]", trace)
+    #expect(try await api.ctl("log-level").text.hasPrefix("info for "))
+    #expect(try await api.ctl("log-level", "--end").status == 0)
+    try await api.daemon.logged("[notice]", "api: error logs take what error_log says again, as unix: asked")
+    #expect(try await api.ctl("log-level").text.isEmpty)
+    #expect(try await api.ctl("log-level", "--end").everything.contains("error logs take what error_log says"))
+    // A time that ends by itself.
+    #expect(try await api.ctl("log-level", "debug", "--for", "1s").status == 0)
+    try await api.daemon.logged("again: the time that unix: asked for is over")
+    #expect(try await api.api("/read/9/sallyport/log_level").text == "{}\n")
+    let asked = try await api.api("/read/9/sallyport/log_level", "-d", #"{"level":"info","seconds":9}"#)
+    #expect(asked.text.contains("MethodDisabled"), "\(asked.text)")
   }
 
   @Test func `a server is drained, taken down and weighed while it serves, and a reload keeps that`() async throws {
