@@ -61,7 +61,7 @@ package struct OpenLogs {
           report(error, at: one.location)
           return nil
         }
-      }, tally: files.errors)
+      }, errors: files.errors)
     files.levels.follow(log)
     return log
   }

@@ -23,11 +23,11 @@ public final class ErrorLog: Sendable {
   /// The raw value of the lowest level that any sink accepts now (`ErrorLogLevels`).
   @usableFromInline let lowest: Atomic<UInt8>
   private let sinks: [(level: LogLevel, logger: Logger)]
-  private let tally: ErrorTally?
+  private let errors: RecentErrors?
 
-  /// `tally`: what counts the lines at `error` or above.
-  public init(_ sinks: [ErrorLogSink], tally: ErrorTally? = nil) {
-    self.tally = tally
+  /// `errors`: what keeps the lines at `error` or above.
+  public init(_ sinks: [ErrorLogSink], errors: RecentErrors? = nil) {
+    self.errors = errors
     threshold = sinks.map(\.level).min() ?? .emerg
     lowest = Atomic(threshold.rawValue)
     self.sinks = sinks.map { sink in
@@ -73,7 +73,7 @@ public final class ErrorLog: Sendable {
   @usableFromInline func write(
     _ level: LogLevel, _ message: String, _ fields: [JournalField: String] = [:]
   ) {
-    if level >= .error { tally?.note(message, level) }
+    if level >= .error { errors?.note(level, message) }
     var metadata: Logger.Metadata? = level > .crit ? [LogLevel.severityKey: .string(level.name)] : nil
     for (field, value) in fields { metadata = (metadata ?? [:]).merging([field.key: .string(value)]) { $1 } }
     for sink in sinks where level >= sink.level || sink.level == threshold {

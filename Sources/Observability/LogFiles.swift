@@ -15,7 +15,7 @@ public final class LogFiles: Sendable {
   /// The lines that all logs lost, also of files that are closed.
   public let losses = LogLosses()
   /// What all error logs were told at `error` or above.
-  package let errors = ErrorTally()
+  package let errors = RecentErrors()
   /// The level that all error logs take for a time.
   package let levels = ErrorLogLevels()
   private let journal: (@Sendable (JournalSocket) -> any LogHandler)?

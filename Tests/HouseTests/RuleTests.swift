@@ -113,7 +113,7 @@ import Testing
     "Enrolment/AuthorityCreation.swift", "Enrolment/AuthorityStore.swift",
     "Enrolment/CertificateRecord.swift", "Enrolment/CertificateRenewal.swift", "Enrolment/EnrolmentService.swift",
     "Enrolment/Inspection/Inspection.swift", "Enrolment/RequestedCertificate.swift", "Enrolment/TrustedRoot.swift",
-    "Observability/ClockText.swift", "Observability/ErrorTally.swift", "Observability/LogSink.swift",
+    "Observability/ClockText.swift", "Observability/LogSink.swift", "Observability/RecentErrors.swift",
     "Observability/SyslogSocket.swift",
     "Traffic/Client/ConnectionFacts.swift", "Traffic/Client/SessionReview.swift",
     "Features/ProxyAuth/UpstreamAuthentication.swift", "Features/RealClientCert/CertificateSearch.swift",

@@ -3,8 +3,9 @@ import Testing
 @testable import Observability
 
 @Suite struct `The last errors` {
+  private let recent = RecentErrors()
+
   @Test func `a line that repeats is one with a count, and the oldest lines go first`() {
-    let recent = RecentErrors()
     recent.note(.error, "a", at: 1)
     recent.note(.error, "a", at: 2)
     recent.note(.crit, "a", at: 3)
@@ -15,20 +16,24 @@ import Testing
     #expect(all.last?.text == "\(RecentErrors.limit + 4)")
     recent.note(.error, "\(RecentErrors.limit + 4)", at: 11)
     #expect(recent.all(since: 11).map(\.count) == [2])
+    #expect(recent.last?.entry == recent.all(since: 11).first && recent.last?.total == UInt64(RecentErrors.limit + 9))
   }
 
-  @Test func `a long line is cut, and still repeats`() {
-    let recent = RecentErrors(), long = String(repeating: "ä", count: 400)
-    for _ in 0..<2 { recent.note(.error, long, at: 1) }
+  @Test func `a long line is cut between two characters, and still repeats`() {
+    for _ in 0..<2 { recent.note(.error, String(repeating: "€", count: 400), at: 1) }
     #expect(recent.all(since: 0).map(\.count) == [2])
-    #expect((recent.all(since: 0).first?.text.utf8.count ?? 0) <= RecentErrors.longest + 3)
+    #expect(recent.last?.entry.text == String(repeating: "€", count: RecentErrors.longest / 3) + "…")
   }
 
   @Test func `only what the log takes is kept, from error on`() {
-    let tally = ErrorTally()
-    let log = ErrorLog([], tally: tally)
-    log.error("nobody takes it")
-    log.emerg("kept")
-    #expect(tally.recent.all(since: 0).map(\.text) == ["kept"])
+    let recorder = Recorder()
+    let log = ErrorLog([ErrorLogSink(level: .info, handler: recorder.handler())], errors: recent)
+    log.warn("only a warning")
+    #expect(recent.last == nil)
+    log.error("one")
+    log.alert("two")
+    log.notice("nothing")
+    ErrorLog([], errors: recent).error("nobody takes it")
+    #expect(recent.all(since: 1_600_000_000).map(\.text) == ["one", "two"] && recent.last?.total == 2)
   }
 }

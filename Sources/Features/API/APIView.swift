@@ -52,7 +52,7 @@ struct APIView {
     case .serverZones(let isOfStream): json.object { ServerZones(metrics, isOfStream: isOfStream).append(to: &$0) }
     case .serverZone(let name, let isOfStream):
       guard ServerZones(metrics, isOfStream: isOfStream).append(name, to: &json) else { throw .serverZone }
-    case .errors: return Self.text(metrics.process.errors(since: Int64(time(nil)) - 3600))
+    case .errors: return Self.text(metrics.process.errors?.all(since: Int64(time(nil)) - 3600) ?? [])
     case .nginx:
       json.object {
         $0.member("version", "\(Product.version)")

@@ -76,12 +76,12 @@ struct StatusHTML {
 
   /// The line that an error log has last had, which may be over by now.
   private mutating func lastError(_ snapshot: MetricsSnapshot) {
-    guard let last = snapshot.lastError else { return }
+    guard let (last, total) = snapshot.lastError else { return }
     output += "<p class=\"last\"><b>Last error</b>, "
-    text(StatusWords.span(max(0, snapshot.now &- last.at)))
+    text(StatusWords.span(max(0, snapshot.now &- last.time)))
     output += " ago, of "
-    text(StatusWords.count(last.count))
-    output += last.count == 1 ? " line" : " lines"
+    text(StatusWords.count(total))
+    output += total == 1 ? " line" : " lines"
     output += " at <i>error</i> or above since the start: <code>"
     text(last.text)
     output += "</code></p>"

@@ -21,11 +21,11 @@ enum StatusJSON {
           $0.member("text", problem.text)
         }
       }
-      if let last = snapshot.lastError {
+      if let (last, total) = snapshot.lastError {
         json.object("last_error") {
-          $0.member("time", last.at)
+          $0.member("time", last.time)
           $0.member("text", last.text)
-          $0.member("lines_since_start", Int64(clamping: last.count))
+          $0.member("lines_since_start", Int64(clamping: total))
         }
       }
       connections(snapshot.traffic, &json)

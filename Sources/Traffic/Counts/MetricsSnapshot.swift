@@ -60,8 +60,8 @@ package struct MetricsSnapshot {
   package var fetches: [(url: String, history: FetchHistory)] = []
   /// What goes on being wrong.
   package var ongoing: [OngoingFaults.Fault] = []
-  /// The last line of an error log at `error` or above; nil: there was none.
-  package var lastError: ErrorTally.Last?
+  /// The last line of an error log at `error` or above, and how many there were; nil: there was none.
+  package var lastError: (entry: RecentErrors.Entry, total: UInt64)?
   /// What was counted within the last ten minutes.
   package var history: CountHistory
   /// The machine's name; empty if the kernel doesn't tell.
@@ -82,7 +82,7 @@ extension MetricsSnapshot {
     self.overrides = overrides
     history = metrics.history
     configuration = metrics.process.configuration
-    lastError = metrics.process.lastError
+    lastError = metrics.process.errors?.last
     workers = metrics.all.sorted { $0.index < $1.index }
     traffic = metrics.traffic.totals
     reloads = metrics.process.reloads

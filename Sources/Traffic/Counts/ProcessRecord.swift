@@ -127,11 +127,8 @@ public final class ProcessRecord: Sendable {
   package var configuration: String { state.withLock { $0.configuration } }
   public func take(configuration: String) { state.withLock { $0.configuration = configuration } }
 
-  package var lastError: ErrorTally.Last? { state.withLock { $0.logs }?.errors.last }
-  /// The errors since a time, the oldest first.
-  package func errors(since time: Int64) -> [RecentErrors.Entry] {
-    state.withLock { $0.logs }?.errors.recent.all(since: time) ?? []
-  }
+  /// What error logs got at `error` or above; nil as long as the process has none.
+  package var errors: RecentErrors? { state.withLock { $0.logs }?.errors }
 
   /// The levels of error logs; nil as long as the process has none.
   package var logLevels: ErrorLogLevels? { state.withLock { $0.logs }?.levels }

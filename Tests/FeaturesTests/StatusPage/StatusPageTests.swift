@@ -33,10 +33,10 @@ import Testing
   @Test func `tells the last error with its age and number`() throws {
     var snapshot = snapshot(try rig())
     #expect(!StatusHTML.page(snapshot).contains("Last error"))
-    let tally = ErrorTally()
-    tally.note("first", at: 1)
-    tally.note("a <script> failed", at: snapshot.now - 180)
-    snapshot.lastError = tally.last
+    let errors = RecentErrors()
+    errors.note(.error, "first", at: 1)
+    errors.note(.error, "a <script> failed", at: snapshot.now - 180)
+    snapshot.lastError = errors.last
     let page = StatusHTML.page(snapshot)
     #expect(page.contains("<b>Last error</b>, 3 minutes ago") && page.contains("<code>a &lt;script&gt; failed</code>"))
     #expect(StatusJSON.text(snapshot).contains(#""text":"a <script> failed","lines_since_start":2"#))
