@@ -214,8 +214,7 @@ package struct ServiceIdentities {
   /// Returns the list; makes one if what it names has changed, or half of its time is over.
   private mutating func revocations(at now: Int64) throws(AuthorityError) -> String {
     let revoked = record.issued.filter(\.isRevoked).map(\.serial)
-    // A list that seems to come from the future is old, too: the clock was set back.
-    if let list, list.revoked == revoked, (0...Self.listDays * 43_200).contains(now &- list.date) { return list.pem }
+    if let list, list.revoked == revoked, !Self.isOld(listOf: list.date, at: now) { return list.pem }
     // A list has to have a higher number than the one before, also within a second.
     var clock = timespec()
     clock_gettime(CLOCK_REALTIME, &clock)
@@ -229,6 +228,12 @@ package struct ServiceIdentities {
     } catch { throw AuthorityError("the revocation list", error) }
   }
 
+  /// A list of the future is old, too: the clock was set back, and nobody gets in by such a list.
+  static func isOld(listOf date: Int64, at now: Int64) -> Bool {
+    let (age, overflow) = now.subtractingReportingOverflow(date)
+    return overflow || age < 0 || age > listDays * 43_200
+  }
+
   // MARK: What is valid still
 
   fileprivate struct Issued: Equatable {
@@ -237,7 +242,11 @@ package struct ServiceIdentities {
     let name: String
     var isRevoked: Bool
 
-    func isGood(at now: Int64) -> Bool { !isRevoked && end - now > ServiceIdentities.seconds / 2 }
+    /// One that ends later than an hour from now isn't valid yet: the clock was set back.
+    func isGood(at now: Int64) -> Bool {
+      let (left, overflow) = end.subtractingReportingOverflow(now), whole = ServiceIdentities.seconds
+      return !isRevoked && !overflow && left > whole / 2 && left <= whole
+    }
   }
 
   /// Which key a token has admitted. Digests of both.

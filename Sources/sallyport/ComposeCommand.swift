@@ -231,36 +231,32 @@ private struct ServedChild {
   }
 }
 
-struct ComposeStopCommand: ParsableCommand {
-  static let configuration = CommandConfiguration(
-    commandName: "stop", abstract: "Take a service's identity away: others end its connections within 5 seconds."
-  ).example("sallyport compose stop api")
-
+/// What `stop` and `start` are told.
+struct ComposeIdentity: ParsableArguments {
   @Argument(help: "The name of the service.")
   var name: String
   @Option(help: "The folder of the authority's key.")
   var authority = ComposeMesh.authority
 
-  func run() throws {
+  func set(isStopped: Bool) throws {
     try CATool.run { () throws(AuthorityError) in
-      try ServiceIdentities.set(name, isStopped: true, in: authority)
+      try ServiceIdentities.set(name, isStopped: isStopped, in: authority)
     }
   }
+}
+
+struct ComposeStopCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "stop", abstract: "Take a service's identity away: others end its connections within 5 seconds."
+  ).example("sallyport compose stop api")
+  @OptionGroup var identity: ComposeIdentity
+  func run() throws { try identity.set(isStopped: true) }
 }
 
 struct ComposeStartCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "start", abstract: "Give a stopped service a new identity."
   ).example("sallyport compose start api")
-
-  @Argument(help: "The name of the service.")
-  var name: String
-  @Option(help: "The folder of the authority's key.")
-  var authority = ComposeMesh.authority
-
-  func run() throws {
-    try CATool.run { () throws(AuthorityError) in
-      try ServiceIdentities.set(name, isStopped: false, in: authority)
-    }
-  }
+  @OptionGroup var identity: ComposeIdentity
+  func run() throws { try identity.set(isStopped: false) }
 }
