@@ -18,6 +18,7 @@ public final class DNSResolver: EventTarget {
 
   private let servers: [SocketAddress]
   private let policy: DNSPolicy
+  private let counts: DNSCounts
   private var table: NameTable
   private var callbacks: [UInt64: (DNSResult) -> Void] = [:]
   private var lookups: [DNSQuestion: NameLookup] = [:]
@@ -28,14 +29,11 @@ public final class DNSResolver: EventTarget {
   private var isClosed = false
 
   /// `servers`: not empty.
-  public convenience init(servers: [SocketAddress], policy: DNSPolicy, loop: EventLoop) {
-    self.init(servers: servers, policy: policy, loop: loop, table: NameTable())
-  }
-
-  init(servers: [SocketAddress], policy: DNSPolicy, loop: EventLoop, table: NameTable) {
+  public init(servers: [SocketAddress], policy: DNSPolicy, counts: DNSCounts, loop: EventLoop) {
     self.servers = servers
     self.policy = policy
-    self.table = table
+    self.counts = counts
+    table = NameTable()
     super.init(loop: loop)
   }
 
@@ -97,6 +95,7 @@ public final class DNSResolver: EventTarget {
       self?.settle(question, result)
     }
     lookups[question] = lookup
+    counts.note(question)
     lookup.begin()
   }
 
@@ -110,6 +109,7 @@ public final class DNSResolver: EventTarget {
 
   private func settle(_ question: DNSQuestion, _ result: DNSResult) {
     lookups[question] = nil
+    counts.note(result)
     let lifetime = UInt64(clamping: policy.seconds(of: result)).multipliedReportingOverflow(by: 1000)
     let until = loop.now.addingReportingOverflow(lifetime.overflow ? .max : lifetime.partialValue)
     let waiting = table.settle(question, result, until: until.overflow ? .max : until.partialValue)

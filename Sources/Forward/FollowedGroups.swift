@@ -47,9 +47,11 @@ package final class NameFollowers: WorkerPart {
         return []
       }
       let policy = resolution.resolver.policy
+      let counts = worker.shared[ResolverCounts.self].counts(of: resolution.resolver)
       return Set(settings.servers.compactMap(\.followed)).map { name in
         NameFollower(
-          name, group.list, resolver: DNSResolver(servers: servers, policy: policy, loop: loop), policy: policy,
+          name, group.list,
+          resolver: DNSResolver(servers: servers, policy: policy, counts: counts, loop: loop), policy: policy,
           timeout: resolution.timeout
         ) { event in
           log.tell(event, of: name, in: settings.name)

@@ -33,7 +33,7 @@ package final class LiveGroups: LivePart {
         ?? UpstreamGroup(group, health: group.health, zones: shared.groupZones, loop: loop, budget: budget)
     }
     self.all = all
-    resolvers = LiveResolvers(generation, loop: loop)
+    resolvers = LiveResolvers(generation, shared[ResolverCounts.self], loop: loop)
     func dynamic(_ isOfStream: Bool) -> DynamicGroups {
       DynamicGroups(
         // A target of variables goes nowhere through a proxy.

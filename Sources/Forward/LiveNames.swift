@@ -7,9 +7,10 @@ package import Upstream
 package struct LiveResolvers {
   private let all: [ResolverSettings: DNSResolver]
 
-  package init(_ generation: Generation, loop: EventLoop) {
+  package init(_ generation: Generation, _ counts: ResolverCounts, loop: EventLoop) {
     all = generation.nameServers.reduce(into: [:]) { all, entry in
-      all[entry.key] = DNSResolver(servers: entry.value, policy: entry.key.policy, loop: loop)
+      all[entry.key] = DNSResolver(
+        servers: entry.value, policy: entry.key.policy, counts: counts.counts(of: entry.key), loop: loop)
     }
   }
 

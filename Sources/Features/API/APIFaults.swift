@@ -8,6 +8,7 @@ extension APIFault {
   static let server = APIFault(status: 404, code: "UpstreamServerNotFound", text: "server with this ID doesn't exist")
   static let serverZone = APIFault(
     status: 404, code: "ServerZoneNotFound", text: "server zone not found")
+  static let resolver = APIFault(status: 404, code: "ResolverZoneNotFound", text: "resolver zone not found")
   static let disabled = APIFault(status: 405, code: "MethodDisabled", text: "method disabled")
   static let crossOrigin = APIFault(
     status: 403, code: "CrossOrigin", text: "a page of another origin may not use the API")

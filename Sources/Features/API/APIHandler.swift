@@ -101,8 +101,7 @@ private final class APIHandler: ContentHandler, APIResponse {
     let live = exchange.session.live
     return APIView(
       metrics: exchange.worker.metrics, generation: live.generation, groups: live.zonedGroups,
-      objects: exchange.worker.shared.apiFeatures.objects,
-      address: exchange.session.facts.local?.description ?? "")
+      shared: exchange.worker.shared, address: exchange.session.facts.local?.description ?? "")
   }
 
   private func show(_ path: APIPath, _ exchange: Exchange) throws(APIFault) {

@@ -16,6 +16,9 @@ package enum APIPath: Equatable, Sendable {
   case processes
   /// What nginx Plus has there and sallyport doesn't: slabs, caches, and zones that only `status_zone` makes.
   case empty
+  /// The counts of `resolver` lines: of all, or of the one with these servers.
+  case resolvers
+  case resolver(String)
   /// The counts of server blocks: of all, or of the one of this name.
   case serverZones(isOfStream: Bool)
   case serverZone(String, isOfStream: Bool)
@@ -67,7 +70,9 @@ package enum APIPath: Equatable, Sendable {
     case ("stream", 1): self = .stream
     case ("sallyport", _): self = .own(Array(rest.dropFirst()))
     case ("processes", 1): self = .processes
-    case ("slabs", 1), ("resolvers", 1): self = .empty
+    case ("slabs", 1): self = .empty
+    case ("resolvers", 1): self = .resolvers
+    case ("resolvers", 2): self = .resolver(rest[1])
     case ("http", 2) where rest[1] == "requests": self = .requests
     case ("http", 2) where rest[1] == "location_zones" || rest[1] == "caches": self = .empty
     case ("stream", 2) where rest[1] == "keyvals": self = .empty

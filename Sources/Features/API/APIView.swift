@@ -1,5 +1,6 @@
 import Bytes
 import Crypto
+import DNS
 import Enrolment
 import Forward
 import Glibc
@@ -17,7 +18,7 @@ struct APIView {
   let metrics: Metrics
   let generation: Generation
   let groups: [UpstreamGroup]
-  let objects: [any APIObjects]
+  let shared: SharedState
   /// Where the request came in.
   let address: String
 
@@ -52,6 +53,15 @@ struct APIView {
     case .serverZones(let isOfStream): json.object { ServerZones(metrics, isOfStream: isOfStream).append(to: &$0) }
     case .serverZone(let name, let isOfStream):
       guard ServerZones(metrics, isOfStream: isOfStream).append(name, to: &json) else { throw .serverZone }
+    case .resolvers:
+      json.object { json in
+        for (name, totals) in shared[ResolverCounts.self].totals { json.object(name) { Self.resolver(totals, &$0) } }
+      }
+    case .resolver(let name):
+      guard let found = shared[ResolverCounts.self].totals.first(where: { $0.resolver == name }) else {
+        throw .resolver
+      }
+      json.object { Self.resolver(found.totals, &$0) }
     case .errors: return Self.text(metrics.process.errors?.all(since: Int64(time(nil)) - 3600) ?? [])
     case .nginx:
       json.object {
@@ -113,7 +123,20 @@ struct APIView {
     return json.text + "\n"
   }
 
-  private func names(of kind: TrafficKind) -> [String] { objects.filter { $0.kind == kind }.map(\.name) }
+  private func names(of kind: TrafficKind) -> [String] {
+    shared.apiFeatures.objects.filter { $0.kind == kind }.map(\.name)
+  }
+
+  private static func resolver(_ totals: DNSTotals, _ json: inout JSONText) {
+    json.object("requests") { json in
+      for request in DNSTotals.Request.allCases { json.member(request.rawValue, Int64(clamping: totals[request])) }
+      // nginx asks for names of addresses, too, for its mail proxy.
+      json.member("addr", 0)
+    }
+    json.object("responses") { json in
+      for response in DNSTotals.Response.allCases { json.member(response.rawValue, Int64(clamping: totals[response])) }
+    }
+  }
 
   private static func text(_ errors: [RecentErrors.Entry]) -> String {
     var json = JSONText()

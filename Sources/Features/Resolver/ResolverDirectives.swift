@@ -1,5 +1,7 @@
+import DNS
 import Forward
 import Language
+import Observability
 import Traffic
 import Upstream
 
@@ -18,4 +20,24 @@ enum NameResolution: PassFeature {
   }
 
   static let directives = NameResolutionSettings.directives
+
+  static func measure(_ snapshot: MetricsSnapshot, _ page: inout MetricsWriter) {
+    let all = snapshot.shared[ResolverCounts.self].totals
+    page[.upstreams].family(
+      "sallyport_resolver_requests_total", .counter, "Questions to the DNS servers of a resolver line, by their kind.")
+    for (name, totals) in all {
+      for request in DNSTotals.Request.allCases {
+        page[.upstreams].sample(
+          "sallyport_resolver_requests_total", ["resolver": name, "kind": request.rawValue], totals[request])
+      }
+    }
+    page[.upstreams].family(
+      "sallyport_resolver_responses_total", .counter, "What came of questions to the DNS servers of a resolver line.")
+    for (name, totals) in all {
+      for response in DNSTotals.Response.allCases {
+        page[.upstreams].sample(
+          "sallyport_resolver_responses_total", ["resolver": name, "result": response.rawValue], totals[response])
+      }
+    }
+  }
 }

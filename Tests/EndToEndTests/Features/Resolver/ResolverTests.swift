@@ -16,14 +16,38 @@ import Testing
     }
   }
 
-  private func setting(_ zone: String, resolver: String = "", workers: Int = 1) async throws -> Setting {
+  @Test func `are counted by what came of the questions, and not where the answer was known`() async throws {
+    let zone =
+      #"{"a.test/a": {"a": ["127.0.0.1"], "ttl": 3600}, "a.test": {}, "nx.test": {"rcode": 3}, "bad.test": {"rcode": 2}}"#
+    let setting = try await setting(zone, more: "location /api/ { api; } location = /metrics { metrics; }")
+    for host in ["a.test", "a.test", "nx.test", "bad.test"] { _ = try await setting.ask(host) }
+    func get(_ path: String) async throws -> String {
+      try await setting.scene.curl(["http://127.0.0.1:\(setting.port)\(path)"]).text
+    }
+    let name = "127.0.0.1:\(setting.dns.port)"
+    let counts =
+      #"{"requests":{"name":3,"srv":0,"addr":0},"responses":{"noerror":1,"formerr":0,"servfail":1,"nxdomain":1,"#
+      + #""notimp":0,"refused":0,"timedout":0,"unknown":0}}"#
+    #expect(try await get("/api/9/resolvers") == "{\"\(name)\":\(counts)}\n")
+    #expect(try await get("/api/9/resolvers/\(name)/") == "\(counts)\n")
+    #expect(try await get("/api/9/resolvers/x").contains("ResolverZoneNotFound"))
+    let line = "sallyport_resolver_responses_total{resolver=\"\(name)\",result=\"servfail\"} 1\n"
+    #expect(try await get("/metrics").contains(line))
+    setting.daemon.signal(SIGHUP)
+    try await setting.daemon.logged("reconfigured: generation 2")
+    #expect(try await get("/api/9/resolvers") == "{\"\(name)\":\(counts)}\n")
+  }
+
+  private func setting(
+    _ zone: String, resolver: String = "", workers: Int = 1, more: String = ""
+  ) async throws -> Setting {
     let scene = try Scene.ofTest()
     let upstream = try ScriptedUpstream.echo(scene)
     let dns = try await NameServer(scene, zone)
     let port = try scene.port()
     let text = configuration(
       "resolver 127.0.0.1:\(dns.port) \(resolver); server { listen 127.0.0.1:\(port);"
-        + " location / { proxy_pass http://$arg_h:\(upstream.port); } }"
+        + " location / { proxy_pass http://$arg_h:\(upstream.port); } \(more) }"
     ).replacing("worker_processes 2", with: "worker_processes \(workers)")
     let daemon = try await Sallyport.start(scene, text)
     return Setting(scene: scene, upstream: upstream, dns: dns, daemon: daemon, port: port)
