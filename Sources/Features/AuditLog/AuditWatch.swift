@@ -85,7 +85,7 @@ final class AuditWatch: ClientWatch {
     switch session.admission {
     case .granted: ("let_in", session.facts.isVerified ? nil : "no certificate was verified")
     case .reported(let reason): ("reported", reason)
-    case .refused(_, let reason): ("refused", reason)
+    case .refused(_, _, let reason): ("refused", reason)
     case .undecided: ("refused", "the client's handshake chose no server")
     case .inClear: ("refused", "plain HTTP")
     }

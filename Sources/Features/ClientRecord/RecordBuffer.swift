@@ -84,7 +84,7 @@ final class RecordWatch: ClientWatch {
     switch admission {
     case .undecided, .inClear: nil
     case .reported(let reason): (.reported, reason)
-    case .refused(_, let reason): (.refused, reason)
+    case .refused(_, _, let reason): (.refused, reason)
     case .granted:
       switch verdict {
       case nil, .absent: nil

@@ -49,7 +49,7 @@ package struct ClientAccess: LocationFeature {
       guard borrowing(transaction.facts, { $0.isTLS || $0.relayed != nil }) else { return }
       switch transaction.admission {
       case .undecided, .inClear: break
-      case .refused(_, let reason), .reported(let reason): output.append(string: "refused:\(reason)")
+      case .refused(_, _, let reason), .reported(let reason): output.append(string: "refused:\(reason)")
       case .granted:
         if let denial = transaction.location.denial(of: transaction.facts, scratch: transaction.worker.patternScratch) {
           output.append(string: "refused:\(denial)")

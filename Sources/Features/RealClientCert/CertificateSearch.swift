@@ -193,7 +193,7 @@ final class CertificateSearch: RelayedClientStep {
       "front",
       "the word of the peer counts (\(RealClientCert.fromLine.name)\(client.source == .frontByCertificate ? ", by its certificate" : ""))"
     )
-    if client.isUnreadable, case .refused(_, let reason) = client.admission { return trace.add("client", reason) }
+    if client.isUnreadable, case .refused(_, _, let reason) = client.admission { return trace.add("client", reason) }
     switch client.verdict {
     case .absent: trace.add("client", "has no certificate: the front sent none in \(settings.field.name)")
     case .verified(let chain): trace.add("client", "\(chain.leaf.subject): verified; \(proof)")

@@ -36,9 +36,9 @@ extension ClientSession {
     let refusals = worker.counters.refusals
     let log = worker.shared.clientFaults
     switch exchange.admission {
-    case .refused(let failure, let reason):
-      refusals.count(.certificate)
-      log.logRefusal(of: exchange, .certificate, .notice, reason)
+    case .refused(let failure, let refusal, let reason):
+      refusals.count(refusal)
+      log.logRefusal(of: exchange, refusal, .notice, reason)
       return failure
     case .inClear:
       // Counted with the handshakes, and folded as they are.

@@ -44,7 +44,7 @@ public final class ClientSession: StreamOwner {
   /// How many listeners have given the connection on (`pass`), 0 if a client connected to this one.
   package let passes: Int
   /// nil unless the transport has TLS that another listener has ended.
-  private let passed: PassedClient?
+  let passed: PassedClient?
 
   package init(
     worker: Worker, live: LiveGeneration, servers: VirtualServers, transport: ByteStream, tls: TLSStream?,
@@ -151,8 +151,7 @@ public final class ClientSession: StreamOwner {
     admission = Admission(tls)
     if let tls { worker.admissionEnds.note(tls.judgementEnd) }
     if let rest = worker.shared.denials.rest(tls?.clientVerdict.certificate) {
-      let time = DurationWords.of(seconds: Int64(clamping: rest))
-      admission = .refused(.certificateError, reason: "the client's certificate is denied by the API for \(time)")
+      admission = .denied(for: rest)
     }
   }
 
@@ -368,7 +367,7 @@ public final class ClientSession: StreamOwner {
     admit()
     if connection.isHTTP2, !firstServer.settings.http2.isOn { return connection.end() }
     // A client without earlier requests gets a response with the reason; for other clients, the connection ends.
-    if case .refused(_, let reason) = admission, requests > 0, !isFront {
+    if case .refused(_, _, let reason) = admission, requests > 0, !isFront {
       idleClientIsRefused(reason, words: "\(reason)\(facts.loggedClient)")
       connection.end()
     }
@@ -443,7 +442,7 @@ public final class ClientSession: StreamOwner {
       // Whatever the requests that have a grace still tell of their client, and the requests that come: the truth.
       if let verdict = refusal.verdict { tls?.take(verdict) }
       facts.forget()
-      admission = .refused(.certificateError, reason: refusal.reason)
+      admission = .refused(.certificateError, .certificate, reason: refusal.reason)
     }
     if own.count < all.count { return }
     if case .close = refusal.mode { cut() } else if isLate { cut() }

@@ -38,10 +38,24 @@ extension SharedState {
 }
 
 extension Worker {
-  /// Cuts the connections of a client at once, and returns how many there were.
+  /// Cuts the connections of a client, and the requests that fronts have sent for it, at once. Returns how many there were.
   package func cut(clientsNamed name: ClientName) -> Int {
-    let named = sessions.values.filter { $0.facts.clientVerdict?.certificate.map(name.names) ?? false }
-    for session in named { session.cut() }
-    return named.count
+    Array(sessions.values).reduce(0) { $0 + $1.cut(clientNamed: name) }
+  }
+}
+
+extension ClientSession {
+  fileprivate func cut(clientNamed name: ClientName) -> Int {
+    let own = [facts.clientVerdict?.certificate, passed?.tls.clientVerdict.certificate]
+    if own.contains(where: { $0.map(name.names) ?? false }) {
+      cut()
+      return 1
+    }
+    let relayed = transactions.filter { $0.isUnderWay && $0.relayed?.certificates.first.map(name.names) ?? false }
+    for transaction in relayed {
+      transaction.log(.info, "the \(transaction.thing) was cut by the API")
+      transaction.wasRevoked()
+    }
+    return relayed.count
   }
 }

@@ -18,7 +18,7 @@ public struct RelayedClient {
 
   package let source: Source
   package let verdict: ClientVerdict
-  package let admission: Admission
+  package private(set) var admission: Admission
   /// Whether the front has sent a field that could not be read. The client is then none that has no certificate.
   package let isUnreadable: Bool
   /// `ssl_verify_report_only` of the server block.
@@ -50,9 +50,17 @@ public struct RelayedClient {
     self.source = source
     verdict = .absent
     (certificates, digest) = ([], [])
-    admission = .refused(.certificateError, reason: reason)
+    admission = .refused(.certificateError, .certificate, reason: reason)
     isUnreadable = true
     judgementEnd = .max
     reportsOnly = false
+  }
+
+  /// The client, whom no rule lets in if the API denies its certificate.
+  func judged(by denials: ClientDenials) -> RelayedClient {
+    guard let rest = denials.rest(certificates.first) else { return self }
+    var denied = self
+    denied.admission = .denied(for: rest)
+    return denied
   }
 }

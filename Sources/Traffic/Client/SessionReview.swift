@@ -76,7 +76,7 @@ enum SessionReview {
     }
     func finding(_ verdict: ClientVerdict, _ judge: ServerTLSContext) -> Finding {
       let verdict = revocation(of: verdict, judgedBy: servers, in: fresh) ?? verdict
-      if case .refused(_, let reason) = Admission(of: verdict, by: judge) {
+      if case .refused(_, _, let reason) = Admission(of: verdict, by: judge) {
         return .refused(refusal(reason, judge, verdict))
       }
       return .admitted(judge, verdict)
@@ -213,7 +213,7 @@ enum SessionReview {
     let revoked = revocation(of: judgement.verdict, judgedBy: servers, in: fresh)
     let verdict = revoked ?? judgement.verdict
     transaction.facts.relayedEnd = revoked == nil ? judgement.validUntil : .max
-    if case .refused(_, let reason) = Admission(of: verdict, by: context) {
+    if case .refused(_, _, let reason) = Admission(of: verdict, by: context) {
       return refusal(.certificate, reason, server)
     }
     return denial(of: transaction, ClientRules.Client(verdict), at: server, servers) { refusal(.rule, $0, server) }

@@ -254,10 +254,10 @@ package final class TCPConnection: ClientConnection {
         "the client began with TLS and without ALPN \"\(NegotiatedProtocol.postgresALPN)\" (sslnegotiation=direct)")
       return false
     }
-    if case .refused(_, let reason) = session.admission {
-      worker.counters.refusals.count(.certificate)
+    if case .refused(_, let refusal, let reason) = session.admission {
+      worker.counters.refusals.count(refusal)
       if let running = stream.session {
-        worker.shared.clientFaults.logRefusal(of: running, .certificate, .notice, reason)
+        worker.shared.clientFaults.logRefusal(of: running, refusal, .notice, reason)
       }
       end(.refusedCertificate, nil)
       return false

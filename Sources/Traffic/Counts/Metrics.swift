@@ -31,6 +31,8 @@ public enum ClientOutcome: String, CaseIterable, Sendable {
 /// Why sallyport refused a request because of the client's identity, after the handshake.
 public enum ClientRefusal: String, CaseIterable, Sendable {
   case certificate
+  /// The API denies the certificate.
+  case denial
   /// By `ssl_client_allow` and `ssl_client_deny`.
   case rule
   /// 421: the Host's client policy isn't that of the handshake.

@@ -347,7 +347,7 @@ public final class Exchange: Transaction {
   }
   /// The request's client is not that of the connection.
   package func setClient(_ relayed: RelayedClient) {
-    relayedFacts = ConnectionFacts(of: session.facts, for: relayed)
+    relayedFacts = ConnectionFacts(of: session.facts, for: relayed.judged(by: worker.shared.denials))
     session.note(end: relayed.judgementEnd)
     if relayed.certificates.isEmpty { return }
     for watch in server.root.watches { watch.clientWasRelayed(self, relayed) }

@@ -384,7 +384,7 @@ private enum StreamlessUpstream {
   }
 
   @Test func `a client is seen, cut and denied, at every server and with a resumed session`() async throws {
-    let api = try await APIScene(Scene.ofTest())
+    let api = try await APIScene(Scene.ofTest(), server: "location = /metrics { metrics; }")
     let certificate = try #require(Certificate.loadAll(MaterialReference(path: api.cast.alice.certificate)).first)
     let fingerprint = certificate.sha256.map { String(format: "%02x", $0) }.joined()
     func enter(_ words: [String] = []) async throws -> CurlResult {
@@ -436,6 +436,9 @@ private enum StreamlessUpstream {
     // SHA-1, as $ssl_client_fingerprint has it.
     #expect(try await api.ctl("deny", certificate.sha1Fingerprint, "1h").status == 0)
     #expect(try await enter().status == 400)
+    let page = try await api.api("/metrics").text
+    #expect(page.contains("sallyport_client_refusals_total{reason=\"denial\"} 4\n"))
+    #expect(page.contains("sallyport_client_refusals_total{reason=\"certificate\"} 0\n"))
   }
 
   @Test func `a denial outlives the replacement of the process, also without a state directory`() async throws {

@@ -1,4 +1,5 @@
 import Crypto
+import Foundation
 import Glibc
 import TestSupport
 import Testing
@@ -117,6 +118,33 @@ import Testing
     #expect(isCut)
     try await daemon.logged("the tunnel was cut: client SSL certificate verify error: (10:certificate has expired")
     #expect(try await offPool { try part.echoes(kept) })
+  }
+
+  @Test(arguments: [false, true])
+  func `a client that the API denies loses its tunnel and gets no other, whatever front it comes by`(
+    isPlain: Bool
+  ) async throws {
+    let scene = try Scene.ofTest(), part = try Part(scene), socket = scene.path("api.sock")
+    let api = "server { listen unix:\(socket); location /api/ { api write=on; } location = /metrics { metrics; } }"
+    let daemon = try await Sallyport.start(scene, part.text().replacing("http {", with: "http { \(api)"))
+    let (kept, lost) = try await offPool {
+      (try part.tunnel(part.cast.alice.certified, isPlain: isPlain), try part.tunnel(part.bob, isPlain: isPlain))
+    }
+    let fingerprint = part.bob.certificate.sha256.map { String(format: "%02x", $0) }.joined()
+    let told = try await scene.run(Sallyport.binary(), ["ctl", "deny", fingerprint, "1h", "--socket", socket])
+    #expect(told.text == "denied for 3600 s; 1 connections were cut\n", "\(told.everything)")
+    #expect(try await offPool { try lost.readToEnd().isEmpty })
+    try await daemon.logged("the tunnel was cut by the API")
+    #expect(try await offPool { try part.echoes(kept) })
+    func ask(_ who: CertifiedKey) async throws -> Int {
+      let target = isPlain ? ["http://127.0.0.1:\(part.plain)/"] : part.cast.to(part.port) + ["https://localhost/"]
+      return try await scene.curl(FrontField.rfc9440.curl(who) + target).status
+    }
+    #expect(try await ask(part.bob) == 400)
+    #expect(try await ask(part.cast.alice.certified) == 200)
+    try await daemon.logged("the client's certificate is denied by the API for")
+    let page = try await scene.curl(["--unix-socket", socket, "http://localhost/metrics"]).text
+    #expect(page.contains("sallyport_client_refusals_total{reason=\"denial\"} 1\n"))
   }
 
   @Test func `a front whose own certificate is revoked loses the tunnels of its clients`() async throws {
