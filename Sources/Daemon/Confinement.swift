@@ -164,7 +164,9 @@ package struct Confinement: Sendable {
           .error,
           at: need.location ?? PathPlaces.place(of: need.path, in: statements, folder: settings.folder),
           "\"\(need.path)\" is outside the folders that the sandbox left the process when it started",
-          hint: "a reload can't widen the sandbox: restart to use this path, or keep it in a folder in use")
+          hint:
+            "a reload can't widen the sandbox: a new process may use this path (sallyport reload --restart, or a restart); or keep it in a folder in use"
+        )
       })
   }
 

@@ -49,8 +49,13 @@ extension FileRules {
     for name in ["SSL_CERT_DIR", "OPENSSL_MODULES", "OPENSSL_ENGINES", "CREDENTIALS_DIRECTORY"] {
       if let path = environment(name) { grantReal(.read, path) }
     }
-    // Where the results of reloads are.
-    if let path = environment("RUNTIME_DIRECTORY") { grantReal(.change, path) }
+    // The folders that the service manager has made for this service alone: a reload may be the first to name them.
+    for (name, access) in [
+      ("RUNTIME_DIRECTORY", FileAccess.change), ("STATE_DIRECTORY", .change), ("CACHE_DIRECTORY", .change),
+      ("LOGS_DIRECTORY", .append),
+    ] {
+      for path in (environment(name) ?? "").split(separator: ":") { grantReal(access, String(path)) }
+    }
     for name in ["SSL_CERT_FILE", "OPENSSL_CONF", "TZDIR"] {
       if let path = environment(name), let state = DiskPath.look(path), state.exists {
         grant(.readOnlyByName, state.real)
@@ -59,7 +64,7 @@ extension FileRules {
   }
 
   private mutating func grantReal(_ access: FileAccess, _ path: String) {
-    guard let state = DiskPath.look(path), state.exists else { return }
+    guard let state = DiskPath.look(path), state.exists, !Self.tooWide.contains(state.real) else { return }
     grant(state.isFolder ? access : access.intersection(.ofPlainFile), state.real)
   }
 }

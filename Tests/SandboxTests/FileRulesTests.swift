@@ -30,6 +30,20 @@ private func file(_ path: String) -> (String, PathState) { (path, PathState(real
     #expect(!rules.allows(.read, "/etc/shadow") && !rules.allows(.append, "/etc/sallyport/server.key"))
   }
 
+  @Test func `the folders that systemd makes for the service are granted, and none that holds more`() {
+    let environment = [
+      "STATE_DIRECTORY": "/var/lib:/var/backups", "CACHE_DIRECTORY": "/var/cache", "LOGS_DIRECTORY": "/var/log",
+      "RUNTIME_DIRECTORY": "/",
+    ]
+    var rules = FileRules()
+    rules.grantSystem { environment[$0] }
+    for folder in ["/var/lib", "/var/backups", "/var/cache"] {
+      #expect(rules.allows(.change, "\(folder)/x"), "\(folder)")
+    }
+    #expect(rules.allows(.append, "/var/log/x") && !rules.allows(.read, "/var/log/x"))
+    #expect(!rules.allows(.read, "/var") && !rules.allows(.read, "/home"))
+  }
+
   @Test func `of a link both folders are granted`() {
     let rules = FileRules([FileNeed(.read, "/live/a/cert.pem")], look: disk)
     #expect(rules.access == ["/live/a": .read, "/archive/a": .read])

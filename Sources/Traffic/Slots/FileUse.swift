@@ -77,7 +77,9 @@ package struct FileUse: Sendable, Hashable {
   }
 
   /// The folder in which the bodies of a location's requests are kept.
-  package static func bodyFolder(of location: LocationSettings) -> FileUse { .path(.change, location.bodyFolder) }
+  package static func bodyFolder(of location: LocationSettings) -> FileUse {
+    .path(.change, location.bodyFolder, at: location.bodyFiles?.folder?.location)
+  }
 
   /// The folder that a path with variables begins with: requests complete the path below it. nil: it begins with none.
   package static func folder(before template: Template, in folder: String, at location: SourceLocation? = nil)
