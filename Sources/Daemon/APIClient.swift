@@ -2,6 +2,7 @@ import Bytes
 package import JSON
 import Observability
 import TLS
+import Traffic
 import Transport
 
 /// Asks the API of a running process (`api`) over its unix socket, for `sallyport ctl`. Blocks.
@@ -48,7 +49,8 @@ package struct APIClient {
     } catch {
       throw Fault(
         description:
-          "\(error); expected a server that listens on unix:\(socket), with a location \(location)/ and `api write=on`")
+          "\(error); expected a server that listens on unix:\(socket), with a location \(location)/ and `api write=on` (--socket and --location name others)"
+      )
     }
     guard let end = answer.firstRange(of: Array("\r\n\r\n".utf8)) else {
       throw Fault(description: "\(socket): the answer is no HTTP")
@@ -193,7 +195,7 @@ package struct APIClient {
     }
   }
 
-  /// A line for each error of the last hour, the oldest first.
+  /// A line for each of the last errors, the oldest first.
   package func errors() throws(Fault) -> [String] {
     (try value("GET", "sallyport/errors").list ?? []).map { entry in
       let count = entry["count"]?.integer ?? 1
@@ -269,6 +271,9 @@ package struct APIClient {
   }
 
   package func allow(_ fingerprint: String) throws(Fault) {
+    guard ClientName(fingerprint: fingerprint) != nil else {
+      throw Fault(description: "\"\(fingerprint)\" is no fingerprint: 64 hexadecimal digits (SHA-256), or 40 (SHA-1)")
+    }
     _ = try ask("DELETE", "sallyport/denials/\(Self.segment(fingerprint))")
   }
 }

@@ -56,7 +56,5 @@ public final class RecentErrors: Sendable {
   }
 
   /// The oldest first.
-  package func all(since time: Int64) -> [Entry] {
-    state.withLock { $0.ring[$0.next...] + $0.ring[..<$0.next] }.filter { $0.time >= time }
-  }
+  package var all: [Entry] { state.withLock { Array($0.ring[$0.next...] + $0.ring[..<$0.next]) } }
 }

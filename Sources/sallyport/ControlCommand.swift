@@ -38,11 +38,14 @@ struct ControlCommand: ParsableCommand {
 
     /// Runs a question, and prints its lines or the reason why there are none. A terminal would obey control characters
     /// in names, so lines show them; JSON stays as it is.
-    func ask(isJSON: Bool = false, _ question: (APIClient) throws(APIClient.Fault) -> [String]) throws {
+    /// `none`: what stderr gets in place of no lines.
+    func ask(
+      isJSON: Bool = false, none: String? = nil, _ question: (APIClient) throws(APIClient.Fault) -> [String]
+    ) throws {
       do throws(APIClient.Fault) {
-        for line in try question(APIClient(socket: socket, location: location, seconds: timeout)) {
-          print(isJSON ? line : LogEscape.visible(line))
-        }
+        let lines = try question(APIClient(socket: socket, location: location, seconds: timeout))
+        for line in lines { print(isJSON ? line : LogEscape.visible(line)) }
+        if lines.isEmpty, let none { LogFile.standardError.write(string: none + "\n") }
       } catch {
         throw ValidationFailure(LogEscape.visible(error.description))
       }
@@ -60,7 +63,11 @@ struct ControlCommand: ParsableCommand {
       .example("sallyport ctl servers app")
     @Argument(help: "A group; without it, all.") var group: String?
     @OptionGroup var place: Place
-    func run() throws { try place.ask { (api) throws(APIClient.Fault) in try api.servers(of: group) } }
+    func run() throws {
+      try place.ask(none: "no upstream group with a zone has a server") {
+        (api) throws(APIClient.Fault) in try api.servers(of: group)
+      }
+    }
   }
 
   struct Change: ParsableCommand {
@@ -216,7 +223,7 @@ struct ControlCommand: ParsableCommand {
     static let configuration = CommandConfiguration(abstract: "Print the certificates that are denied.").example(
       "sallyport ctl denials")
     @OptionGroup var place: Place
-    func run() throws { try place.ask { (api) throws(APIClient.Fault) in try api.denials() } }
+    func run() throws { try place.ask(none: "none is denied") { (api) throws(APIClient.Fault) in try api.denials() } }
   }
 
   struct KeyValues: ParsableCommand {
@@ -251,10 +258,14 @@ struct ControlCommand: ParsableCommand {
 
   struct Errors: ParsableCommand {
     static let configuration = CommandConfiguration(
-      abstract: "Print the errors of the last hour, at most the last 256, as error logs got them."
+      abstract: "Print the last errors, at most 256 lines, as error logs got them."
     ).example("sallyport ctl errors")
     @OptionGroup var place: Place
-    func run() throws { try place.ask { (api) throws(APIClient.Fault) in try api.errors() } }
+    func run() throws {
+      try place.ask(none: "no error log got a line at error or above since the start") {
+        (api) throws(APIClient.Fault) in try api.errors()
+      }
+    }
   }
 
   struct Level: ParsableCommand {
@@ -282,7 +293,7 @@ struct ControlCommand: ParsableCommand {
     }
 
     func run() throws {
-      try place.ask { (api) throws(APIClient.Fault) in
+      try place.ask(none: end ? nil : "error logs take what error_log says") { (api) throws(APIClient.Fault) in
         if end {
           try api.endLogLevel()
           return []
@@ -296,8 +307,13 @@ struct ControlCommand: ParsableCommand {
   struct Get: ParsableCommand {
     static let configuration = CommandConfiguration(abstract: "Print a part of the API as JSON.").example(
       "sallyport ctl get http/upstreams")
-    @Argument(help: "The path behind /9/, such as http/upstreams.") var path: String
+    @Argument(help: "The path behind /9/, such as http/upstreams; without it, the names that there are.")
+    var path = ""
     @OptionGroup var place: Place
-    func run() throws { try place.ask(isJSON: true) { (api) throws(APIClient.Fault) in [try api.ask("GET", path)] } }
+    func run() throws {
+      try place.ask(isJSON: true) { (api) throws(APIClient.Fault) in
+        try api.ask("GET", path).split(separator: "\n").map(String.init)
+      }
+    }
   }
 }

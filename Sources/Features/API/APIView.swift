@@ -62,7 +62,7 @@ struct APIView {
         throw .resolver
       }
       json.object { Self.resolver(found.totals, &$0) }
-    case .errors: return Self.text(metrics.process.errors?.all(since: Int64(time(nil)) - 3600) ?? [])
+    case .errors: return Self.text(metrics.process.errors?.all ?? [])
     case .nginx:
       json.object {
         $0.member("version", "\(Product.version)")

@@ -126,7 +126,7 @@ private enum StreamlessUpstream {
     #expect(try await api.api("/api/9/http/server_zones/nowhere").text.contains("ServerZoneNotFound"))
   }
 
-  @Test func `errors of the last hour are told to those who may change something, and to nobody else`() async throws {
+  @Test func `the last errors are told to those who may change something, and to nobody else`() async throws {
     let api = try await APIScene(Scene.ofTest())
     try api.daemon.rewrite(api.text + "nonsense;")
     api.daemon.signal(SIGHUP)
