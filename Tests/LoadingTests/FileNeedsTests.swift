@@ -79,6 +79,7 @@ import Testing
       """
       http { client_body_temp_path /bodies; server { listen 80; return 204; }
         server { listen 80; server_name b; client_body_temp_path /own; location / { return 204; } } }
+      stream { server { listen 81; return ok; } }
       """)
     #expect(named.contains(FileNeed(.change, "/bodies")) && named.contains(FileNeed(.change, "/own")))
     #expect(!named.contains(FileNeed(.change, BodyFolder.path)))

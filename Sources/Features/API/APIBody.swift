@@ -1,7 +1,7 @@
 import Forward
 import JSON
 import Language
-import Observability
+package import Observability
 import Traffic
 package import Transport
 package import Upstream

@@ -205,7 +205,7 @@ private final class APIHandler: ContentHandler, APIResponse {
         keepDenials(exchange) { [self] in answer(200, APIView.text($0.worker.shared.denials.all()), $0) }
       case (.post, .logLevel):
         let body = try APILogLevelBody(Array(kept.memory.readable))
-        exchange.begin(LogLevelOverride(body.level, seconds: body.seconds, asker: exchange.asker))
+        exchange.beginLogLevel(LogLevelOverride(body.level, seconds: body.seconds, asker: exchange.asker))
         answer(201, try view(exchange).text(.logLevel), exchange)
       case (.delete, .logLevel):
         guard exchange.endLogLevel() else {

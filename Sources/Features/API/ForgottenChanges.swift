@@ -1,3 +1,4 @@
+import Observability
 import Traffic
 import Transport
 import Upstream

@@ -16,7 +16,7 @@ final class LogLevelEnd: WorkerPart {
 }
 
 extension Exchange {
-  func begin(_ override: LogLevelOverride) {
+  func beginLogLevel(_ override: LogLevelOverride) {
     worker.metrics.process.logLevels?.begin(override)
     tellOfLogLevel(
       "error logs take the level \(override.level.name) for \(override.rest()) s, as \(override.asker) asked")

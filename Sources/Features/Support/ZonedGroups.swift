@@ -1,4 +1,5 @@
 import Forward
+import Observability
 import Traffic
 package import Upstream
 

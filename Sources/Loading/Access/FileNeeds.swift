@@ -28,7 +28,7 @@ package enum FileNeeds {
     }
     needs += settings.http.fileUses.compactMap { FileNeed($0) }
     // A reload may be the first to keep bodies of requests, where a location gets its first `proxy_pass`.
-    needs += settings.http.servers.compactMap { FileNeed(.bodyFolder(of: $0.root)) }
+    needs += settings.http.servers.filter { $0.stream == nil }.compactMap { FileNeed(.bodyFolder(of: $0.root)) }
     var seen: Set<FileNeed> = []
     return needs.filter { seen.insert($0).inserted }
   }
