@@ -63,7 +63,7 @@ extension Admission {
   fileprivate var objection: String? {
     switch self {
     case .granted: nil
-    case .reported(let reason), .refused(_, let reason): reason
+    case .reported(let reason), .refused(_, _, let reason): reason
     case .undecided, .inClear: "nobody has judged the client"
     }
   }

@@ -309,7 +309,7 @@ private struct PlacedJudge {
       recorded: client.certificates, at: moment, by: chooser, renewsLists: renewingLists ?? renewsLists)
     if let denial = judgement.denial { return .refused(reason: Self.ruled(denial)) }
     switch Admission(of: judgement.verdict, by: context) {
-    case .refused(_, let reason):
+    case .refused(_, _, let reason):
       guard case .refused(let leaf, let code, let words, _) = judgement.verdict else { return .refused(reason: reason) }
       let meaning = OpenSSLMeaning.of(verification: code).map { ": \($0)" } ?? ""
       return .refused(
