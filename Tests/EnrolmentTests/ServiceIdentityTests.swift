@@ -83,11 +83,11 @@ import Testing
     try withMesh { mesh, now in
       var api = try mesh.member("api")
       try mesh.ask(&api, at: now + 86_400)
-      let (early, former) = (try mesh.certificate("api"), try mesh.list("api"))
+      let (early, former) = (try mesh.certificate("api"), mesh.scene.bytes("api/crl.pem"))
       #expect(try mesh.ask(&api, at: now).count == 1)
       let present = try mesh.certificate("api")
       #expect(present != early && (try #require(present.notBefore.seconds)) <= now)
-      #expect(try mesh.list("api") != former)
+      #expect(mesh.scene.bytes("api/crl.pem") != former)
       #expect(try mesh.ask(&api, at: now + 1).isEmpty)
       let dates: [Int64] = [.min, .max, 0, now + 1, now - 43_201]
       #expect(dates.allSatisfy { ServiceIdentities.isOld(listOf: $0, at: now) })
