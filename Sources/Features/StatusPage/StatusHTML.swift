@@ -31,7 +31,7 @@ struct StatusHTML {
     page.servers(snapshot)
     page.streams(snapshot)
     page.upstreams(snapshot)
-    page.overrides(snapshot.overrides)
+    page.overrides(snapshot)
     page.limits(snapshot)
     page.handshakes(snapshot)
     page.certificates(snapshot)
@@ -182,17 +182,19 @@ struct StatusHTML {
   /// The most certificates that the table names.
   private static let shownDenials = 100
 
-  private mutating func overrides(_ overrides: RuntimeOverrides) {
+  private mutating func overrides(_ snapshot: MetricsSnapshot) {
+    let overrides = snapshot.overrides
+    func until(_ rest: UInt64) -> String { "until \(StatusWords.time(snapshot.now &+ Int64(clamping: rest)))" }
     var rows = overrides.servers.map { Row(["upstream \($0.upstream)", $0.server, $0.words]) }
     rows += overrides.denials.prefix(Self.shownDenials).map { denial in
       let name = denial.subject.map { "\($0), \(denial.fingerprint)" } ?? denial.fingerprint
-      return Row(["client", name, "denied for \(StatusWords.span(Int64(clamping: denial.seconds)))"])
+      return Row(["client", name, "denied \(until(denial.seconds))"])
     }
     let others = overrides.denials.count - Self.shownDenials
     if others > 0 { rows.append(Row(["clients", "\(others) more certificates", "denied"])) }
     if let override = overrides.logLevel {
-      let rest = StatusWords.span(Int64(clamping: override.rest()))
-      rows.append(Row(["error logs", "by \(override.asker)", "level \(override.level.name) for \(rest)"]))
+      rows.append(
+        Row(["error logs", "by \(override.asker)", "level \(override.level.name) \(until(override.rest()))"]))
     }
     table("Changed by the API", ["What", "Server, certificate or asker", "Change"], names: 3, rows)
   }

@@ -25,7 +25,7 @@ extension StatusHTML {
     dd{margin:0;font-size:20px;font-variant-numeric:tabular-nums}
     table{width:100%;border-collapse:separate;border-spacing:0;font-variant-numeric:tabular-nums}
     section{overflow-x:auto}
-    table{font-size:14px}th,td{padding:7px 7px;text-align:left;overflow-wrap:anywhere}
+    table{font-size:14px}th,td{padding:7px 7px;text-align:left;overflow-wrap:anywhere}td:first-child:not(.n){min-width:11.5em}
     th:first-child,td:first-child{padding-left:12px}th:last-child,td:last-child{padding-right:12px}
     th{color:var(--soft);font-size:13px;font-weight:600;white-space:nowrap}
     td{border-top:1px solid var(--line)}.n{text-align:right;white-space:nowrap}
@@ -34,7 +34,7 @@ extension StatusHTML {
     .marked{color:var(--bad);background:var(--bad-bg);font-weight:600}
     .last{margin:16px 0;overflow-wrap:anywhere}code{font:13px/1.5 ui-monospace,monospace;color:var(--text)}
     .bad td{background:var(--bad-bg);color:var(--bad)}
-    @media (max-width:760px){main{padding:12px}
+    @media (max-width:1000px){main{padding:12px}
     th,td{padding:6px 10px}
     .cards thead{display:none}.cards,.cards tbody{display:block}
     .cards tr{display:flex;flex-wrap:wrap;padding:8px 0;border-top:1px solid var(--line)}

@@ -213,7 +213,7 @@ private enum StreamlessUpstream {
     ]
     #expect(try await series() == all)
     let page = try await api.api("/status").text
-    for words in ["Changed by the API", ">drain<", ">weight 3<", ">fail_timeout 20s<", fingerprint, "denied for "] {
+    for words in ["Changed by the API", ">drain<", ">weight 3<", ">fail_timeout 20s<", fingerprint, "denied until "] {
       #expect(page.contains(words), "\(words)")
     }
     let json = try await api.api("/status?format=json").text
