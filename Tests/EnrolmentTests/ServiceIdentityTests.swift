@@ -148,35 +148,6 @@ import Testing
     }
   }
 
-  @Test func `what a clock that was set back has dated in the future is made anew`() throws {
-    let scene = try Scene()
-    defer { scene.end() }
-    try scene.makeFolder("authority")
-    try scene.makeFolder("services")
-    let now = Int64(time(nil))
-    let identities = try ServiceIdentities(
-      in: scene.path("authority"), services: scene.path("services"), names: ["api"], owner: geteuid())
-    _ = try identities.keepUp(at: now + 86_400)
-    let early = try identity(scene, "api")
-    let told = try identities.keepUp(at: now)
-    let present = try identity(scene, "api")
-    #expect(told.count == 1 && present != early)
-    #expect(try #require(present.notBefore.seconds) <= now && identities.keepUp(at: now + 1).isEmpty)
-    // Nobody takes a list of the future, so one with such a date is written at once.
-    let list = scene.path("services/api/crl.pem")
-    func date() -> Int {
-      var status = stat()
-      return stat(list, &status) == 0 ? status.st_mtim.tv_sec : 0
-    }
-    let times = [timespec(tv_sec: time(nil) + 86_400, tv_nsec: 0), timespec(tv_sec: time(nil) + 86_400, tv_nsec: 0)]
-    #expect(utimensat(AT_FDCWD, list, times, 0) == 0 && date() > time(nil) + 80_000)
-    #expect(try identities.keepUp(at: now + 1).isEmpty && date() < time(nil) + 80_000)
-    let dates: [Int64] = [.min, .max, 0, now + 1, now - 43_201]
-    #expect(dates.allSatisfy { ServiceIdentities.isOld(listOf: $0, at: now) })
-    #expect(!ServiceIdentities.isOld(listOf: now, at: now) && !ServiceIdentities.isOld(listOf: now - 43_200, at: now))
-    #expect(ServiceIdentities.isOld(listOf: .min, at: .max) && ServiceIdentities.isOld(listOf: .max, at: .min))
-  }
-
   @Test func `a stopped one is on the list of all, with each certificate that is valid still, and gets no successor`()
     throws
   {
