@@ -2,6 +2,7 @@ import ConfigurationSupport
 import Crypto
 @testable import Features
 @testable import Forward
+import Observability
 import TestSupport
 import Testing
 @testable import Traffic
@@ -110,7 +111,7 @@ import Upstream
       try rig.answer(
         "\(method) /9/sallyport/log_level HTTP/1.1\r\nHost: a\r\nContent-Length: \(body.utf8.count)\r\n\r\n\(body)")
     }
-    let log = try #require(rig.live.listeners[0].fallback.root.errorLog)
+    let log = rig.live.listeners[0].fallback.root.errorLog
     #expect(try ask("GET").hasSuffix("\r\n{}\n") && !log.takes(.error))
     let begun = try ask("POST", #"{"level":"info","seconds":600}"#)
     #expect(begun.hasPrefix("HTTP/1.1 201 "), "\(begun)")
