@@ -222,7 +222,8 @@ package struct APIClient {
 
   private static func line(of level: JSONValue) -> [String] {
     guard let name = level["level"]?.text else { return [] }
-    return ["\(name) for \(level["seconds"]?.integer ?? 0) s, by \(level["by"]?.text ?? "?")"]
+    let time = DurationWords.of(seconds: level["seconds"]?.integer ?? 0)
+    return ["\(name) for \(time), by \(level["by"]?.text ?? "?")"]
   }
 
   /// The pairs of a zone of `keyval`, or the pair of a key.

@@ -9,7 +9,9 @@ import Testing
     recent.note(.error, "a", at: 1)
     recent.note(.error, "a", at: 2)
     recent.note(.crit, "a", at: 3)
-    #expect(recent.all.map(\.count) == [2, 1] && recent.all.map(\.level) == [.error, .crit] && recent.all.map(\.time) == [2, 3])
+    #expect(
+      recent.all.map(\.count) == [2, 1] && recent.all.map(\.level) == [.error, .crit]
+        && recent.all.map(\.time) == [2, 3])
     for number in 0..<(RecentErrors.limit + 5) { recent.note(.error, "\(number)", at: 10) }
     let all = recent.all
     #expect(all.count == RecentErrors.limit && all.first?.text == "5")

@@ -21,7 +21,9 @@ extension Worker {
       lines += changes.removed.map { "the removal of server \($0) from upstream \"\(name)\"" }.sorted()
     }
     if let override = metrics.process.logLevels?.current {
-      lines.append("the level \(override.level.name) of error logs, which had \(override.rest()) s left")
+      lines.append(
+        "the level \(override.level.name) of error logs, which had \(DurationWords.of(seconds: Int64(clamping: override.rest()))) left"
+      )
     }
     return lines + shared.apiFeatures.all.flatMap { $0.forgottenChanges(live, now: loop.now) }
   }

@@ -18,14 +18,15 @@ final class LogLevelEnd: WorkerPart {
 extension Exchange {
   func beginLogLevel(_ override: LogLevelOverride) {
     worker.metrics.process.logLevels?.begin(override)
-    tellOfLogLevel(
-      "error logs take the level \(override.level.name) for \(override.rest()) s, as \(override.asker) asked")
+    let time = DurationWords.of(seconds: Int64(clamping: override.rest()))
+    tellOfLogLevel("error logs take the level \(override.level.name) for \(time), as \(override.asker) asked")
   }
 
   /// Returns false if there is nothing to end.
   func endLogLevel() -> Bool {
     worker.metrics.process.logLevels?.end {
-      _ in true
+      _ in
+      true
     } _: { override in
       tellOfLogLevel("error logs take what error_log says again, as \(asker) asked")
     } ?? false

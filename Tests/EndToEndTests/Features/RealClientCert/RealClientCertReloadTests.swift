@@ -132,7 +132,7 @@ import Testing
     }
     let fingerprint = part.bob.certificate.sha256.map { String(format: "%02x", $0) }.joined()
     let told = try await scene.run(Sallyport.binary(), ["ctl", "deny", fingerprint, "1h", "--socket", socket])
-    #expect(told.text == "denied for 3600 s; 1 connections were cut\n", "\(told.everything)")
+    #expect(told.text == "denied for 1 hour; 1 connections were cut\n", "\(told.everything)")
     #expect(try await offPool { try lost.readToEnd().isEmpty })
     try await daemon.logged("the tunnel was cut by the API")
     #expect(try await offPool { try part.echoes(kept) })
