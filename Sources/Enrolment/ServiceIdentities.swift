@@ -17,8 +17,8 @@ package struct ServiceIdentities {
   private var keptUp = Int64.min
   /// The last answer to each service, by the question's number: who asks the same again has not got it.
   private var answers: [String: (number: String, bytes: [UInt8])] = [:]
-  /// Why a service last got no certificate, so that it is told once.
-  private var refusals: [String: String] = [:]
+  /// Why services got no certificate, so that it is told once until they get one.
+  private var refusals: [String: Set<String>] = [:]
 
   package static let seconds: Int64 = 3600
   /// How many valid certificates a service may have: two, and two for sidecars that ended before they had theirs.
@@ -149,7 +149,8 @@ package struct ServiceIdentities {
         told.append("\(name): certificate \(made.serial), valid for an hour")
       }
     }
-    if refusals.updateValue(refusal, forKey: name) ?? "" != refusal, !refusal.isEmpty {
+    if !certificate.isEmpty { refusals[name] = nil }
+    if !refusal.isEmpty, refusals[name]?.count ?? 0 < 8, refusals[name, default: []].insert(refusal).inserted {
       told.append("\(name) gets no certificate: \(refusal)")
     }
     let answer = [name, number, certificate, authority.certificate.pem, try revocations(at: now), refusal]

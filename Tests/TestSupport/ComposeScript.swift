@@ -14,7 +14,7 @@ package enum ComposeScript {
     class Loader(yaml.SafeLoader): pass
     Loader.add_constructor("!override", lambda loader, node: loader.construct_mapping(node, deep=True))
     said = yaml.load(open(override), Loader)
-    processes, ended, spaces, bridges, wires = [], [], {}, {}, {}
+    processes, sidecars, spaces, bridges, wires = [], [], {}, {}, {}
 
     def run(*words): subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
 
@@ -26,7 +26,7 @@ package enum ComposeScript {
     def contain(name, *options):
         """The override's own command and environment, with a folder in place of the volume. Ends by TERM, which it passes on."""
         service = said["services"][name]
-        ended.append(start(spaces[name], "env", *("%s=%s" % pair for pair in service["environment"].items()), binary, *service["command"], *options))
+        sidecars.append(start(spaces[name], "env", *("%s=%s" % pair for pair in service["environment"].items()), binary, *service["command"], *options))
 
     def network():
         for number, name in enumerate(said["networks"]):
@@ -130,8 +130,8 @@ package enum ComposeScript {
         print(json.dumps({"first": first, "upSeconds": upSeconds, "answers": answers, "echoed": echoed, "other": other, "direct": direct,
                           "beside": beside, "relay": relay, "thief": thief, "counts": counts, "outSeconds": outSeconds, "endedSeconds": ended, "after": after}))
     finally:
-        for process in ended: process.terminate()
-        for process in ended: process.wait()
+        for process in sidecars: process.terminate()
+        for process in sidecars: process.wait()
         for process in processes: process.kill()
         for process in processes: process.wait()
         for space in spaces.values(): subprocess.run(["ip", "netns", "delete", space])
