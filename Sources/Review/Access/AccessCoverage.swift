@@ -66,10 +66,9 @@ package struct AccessCoverage: Sendable {
       if near.isReached { return false }
     }
     let addresses = policies.flatMap { $0.clients.values.compactMap(\.address) }
-    if let server = mutant.http.servers.firstIndex(where: { $0.location == place }),
-      fails(Survey(mutant, addresses: addresses, near: server))
-    {
-      return true
+    if let server = mutant.http.servers.firstIndex(where: { $0.location == place }) {
+      let around = Survey(mutant, addresses: addresses, near: server)
+      if around.isPart, fails(around) { return true }
     }
     return fails(nil)
   }

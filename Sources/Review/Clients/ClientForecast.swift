@@ -287,11 +287,11 @@ private struct PlacedJudge {
       case .default: listener.fallback
       case .undecided: nil
       }
+    if isRelayed, let server, server.relayedClientStep == nil {
+      throw Unplaced(reason: "the server block of \"\(key.name)\" takes no front's word (the front was \(key.front))")
+    }
     guard let context = isRelayed ? server?.context : listener.choose(name) else {
       throw Unplaced(reason: "no server block can be chosen for \"\(key.name)\"")
-    }
-    if isRelayed, server?.relayedClientStep == nil {
-      throw Unplaced(reason: "the server block of \"\(key.name)\" takes no front's word (the front was \(key.front))")
     }
     return (listener, context)
   }

@@ -31,6 +31,8 @@ package final class Survey {
   /// What is not tried, because nobody knows how: in words.
   package private(set) var unknown: [String] = []
   private var doors: [Door] = []
+  /// Whether there are attempts that it doesn't make.
+  private(set) var isPart = true
   /// By server block.
   private var paths: [[String]] = []
   /// Those besides GET.
@@ -70,12 +72,14 @@ package final class Survey {
       guard seen.insert(kind + [listener.defaultServer] + listener.servers).inserted else { continue }
       addDoors(index, listener, names)
     }
+    let all = doors.count
     if let server {
       doors.removeAll { door in
         let attempt = Attempt(.nobody, listener: door.listener, serverName: door.serverName, host: door.host)
         return door.server != server && world.server(of: attempt) != server
       }
     }
+    isPart = doors.count < all
     let reached = Set(doors.map(\.server))
     paths = world.http.servers.enumerated().map { index, server in
       server.stream != nil ? ["/"] : reached.contains(index) ? self.paths(of: server.root) : []

@@ -245,7 +245,7 @@ import Transport
           $0.ways.map { $0.witness?.words }
         }
       }
-      #expect(seen(1).contains { $0?.contains("with a certificate CN=boss,O=x of ") == true }, "\(seen(1))")
+      #expect(seen(1).contains { $0?.contains("with a certificate CN=boss,O=xx of ") == true }, "\(seen(1))")
       #expect(seen(2) == [nil])
       #expect(seen(3).contains { $0?.contains("spiffe://x/ns/x/job of spiffe://x") == true }, "\(seen(3))")
       #expect(seen(4).contains { $0?.contains("which the front relays from 10.") == true }, "\(seen(4))")
