@@ -123,6 +123,7 @@ import Testing
     "http { server { listen 1 ssl; \(certificate) BLOCK } }",
     "http { server { listen 1 ssl; \(certificate) ssl_verify_client on; BLOCK } }",
     "http { server { listen 1 ssl; \(clients) ssl_verify_client optional; BLOCK } }",
+    "http { server { listen 1 ssl; \(clients) ssl_verify_client on; BLOCK } }",
     "http { server { listen 1 ssl; \(certificate) ssl_client_pin \(pin); ssl_verify_client on; BLOCK } }",
     "http { server { listen 1; location / { proxy_pass http://127.0.0.1:1; BLOCK } } }",
     "http { server { listen 1; location / { BLOCK } } }",
