@@ -32,12 +32,12 @@ private func file(_ path: String) -> (String, PathState) { (path, PathState(real
 
   @Test func `the folders that systemd makes for the service are granted, and none that holds more`() {
     let environment = [
-      "STATE_DIRECTORY": "/var/lib:/var/backups", "CACHE_DIRECTORY": "/var/cache", "LOGS_DIRECTORY": "/var/log",
+      "STATE_DIRECTORY": "/var/lib:/var/tmp", "CACHE_DIRECTORY": "/var/cache", "LOGS_DIRECTORY": "/var/log",
       "RUNTIME_DIRECTORY": "/",
     ]
     var rules = FileRules()
     rules.grantSystem { environment[$0] }
-    for folder in ["/var/lib", "/var/backups", "/var/cache"] {
+    for folder in ["/var/lib", "/var/tmp", "/var/cache"] {
       #expect(rules.allows(.change, "\(folder)/x"), "\(folder)")
     }
     #expect(rules.allows(.append, "/var/log/x") && !rules.allows(.read, "/var/log/x"))
