@@ -78,8 +78,8 @@ package struct AccessReport {
       let assertions = all.of("assertion")
       lines.append(
         failed == 0
-          ? "policy \(file.path): \(assertions) hold\(all == 1 ? "s" : ""), \(file.attempts) attempts"
-          : "policy \(file.path): \(failed) of \(assertions) fail, \(file.attempts) attempts")
+          ? "policy \(file.path): \(assertions) hold\(all == 1 ? "s" : ""), \(file.attempts.of("attempt"))"
+          : "policy \(file.path): \(failed) of \(assertions) fail, \(file.attempts.of("attempt"))")
     }
     return lines.map { LogEscape.visible($0) }
   }
