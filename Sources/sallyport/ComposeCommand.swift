@@ -107,7 +107,7 @@ struct ComposeIdentitiesCommand: ParsableCommand {
       Stays, and answers the sidecars' datagrams. SALLYPORT_JOIN has the tokens: NAME=TOKEN NAME=TOKEN. \
       The first key that comes with a token is the only one that it admits.
       """
-  ).example("SALLYPORT_JOIN='api=…' sallyport compose identities 10.213.0.254:7613")
+  ).example("sallyport compose identities 10.213.0.254:7613")
 
   @Argument(help: "The IPv4 address and port to listen on.")
   var listen: String
@@ -151,7 +151,7 @@ struct ComposeSidecarCommand: ParsableCommand {
       revocation list, and runs `sallyport run` with the configuration of the service, which loads them. TERM, QUIT, \
       INT, HUP and USR1 go to that process.
       """
-  ).example("SALLYPORT_JOIN='api=…' sallyport compose sidecar 10.213.0.254:7613 web api:8080 db:5432/tcp")
+  ).example("sallyport compose sidecar 10.213.0.254:7613 web api:8080 db:5432/tcp")
 
   @Argument(help: "The address and port of `compose identities`.")
   var keeper: String

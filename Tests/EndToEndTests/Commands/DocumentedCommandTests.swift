@@ -217,7 +217,8 @@ import Testing
       before: "nsupdate() { cat; }; set -- present _acme-challenge.example.com. VALUE")
     #expect(hook.text.contains(#"update add _acme-challenge.example.com. 60 TXT "VALUE""#), "\(hook.everything)")
     let variables = try await run(
-      "docs/operating/first-steps.md", "SALLYPORT_LISTEN", before: "set -a", after: "sallyport proxy --print")
+      "docs/operating/first-steps.md", "SALLYPORT_LISTEN", before: "unset ${!SALLYPORT_@}; set -a",
+      after: "sallyport proxy --print")
     #expect(variables.text.contains("server 127.0.0.1:8080"), "\(variables.everything)")
   }
 
