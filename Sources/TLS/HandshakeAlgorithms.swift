@@ -28,6 +28,7 @@ enum HandshakeAlgorithms {
 
   /// OSSL_LIB_CTX* of peers' certificates: their digests, keys and signatures, and the decoders of public keys; nil if
   /// openssl.cnf names another provider or asks for FIPS.
+  // Nothing is set in it after `make`, as in `context`.
   nonisolated(unsafe) static let certificates = make { _, _, functions, context in
     HandshakeAlgorithms.begin(HandshakeAlgorithms.functionsOfCertificates, functions, context)
   }
@@ -79,6 +80,7 @@ enum HandshakeAlgorithms {
     return HandshakeAlgorithms.tables[operation].map { UnsafePointer($0) }
   }
 
+  // Written here only, and never freed, like `functions`.
   nonisolated(unsafe) private static let functionsOfCertificates = dispatch { _, operation, mustAskAgain in
     mustAskAgain?.pointee = 0
     return HandshakeAlgorithms.tablesOfCertificates[operation].map { UnsafePointer($0) }
@@ -112,6 +114,7 @@ enum HandshakeAlgorithms {
   /// What the provider answers for each OSSL_OP_…, ended by an entry without a name.
   // Written here only, and never freed: OpenSSL keeps the pointers.
   nonisolated(unsafe) private static let tables = choose(isOfHandshakes)
+  // Written here only, and never freed, like `tables`.
   nonisolated(unsafe) private static let tablesOfCertificates = choose(isOfCertificates)
 
   private static func choose(
