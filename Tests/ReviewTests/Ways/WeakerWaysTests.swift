@@ -158,7 +158,7 @@ import Testing
         + " location /y/ { proxy_pass http://127.0.0.1:9; } }"
     }
     let lines = try weaker(text("listen 8080;"), than: text(""))
-    #expect(lines.count == 5 && lines[0].hasPrefix("anybody, by 0.0.0.0:8080, any name"), "\(lines)")
+    #expect(lines.count == 4 && lines[0].hasPrefix("anybody, by 0.0.0.0:8080, any name"), "\(lines)")
     #expect(lines.last == "  a new way")
   }
 
