@@ -13,9 +13,20 @@ package protocol ForwardFeature: Feature {
 }
 
 extension ForwardFeature {
+  package static var ofForward: Any? { ForwardKinds(upstream: asUpstream, pass: asPass, balance: asBalance) }
   package static var asUpstream: (any UpstreamFeature.Type)? { nil }
   package static var asPass: (any PassFeature.Type)? { nil }
   package static var asBalance: (any BalanceFeature.Type)? { nil }
+}
+
+/// What a feature that has to do with upstreams is, for who has it as any feature of the list.
+package struct ForwardKinds {
+  let upstream: (any UpstreamFeature.Type)?
+  package let pass: (any PassFeature.Type)?
+  let balance: (any BalanceFeature.Type)?
+
+  /// nil: the feature has nothing to do with upstreams.
+  package static func of(_ feature: any DirectiveFeature.Type) -> Self? { feature.ofForward as? Self }
 }
 
 /// A feature whose line names an upstream for the requests of a location, or for the sessions of a server of `stream`.

@@ -12,15 +12,15 @@ struct PassFeatureList: ListPart {
   let balancing: [any BalanceFeature.Type]
 
   init(_ all: [any DirectiveFeature.Type]) {
-    let forward = all.compactMap { $0 as? any ForwardFeature.Type }
-    let upstreams = forward.compactMap { $0.asUpstream }
-    let passes = forward.compactMap { $0.asPass }
+    let forward = all.compactMap { ForwardKinds.of($0) }
+    let upstreams = forward.compactMap { $0.upstream }
+    let passes = forward.compactMap { $0.pass }
     ofHTTPUpstream = upstreams.filter { $0.kinds.contains(.http) }
     ofStreamUpstream = upstreams.filter { $0.kinds.contains(.stream) }
     ofHTTPPass = passes.filter { $0.kinds.contains(.http) }
     ofStreamPass = passes.filter { $0.kinds.contains(.stream) }
     instructions = ofHTTPPass.compactMap { $0.instruction }
-    balancing = forward.compactMap { $0.asBalance }
+    balancing = forward.compactMap { $0.balance }
   }
 }
 

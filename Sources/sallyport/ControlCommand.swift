@@ -59,8 +59,10 @@ struct ControlCommand: ParsableCommand {
   }
 
   struct Servers: ParsableCommand {
-    static let configuration = CommandConfiguration(abstract: "Print a line for each server of the groups with `zone`.")
-      .example("sallyport ctl servers app")
+    static let configuration = CommandConfiguration(
+      commandName: "servers", abstract: "Print a line for each server of the groups with `zone`."
+    )
+    .example("sallyport ctl servers app")
     @Argument(help: "A group; without it, all.") var group: String?
     @OptionGroup var place: Place
     func run() throws {
@@ -94,6 +96,7 @@ struct ControlCommand: ParsableCommand {
 
   struct Add: ParsableCommand {
     static let configuration = CommandConfiguration(
+      commandName: "add",
       abstract: "Add a server to a group.",
       discussion:
         "Settings: backup, down, weight=N, max_conns=N, max_fails=N, fail_timeout=TIME, slow_start=TIME, route=NAME."
@@ -113,6 +116,7 @@ struct ControlCommand: ParsableCommand {
 
   struct Remove: ParsableCommand {
     static let configuration = CommandConfiguration(
+      commandName: "remove",
       abstract: "Remove a server from a group, and print those that are left. What it serves goes on."
     ).example("sallyport ctl remove app 10.0.0.7:8080")
     @Argument(help: "The group.") var group: String
@@ -156,14 +160,18 @@ struct ControlCommand: ParsableCommand {
   }
 
   struct Clients: ParsableCommand {
-    static let configuration = CommandConfiguration(abstract: "Print a line for each client that is connected.")
-      .example("sallyport ctl clients --socket /run/sallyport/api.sock")
+    static let configuration = CommandConfiguration(
+      commandName: "clients", abstract: "Print a line for each client that is connected."
+    )
+    .example("sallyport ctl clients --socket /run/sallyport/api.sock")
     @OptionGroup var place: Place
     func run() throws { try place.ask { (api) throws(APIClient.Fault) in try api.clients() } }
   }
 
   struct Cut: ParsableCommand {
-    static let configuration = CommandConfiguration(abstract: "Cut the connections of a client now.").example(
+    static let configuration = CommandConfiguration(
+      commandName: "cut", abstract: "Cut the connections of a client now."
+    ).example(
       "sallyport ctl cut --subject CN=alice")
     @Option(help: "Of its certificate: SHA-256, or SHA-1 as $ssl_client_fingerprint has it.") var fingerprint: String?
     @Option(help: "Of its certificate, as $ssl_client_serial has it.") var serial: String?
@@ -185,6 +193,7 @@ struct ControlCommand: ParsableCommand {
 
   struct Deny: ParsableCommand {
     static let configuration = CommandConfiguration(
+      commandName: "deny",
       abstract: "Deny a client's certificate for a time, at every server, and cut its connections."
     ).example("sallyport ctl deny 5d41402abc4b2a76b9719d911017c592aabbccdd 2h")
     @Argument(help: "Of its certificate: SHA-256, or SHA-1.") var fingerprint: String
@@ -207,7 +216,7 @@ struct ControlCommand: ParsableCommand {
   }
 
   struct Allow: ParsableCommand {
-    static let configuration = CommandConfiguration(abstract: "Take a denial back.").example(
+    static let configuration = CommandConfiguration(commandName: "allow", abstract: "Take a denial back.").example(
       "sallyport ctl allow 5d41402abc4b2a76b9719d911017c592aabbccdd")
     @Argument(help: "The fingerprint that was denied.") var fingerprint: String
     @OptionGroup var place: Place
@@ -220,7 +229,9 @@ struct ControlCommand: ParsableCommand {
   }
 
   struct Denials: ParsableCommand {
-    static let configuration = CommandConfiguration(abstract: "Print the certificates that are denied.").example(
+    static let configuration = CommandConfiguration(
+      commandName: "denials", abstract: "Print the certificates that are denied."
+    ).example(
       "sallyport ctl denials")
     @OptionGroup var place: Place
     func run() throws { try place.ask(none: "none is denied") { (api) throws(APIClient.Fault) in try api.denials() } }
@@ -258,6 +269,7 @@ struct ControlCommand: ParsableCommand {
 
   struct Errors: ParsableCommand {
     static let configuration = CommandConfiguration(
+      commandName: "errors",
       abstract: "Print the last errors, at most 256 lines, as error logs got them."
     ).example("sallyport ctl errors")
     @OptionGroup var place: Place
@@ -305,8 +317,8 @@ struct ControlCommand: ParsableCommand {
   }
 
   struct Get: ParsableCommand {
-    static let configuration = CommandConfiguration(abstract: "Print a part of the API as JSON.").example(
-      "sallyport ctl get http/upstreams")
+    static let configuration = CommandConfiguration(commandName: "get", abstract: "Print a part of the API as JSON.")
+      .example("sallyport ctl get http/upstreams")
     @Argument(help: "The path behind /9/, such as http/upstreams; without it, the names that there are.")
     var path = ""
     @OptionGroup var place: Place

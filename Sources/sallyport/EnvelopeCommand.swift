@@ -17,8 +17,9 @@ struct EnvelopeCommand: ParsableCommand {
   ).example("sallyport envelope seal --cipher aes-256-gcm --key envelope.key --mac none < message > sealed")
 
   struct Seal: ParsableCommand {
-    static let configuration = CommandConfiguration(abstract: "Seal a plain body in an envelope.").example(
-      "sallyport envelope seal --cipher aes-256-gcm --key envelope.key --mac none < message > sealed")
+    static let configuration = CommandConfiguration(commandName: "seal", abstract: "Seal a plain body in an envelope.")
+      .example(
+        "sallyport envelope seal --cipher aes-256-gcm --key envelope.key --mac none < message > sealed")
     @OptionGroup var options: EnvelopeOptions
 
     func run() throws {
@@ -33,7 +34,9 @@ struct EnvelopeCommand: ParsableCommand {
   }
 
   struct Open: ParsableCommand {
-    static let configuration = CommandConfiguration(abstract: "Open an envelope and print its plain body.").example(
+    static let configuration = CommandConfiguration(
+      commandName: "open", abstract: "Open an envelope and print its plain body."
+    ).example(
       "sallyport envelope open --cipher aes-256-gcm --key envelope.key --mac none < sealed")
     @OptionGroup var options: EnvelopeOptions
 

@@ -18,6 +18,7 @@ struct SignatureCommand: ParsableCommand {
 
   struct Sign: ParsableCommand {
     static let configuration = CommandConfiguration(
+      commandName: "sign",
       abstract: "Print the fields that sign a request.",
       discussion: """
         The output is Content-Digest, where it is covered and the request has a body without it, Signature-Input and \
@@ -73,6 +74,7 @@ struct SignatureCommand: ParsableCommand {
 
   struct Verify: ParsableCommand {
     static let configuration = CommandConfiguration(
+      commandName: "verify",
       abstract: "Verify the signature of a request, and print its keyid."
     ).example("sallyport signature verify --keyid alice --algorithm ed25519 --key alice.pub < request")
     @OptionGroup var options: SignatureOptions

@@ -36,6 +36,17 @@ import Testing
     #expect(SourceFile.places(of: [" Process()"], in: SourceFile.tests).isEmpty)
   }
 
+  /// Without a name, the parser makes one of the type's: by four searches of all conformances, at each start that it reads.
+  @Test func `each command says its name`() {
+    for file in SourceFile.sources where file.module == "sallyport" {
+      for number in file.code(with: ["CommandConfiguration("]).map(\.number) {
+        let words = file.lines[(number - 1)...].prefix(2).joined().split(separator: "CommandConfiguration(").last ?? ""
+        let isFirst = words.drop { $0 == " " }.hasPrefix("commandName:")
+        #expect(isFirst || !file.lines[number - 1].contains("static let configuration"), "\(file.path):\(number)")
+      }
+    }
+  }
+
   @Test func `no source makes a verified chain that nobody verified`() {
     #expect(SourceFile.places(of: ["(unjudged:"]).isEmpty)
   }

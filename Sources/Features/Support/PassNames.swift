@@ -26,7 +26,7 @@ struct PassNames: Sendable {
   /// The rows of other features as the protocol has them.
   var directives: [DirectiveEntry] {
     // The features of a protocol aren't asked: their rows are made of those of others.
-    Features.each.compactMap { ($0 as? any ForwardFeature.Type)?.asPass }.filter { $0.kinds.contains(.http) }
+    Features.each.compactMap { ForwardKinds.of($0)?.pass }.filter { $0.kinds.contains(.http) }
       .flatMap { $0.directives }.compactMap { row($0) }
   }
 

@@ -62,7 +62,7 @@ public final class LocationSettings: Sendable {
     self.bodyFiles = bodyFiles
     self.features = features
     self.kinds = features.map { ObjectIdentifier(type(of: $0)) }
-    self.content = features.last { $0 is any ContentDirectives } as? any ContentDirectives
+    self.content = features.last { type(of: $0).asContent != nil } as? any ContentDirectives
     self.conditional = features.flatMap(\.conditional)
     self.match = match
     self.locations = locations

@@ -59,6 +59,10 @@ package protocol DirectiveFeature: SendableMetatype {
   static var atLocations: (any LocationDirectives.Type)? { get }
   /// The same for a feature that responds to requests.
   static var asContent: (any ContentDirectives.Type)? { get }
+  /// The same for a feature that does more than to be read.
+  static var asFeature: (any Feature.Type)? { get }
+  /// The same for what Forward's kinds of features say of themselves: a value whose type only Forward knows.
+  static var ofForward: Any? { get }
 }
 
 extension DirectiveFeature {
@@ -88,6 +92,8 @@ extension DirectiveFeature {
   package static var serverParts: [any ServerPart.Type] { [] }
   package static var atLocations: (any LocationDirectives.Type)? { nil }
   package static var asContent: (any ContentDirectives.Type)? { nil }
+  package static var asFeature: (any Feature.Type)? { nil }
+  package static var ofForward: Any? { nil }
 }
 
 /// What the lines of a feature say at a location: an immutable value, which all workers share.

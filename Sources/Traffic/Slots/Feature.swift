@@ -51,6 +51,7 @@ extension Feature {
   package static var sharedParts: [any SharedPart.Type] { [] }
   package static var workerParts: [WorkerPart.Type] { [] }
   package static var liveParts: [LivePart.Type] { [] }
+  package static var asFeature: (any Feature.Type)? { self }
   package static var asLocationFeature: (any LocationFeature.Type)? { nil }
   package static var asErrorWording: (any ErrorWording.Type)? { nil }
 }

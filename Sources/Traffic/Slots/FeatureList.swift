@@ -14,7 +14,7 @@ package final class FeatureList: Sendable {
 
   package init(_ list: [any DirectiveFeature.Type]) {
     directives = FeatureDirectives(list)
-    all = list.compactMap { $0 as? any Feature.Type }
+    all = list.compactMap { $0.asFeature }
     ofLocation = all.compactMap { $0.asLocationFeature }
     entryParts = all.flatMap { $0.entryParts }
     errorWordings = all.compactMap { $0.asErrorWording }

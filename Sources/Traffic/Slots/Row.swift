@@ -43,7 +43,7 @@ extension Array {
   }
 
   /// The settings of a level: the defaults, and what the lines in effect say.
-  package func read<Settings>(_ scope: Scope, _ builder: inout SettingsBuilder) -> Settings
+  package func read<Settings: RowSettings>(_ scope: Scope, _ builder: inout SettingsBuilder) -> Settings
   where Element == Row<Settings> {
     var settings = Settings()
     read(scope, into: &settings, &builder)
@@ -67,7 +67,10 @@ extension Array where Element: DirectiveRow {
 
 /// One directive: its row, and how a value gets into settings. The manual prints the initial value of the property that the
 /// row sets as the default. `initial` says how the default is written where that value does not say it.
-package struct Row<Settings: RowSettings>: DirectiveRow, Sendable {
+///
+/// The type itself asks nothing of its settings: for a requirement, the runtime would search all conformances of the program
+/// once for each feature, at each start.
+package struct Row<Settings: Sendable>: DirectiveRow, Sendable {
   package typealias Place<Value> = any WritableKeyPath<Settings, Value> & Sendable
   package typealias Set = @Sendable (inout Settings, [Directive], inout SettingsBuilder) -> Void
 
@@ -110,6 +113,16 @@ package struct Row<Settings: RowSettings>: DirectiveRow, Sendable {
     return row
   }
 
+  fileprivate init<Value: RowNumber>(
+    _ entry: DirectiveEntry, _ place: Place<Value>, _ parse: @escaping @Sendable (String) -> Int?
+  ) {
+    self.init(entry) { settings, lines, _ in
+      if let number = parse(lines[0].text(0)) { settings[keyPath: place] = Value(clamping: number) }
+    }
+  }
+}
+
+extension Row where Settings: RowSettings {
   /// `on` or `off`.
   package static func flag(
     _ name: String, _ contexts: DirectiveContexts, _ place: Place<Bool>, initial: String? = nil, _ help: String,
@@ -166,14 +179,6 @@ package struct Row<Settings: RowSettings>: DirectiveRow, Sendable {
       initial ?? Settings()[keyPath: place].written { Quantity.spelling(ofMilliseconds: $0 * 1000) }
     return Row(.value(name, contexts, .seconds, initial, help, example: example, trust: trust), place) {
       Quantity.seconds($0)
-    }
-  }
-
-  private init<Value: RowNumber>(
-    _ entry: DirectiveEntry, _ place: Place<Value>, _ parse: @escaping @Sendable (String) -> Int?
-  ) {
-    self.init(entry) { settings, lines, _ in
-      if let number = parse(lines[0].text(0)) { settings[keyPath: place] = Value(clamping: number) }
     }
   }
 

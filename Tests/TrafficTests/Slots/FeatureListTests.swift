@@ -35,4 +35,17 @@ struct FeatureListTests {
     #expect(variable == ServerNames.variable)
     #expect(!list.directives.variables.all(of: .http).contains("limit_req_status"))
   }
+
+  /// A cast finds it too, and searches all conformances of the program for each answer: no start can wait for that.
+  @Test func `each feature says itself what a cast would find`() {
+    for feature in Features.each {
+      let kinds = ForwardKinds.of(feature)
+      #expect((feature.asFeature != nil) == (feature is any Feature.Type), "\(feature)")
+      #expect((kinds != nil) == (feature is any ForwardFeature.Type), "\(feature)")
+      #expect((kinds?.pass != nil) == (feature is any PassFeature.Type), "\(feature)")
+      #expect((kinds?.upstream != nil) == (feature is any UpstreamFeature.Type), "\(feature)")
+      #expect((kinds?.balance != nil) == (feature is any BalanceFeature.Type), "\(feature)")
+      #expect((feature.asContent != nil) == (feature is any ContentDirectives.Type), "\(feature)")
+    }
+  }
 }
