@@ -3,9 +3,9 @@ import Synchronization
 /// Folds events of many peers: the first lines of a series whole, then one line for each window with the number of
 /// events by cause and up to three of the peers.
 ///
-/// Any host can fail handshakes as fast as the network allows. A value without a clock, as `LineFolding`.
-public struct CrowdFolding<Cause: CaseIterable & Hashable & Sendable & RawRepresentable>: Sendable
-where Cause.RawValue == String {
+/// Any host can fail handshakes as fast as the network allows. A value without a clock, as `LineFolding`. The type asks as
+/// little of its causes as it can, as `Counter` does.
+public struct CrowdFolding<Cause: Hashable & Sendable>: Sendable {
   private var folding: LineFolding
   private var counts: [Cause: UInt64] = [:]
   private var peers: [String] = []
@@ -31,7 +31,8 @@ where Cause.RawValue == String {
     return choice
   }
 
-  public mutating func due(now: UInt64, isLast: Bool = false) -> Summary? {
+  public mutating func due(now: UInt64, isLast: Bool = false) -> Summary?
+  where Cause: CaseIterable & RawRepresentable<String> {
     guard let summary = folding.due(now: now, isLast: isLast) else { return nil }
     let causes = Cause.allCases.compactMap { cause in counts[cause].map { "\(cause.rawValue) \($0)" } }
     let shown = peers.prefix(Self.examples).joined(separator: ", ") + (peers.count > Self.examples ? ", …" : "")
@@ -45,8 +46,7 @@ where Cause.RawValue == String {
 }
 
 /// A `CrowdFolding` that all workers share.
-public final class CrowdLog<Cause: CaseIterable & Hashable & Sendable & RawRepresentable>: Sendable
-where Cause.RawValue == String {
+public final class CrowdLog<Cause: Hashable & Sendable>: Sendable {
   private let state: Mutex<CrowdFolding<Cause>>
 
   public init(_ terms: LineFolding.Terms) { state = Mutex(CrowdFolding(terms)) }
@@ -57,7 +57,8 @@ where Cause.RawValue == String {
   }
 
   /// Returns the summary of a window that has ended. One worker asks once a second.
-  public func due(now: UInt64, isLast: Bool) -> CrowdFolding<Cause>.Summary? {
+  public func due(now: UInt64, isLast: Bool) -> CrowdFolding<Cause>.Summary?
+  where Cause: CaseIterable & RawRepresentable<String> {
     state.withLock { $0.due(now: now, isLast: isLast) }
   }
 }

@@ -37,7 +37,9 @@ public struct PrometheusText {
   }
 
   /// Appends a family with one label: the sums of the workers' counters.
-  public mutating func tally<Label>(_ name: String, _ help: String, label: String, _ workers: [Counter<Label>]) {
+  public mutating func tally<Label: CaseIterable & RawRepresentable<String>>(
+    _ name: String, _ help: String, label: String, _ workers: [Counter<Label>]
+  ) {
     family(name, .counter, help)
     let counts = workers.map(\.all)
     for (place, key) in Label.allCases.enumerated() where !key.rawValue.isEmpty {

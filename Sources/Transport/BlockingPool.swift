@@ -49,7 +49,7 @@ public final class BlockingPool: Sendable {
     let (outcome, begun) = classes.withLock { classes -> (Submission, (queue: DispatchQueue, lane: Int)?) in
       switch classes[work]?.state.submit(body, for: party) {
       case .begins(let lane, let number):
-        let queue = classes[work]?.queues[lane] ?? DispatchQueue(label: "sallyport.\(work).\(lane)")
+        let queue = classes[work]?.queues[lane] ?? DispatchQueue(label: "sallyport.\(work.rawValue).\(lane)")
         classes[work]?.queues[lane] = queue
         return (.taken(Ticket(work: work, party: party, number: number), waits: false), (queue, lane))
       case .waits(let number): return (.taken(Ticket(work: work, party: party, number: number), waits: true), nil)
@@ -61,7 +61,7 @@ public final class BlockingPool: Sendable {
       // Dispatch keeps the block, and so a job of it, until the lane has no more to do.
       let first = Mutex<Job?>(body)
       begun.queue.async { [self] in
-        linux_name_thread("sp-\(work)")
+        linux_name_thread("sp-\(work.rawValue)")
         first.withLock { $0.take() }?()
         while let next = finished(work, lane: begun.lane) { next() }
       }

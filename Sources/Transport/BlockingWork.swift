@@ -1,5 +1,5 @@
 /// A class of work that blocks. Each class has lanes of its own in a `BlockingPool`, so none waits for another.
-public enum BlockingWork: Sendable, Hashable, CaseIterable {
+public enum BlockingWork: String, Sendable, Hashable, CaseIterable {
   /// Hashes of `auth_basic`, by the client's address: work for the processor.
   case passwords
   /// Enrolments, by the client's address. They also make keys and wait for the authority's lock, so no password may

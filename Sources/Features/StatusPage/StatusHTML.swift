@@ -213,7 +213,7 @@ struct StatusHTML {
   }
 
   private mutating func handshakes(_ snapshot: MetricsSnapshot) {
-    func rows<Label>(_ what: String, _ counters: [Counter<Label>]) -> [Row] {
+    func rows<Label: CaseIterable & RawRepresentable<String>>(_ what: String, _ counters: [Counter<Label>]) -> [Row] {
       Label.allCases.enumerated().compactMap { place, label in
         let sum = counters.reduce(UInt64(0)) { $0 &+ $1.all[place].count }
         return sum == 0 || label.rawValue.isEmpty ? nil : Row([what, label.rawValue, StatusWords.count(sum)])

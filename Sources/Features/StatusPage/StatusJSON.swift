@@ -178,7 +178,9 @@ enum StatusJSON {
   }
 
   private static func handshakes(_ workers: [WorkerCounters], _ json: inout JSONText) {
-    func counts<Label>(_ name: String, _ counters: [Counter<Label>], _ json: inout JSONText) {
+    func counts<Label: CaseIterable & RawRepresentable<String>>(
+      _ name: String, _ counters: [Counter<Label>], _ json: inout JSONText
+    ) {
       json.object(name) {
         for (place, label) in Label.allCases.enumerated() where !label.rawValue.isEmpty {
           let sum = counters.reduce(UInt64(0)) { $0 &+ $1.all[place].count }
