@@ -132,7 +132,8 @@ import Testing
         #expect(result.status == status)
       }
     }
-    front.daemon.signal(SIGHUP)
+    // What repeats is written at the end at the latest: two workers have seen the clients.
+    front.daemon.signal(SIGTERM)
     try await until("the record") { (try? self.record(scene).visits.values.reduce(0) { $0 + $1.count }) == 12 }
     let record = try self.record(scene), relayed = record.visits.filter { !$0.key.front.isEmpty }
     #expect(relayed.count == people.count && relayed.keys.allSatisfy { $0.front == name && $0.name == "localhost" })
