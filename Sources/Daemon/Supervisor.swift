@@ -406,8 +406,8 @@ final class Supervisor {
     let count = refusal.errors.count
     if reloadKind == .configuration { hasRefusedConfiguration = true }
     fleet.metrics.process.didReload(reloadKind, refusal: refusal.summary(wording))
-    let reason = refusal.errors.first.map(wording)?.description ?? "no reason"
-    health?.refusedReload = "\(reason); refused at \(Moment(Int64(time(nil)), utc: true).words) UTC, and what was loaded before serves"
+    let time = fleet.metrics.process.reloads.refusal.map { " (\(Moment($0.at, utc: true).words) UTC)" } ?? ""
+    health?.refusedReload = (refusal.errors.first.map(wording)?.description ?? "no reason") + time
     let words = "\(count) \(count == 1 ? "error" : "errors"): generation \(current.generation.number) serves on"
     switch reloadKind {
     case .files:

@@ -99,7 +99,7 @@ extension TrustTerms where Pins == PinSet {
       if let fault = nameFault(checksName, facts) { return fault }
       if pins.matches(leaf: chain.leaf) || chain.others.contains(where: pins.matches(verified:)) { return .trusted }
       let found = pins.spelling(of: facts.leaf)
-      return reportsOnly ? .reportOnlyMismatch(found: found) : .refused(.pin(found: found))
+      return reportsOnly ? .reportOnlyMismatch(found: found) : .refused(.pin(found: found, isVerified: true))
     case .pinnedLeaf(let pins, _, let checksName):
       if let fault = inexcusable(pins, facts) { return .refused(fault) }
       if let fault = nameFault(checksName, facts) { return fault }

@@ -4,8 +4,9 @@ public enum UpstreamRefusal: Error, Sendable, Hashable, CustomStringConvertible 
   case expired(String)
   case revoked(String)
   case name(expected: String)
-  /// `found`: the upstream's certificate in the spelling of a pin.
-  case pin(found: String)
+  /// `found`: the upstream's certificate in the spelling of a pin. `isVerified`: its chain verifies, and its name if it was
+  /// checked, so that the pin alone keeps it out.
+  case pin(found: String, isVerified: Bool = false)
 
   public var outcome: TrustOutcome {
     switch self {
@@ -22,7 +23,8 @@ public enum UpstreamRefusal: Error, Sendable, Hashable, CustomStringConvertible 
     case .chain(let text), .expired(let text), .revoked(let text):
       "\(outcome.rawValue): upstream SSL certificate verify error: (\(text))"
     case .name(let expected): "name: upstream SSL certificate does not match \"\(expected)\""
-    case .pin(let found): "pin: \(Self.mismatch(found: found))"
+    case .pin(let found, let isVerified):
+      "pin: \(Self.mismatch(found: found))\(isVerified ? "; everything else about it verifies" : "")"
     }
   }
 

@@ -138,7 +138,7 @@ import Testing
       .signed(by: intermediate, key: deep.key)
     #expect(
       try await meeting(renewed, policy(certificates(hash(deep)))).trust
-        == .refused(.pin(found: hash(renewed).description)))
+        == .refused(.pin(found: hash(renewed).description, isVerified: true)))
     #expect(try await meeting(renewed, policy(keys(pin(deep)))).trust == .trusted)
   }
 

@@ -123,7 +123,7 @@ struct LimitConn: FeatureSettings, LocationFeature, APIFeature {
   }
 
   static func problems(_ shared: SharedState, _ generation: Generation, at now: Int64) -> [StatusProblem] {
-    LimitZoneCounts.problems(shared, generation, name, hasRate: false, at: now)
+    LimitZoneCounts.problems(shared, generation, name, hasRate: false)
   }
 
   static func compare(_ old: Self?, _ new: Self?, _ names: ComparedNames, _ found: inout TrustChanges) {

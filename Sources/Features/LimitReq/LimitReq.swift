@@ -149,7 +149,7 @@ struct LimitReq: FeatureSettings, LocationFeature, APIFeature {
   }
 
   static func problems(_ shared: SharedState, _ generation: Generation, at now: Int64) -> [StatusProblem] {
-    LimitZoneCounts.problems(shared, generation, name, hasRate: true, at: now)
+    LimitZoneCounts.problems(shared, generation, name, hasRate: true)
   }
 
   static func compare(_ old: Self?, _ new: Self?, _ names: ComparedNames, _ found: inout TrustChanges) {

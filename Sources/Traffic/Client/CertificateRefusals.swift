@@ -1,5 +1,5 @@
 import Crypto
-import Glibc
+import Observability
 import Synchronization
 import TLS
 
@@ -17,7 +17,7 @@ package final class CertificateRefusals: Sendable {
   package init() {}
 
   /// Counts a handshake that is over.
-  func note(_ verdict: ClientVerdict, at now: Int64 = Int64(time(nil))) {
+  func note(_ verdict: ClientVerdict, at now: Int64 = MonotonicClock.seconds) {
     switch verdict {
     case .verified, .pinned: verified.wrappingAdd(1, ordering: .relaxed)
     case .refused(let leaf, let code, let reason, let culprit):
@@ -28,7 +28,7 @@ package final class CertificateRefusals: Sendable {
     }
   }
 
-  func problems(at now: Int64) -> [StatusProblem] {
+  func problems(at now: Int64 = MonotonicClock.seconds) -> [StatusProblem] {
     let passed = verified.load(ordering: .relaxed)
     guard let found = recent.withLock({ $0.summary(passed: passed, at: now) }), found.refused >= Self.least,
       found.share >= Self.leastShare

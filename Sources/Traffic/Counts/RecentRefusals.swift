@@ -1,5 +1,5 @@
 /// What was refused within the last ten minutes, and about what names most of it was. Pure: the caller brings the time, in
-/// seconds since 1970, and how many passed since the start of the process.
+/// seconds of a monotonic clock, and how many passed since the start of the process.
 ///
 /// Strangers choose the names, so only a few are kept: those that are frequent stay, whatever else comes (Misra and Gries,
 /// "Finding repeated elements", 1982).

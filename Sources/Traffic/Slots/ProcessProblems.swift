@@ -1,7 +1,7 @@
 extension SharedState {
   /// What features tell of the process.
   package func problems(_ generation: Generation, at now: Int64) -> [StatusProblem] {
-    features.all.flatMap { $0.problems(self, generation, at: now) } + certificateRefusals.problems(at: now)
+    features.all.flatMap { $0.problems(self, generation, at: now) } + certificateRefusals.problems()
   }
 
   /// The groups of which health checks have found a server down, for `health`. `isFatal`: they have found none up.

@@ -26,11 +26,11 @@ struct LimitZoneCounts {
   /// The zones that refuse a share of requests that somebody should look at: the key may be that of many clients at once.
   /// `limit`: the directive.
   static func problems(
-    _ shared: SharedState, _ generation: Generation, _ limit: String, hasRate: Bool, at now: Int64
+    _ shared: SharedState, _ generation: Generation, _ limit: String, hasRate: Bool
   ) -> [StatusProblem] {
     let verdicts = shared[ZoneVerdicts.self]
     return generation.http[LimitZones.self].all.filter { ($0.rate != nil) == hasRate }.compactMap { zone in
-      guard let found = verdicts.counts(of: zone.settings, hasRate: hasRate).refusals(at: now), found.refused >= least,
+      guard let found = verdicts.counts(of: zone.settings, hasRate: hasRate).refusals, found.refused >= least,
         found.share >= leastShare
       else { return nil }
       let most = found.name.map { ", at least \(found.named) of them from \($0)" } ?? ""

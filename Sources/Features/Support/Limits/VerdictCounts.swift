@@ -1,5 +1,5 @@
 import Bytes
-import Glibc
+import Observability
 import Synchronization
 import Traffic
 import Transport
@@ -43,12 +43,14 @@ final class VerdictCounts: Sendable {
   func count(_ verdict: LimitVerdict, of transaction: Transaction) {
     count(verdict)
     guard verdict == .rejected else { return }
-    let host = transaction.clientAddress.host, now = Int64(time(nil))
+    let host = transaction.clientAddress.host, now = MonotonicClock.seconds
     recent.withLock { $0.note(host, passed: letIn, at: now) }
   }
 
   /// What was refused within the last ten minutes; nil: nothing.
-  func refusals(at now: Int64) -> RecentRefusals.Summary? { recent.withLock { $0.summary(passed: letIn, at: now) } }
+  var refusals: RecentRefusals.Summary? {
+    recent.withLock { $0.summary(passed: letIn, at: MonotonicClock.seconds) }
+  }
 
   private var letIn: UInt64 { self[.passed] &+ self[.delayed] }
 
