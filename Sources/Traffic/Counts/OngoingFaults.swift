@@ -57,8 +57,9 @@ package final class OngoingFaults: Sendable {
   /// Replaces all faults of a kind. `faults`: by name.
   package func set(_ kind: Kind, _ faults: [String: String]) {
     all.withLock { all in
-      all.faults[kind] = Dictionary(
-        uniqueKeysWithValues: faults.map { ($0, Fault(kind: kind, name: $0, words: $1)) })
+      all.faults[kind] = faults.reduce(into: [String: Fault]()) { found, fault in
+        found[fault.key] = Fault(kind: kind, name: fault.key, words: fault.value)
+      }
     }
   }
 
