@@ -19,7 +19,7 @@ public struct ErrorLogSink: Sendable {
 /// sink that can't write counts its losses. Messages about a connection begin with `*NUMBER `.
 public final class ErrorLog: Sendable {
   /// The lowest level that `error_log` has any sink accept.
-  private let threshold: LogLevel
+  package let threshold: LogLevel
   /// The raw value of the lowest level that any sink accepts now (`ErrorLogLevels`).
   @usableFromInline let lowest: Atomic<UInt8>
   private let sinks: [(level: LogLevel, logger: Logger)]
