@@ -21,6 +21,43 @@ import Testing
 
   private static func request(_ path: String) -> String { "GET \(path) HTTP/1.1\r\nHost: localhost\r\n\r\n" }
 
+  @Test func `the API and the status page answer where every connection is taken, and health fails`() async throws {
+    let scene = try Scene.ofTest(), go = Flag(), pages = try scene.port()
+    let upstream = try ScriptedUpstream(scene) { wire, _ in
+      _ = try wire.request()
+      go.wait()
+      try wire.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+    }
+    defer { go.raise() }
+    let (daemon, port) = try await start(
+      scene, connections: 4,
+      http: """
+        client_queue_timeout 60s;
+        server { listen 127.0.0.1:\(pages); location = /status { status; } location /api { api; } }
+        """, "location / { proxy_pass http://127.0.0.1:\(upstream.port); }")
+    // Each of them takes a connection to the upstream, too.
+    let busy = try (0..<2).map { _ in try Wire.dial(port: port) }
+    for wire in busy { try wire.write(Self.request("/")) }
+    let late = try Wire.dial(port: port)
+    try late.write(Self.request("/"))
+    try await daemon.logged("4 worker_connections are not enough, new clients wait")
+    for page in ["status", "api/9/connections", "status"] {
+      #expect(try await scene.curl(["http://127.0.0.1:\(pages)/\(page)"]).status == 200)
+    }
+    try await until("a fault of the worker") {
+      let health = try await scene.sallyport("health", "--config", scene.path("sallyport.conf"))
+      return health.text.contains("FAILED  workers: worker 0 has no connection left, all 4 are taken")
+    }
+    go.raise()
+    try await offPool {
+      for wire in busy + [late] {
+        let answer = try wire.read(through: "\r\n\r\nok")
+        #expect(answer != nil)
+        wire.close()
+      }
+    }
+  }
+
   @Test func `idle clients make room, the oldest first, and the log says so once`() async throws {
     let scene = try Scene.ofTest()
     let (daemon, port) = try await start(scene, connections: 8, "location / { return 200 ok; }")

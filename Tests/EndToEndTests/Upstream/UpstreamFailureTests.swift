@@ -32,6 +32,34 @@ import Testing
     try await proxy.daemon.logged("[error]", "upstream prematurely closed connection while reading response header")
   }
 
+  @Test func `the line of a kept connection that broke says how long it had idled, and a new one has no such words`()
+    async throws
+  {
+    let scene = try Scene.ofTest()
+    let upstream = try ScriptedUpstream(scene) { wire, number in
+      _ = try wire.request()
+      if number > 0 { return }
+      try wire.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+      _ = try wire.request()
+    }
+    let port = try scene.port()
+    let daemon = try await Sallyport.serve(
+      scene,
+      """
+      upstream kept { server 127.0.0.1:\(upstream.port) max_fails=0; keepalive 1; }
+      server { listen 127.0.0.1:\(port); location / { proxy_pass http://kept; proxy_http_version 1.1;
+        proxy_set_header Connection ""; } }
+      """)
+    #expect(try await scene.curl(["http://127.0.0.1:\(port)/"]).text == "ok")
+    // What can't be sent twice.
+    #expect(try await scene.curl(["-d", "x", "http://127.0.0.1:\(port)/"]).status == 502)
+    try await daemon.logged(
+      "upstream prematurely closed connection while reading response header from upstream, on a kept connection that had "
+        + "been idle for ")
+    #expect(try await scene.curl(["-d", "x", "http://127.0.0.1:\(port)/"]).status == 502)
+    #expect(daemon.errorLog.split(separator: "\n").count { $0.contains("on a kept connection") } == 1)
+  }
+
   @Test func `an upstream that nobody listens for is a 502`() async throws {
     let scene = try Scene.ofTest()
     let proxy = try await PlainProxy(scene, to: scene.port())

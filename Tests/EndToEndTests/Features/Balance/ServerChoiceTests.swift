@@ -257,6 +257,25 @@ import Testing
     #expect(known.text == "in\n")
   }
 
+  @Test func `an upstream that demands a name is told from one that knows no host of the name`() async throws {
+    let scene = try Scene.ofTest(), cast = try Cast(scene)
+    let (port, front) = (try scene.port(), try scene.port())
+    let daemon = try await Sallyport.serve(
+      scene,
+      """
+      server { listen 127.0.0.1:\(port) ssl default_server; ssl_reject_handshake on; }
+      server { listen 127.0.0.1:\(port) ssl; server_name a.test; \(Cast.tls) location / { return 200 "in\\n"; } }
+      server { listen 127.0.0.1:\(front); proxy_ssl_verify off;
+        location /none { proxy_pass https://127.0.0.1:\(port); }
+        location /wrong { proxy_pass https://127.0.0.1:\(port); proxy_ssl_server_name on; proxy_ssl_name b.test; } }
+      """)
+    #expect(try await scene.curl(["http://127.0.0.1:\(front)/none"]).status == 502)
+    try await daemon.logged("unrecognized name", ", no name was sent (proxy_ssl_server_name off)")
+    #expect(try await scene.curl(["http://127.0.0.1:\(front)/wrong"]).status == 502)
+    try await daemon.logged("unrecognized name", ", the name sent was \"b.test\"")
+    _ = cast
+  }
+
   @Test func `server names are chosen as nginx does: exact, then wildcards, then expressions`() async throws {
     let scene = try Scene.ofTest()
     let port = try scene.port()
