@@ -34,7 +34,8 @@ struct HealthCommand: ParsableCommand {
   @Flag(help: "Ask only what a restart could mend: the process and its workers.")
   var live = false
 
-  @Flag(help: "Exit with 0 where there are only warnings, files that can't be loaded, and groups whose servers are down.")
+  @Flag(
+    help: "Exit with 0 where there are only warnings, files that can't be loaded, and groups whose servers are down.")
   var ready = false
 
   @Flag(help: "Print JSON: one object.")

@@ -109,7 +109,8 @@ package final class ClientDenials: Sendable {
   package func rest(_ certificate: Certificate?, now: UInt64 = MonotonicClock.milliseconds) -> UInt64? {
     guard areAny.load(ordering: .acquiring), let certificate else { return nil }
     let names = [certificate.sha256, (try? Hex.decode(certificate.sha1Fingerprint)) ?? []]
-    let (end, denied) = ends.withLock { ends in (names.compactMap { ends[$0] }.max(), names.filter { ends[$0] != nil }) }
+    let (end, denied) = ends.withLock { ends in (names.compactMap { ends[$0] }.max(), names.filter { ends[$0] != nil })
+    }
     guard let end, end > now else { return nil }
     subjects.withLock { subjects in
       if subjects.count >= Self.limit { subjects.removeAll() }

@@ -59,8 +59,8 @@ package protocol DirectiveFeature: SendableMetatype {
   static var atLocations: (any LocationDirectives.Type)? { get }
   /// The same for a feature that responds to requests.
   static var asContent: (any ContentDirectives.Type)? { get }
-  /// The same for a feature that does more than to be read.
-  static var asFeature: (any Feature.Type)? { get }
+  /// The same for a feature that does more than to be read (`RunningFeature`), which this file doesn't know.
+  static var asFeature: Any? { get }
   /// The same for what Forward's kinds of features say of themselves: a value whose type only Forward knows.
   static var ofForward: Any? { get }
 }
@@ -92,7 +92,7 @@ extension DirectiveFeature {
   package static var serverParts: [any ServerPart.Type] { [] }
   package static var atLocations: (any LocationDirectives.Type)? { nil }
   package static var asContent: (any ContentDirectives.Type)? { nil }
-  package static var asFeature: (any Feature.Type)? { nil }
+  package static var asFeature: Any? { nil }
   package static var ofForward: Any? { nil }
 }
 

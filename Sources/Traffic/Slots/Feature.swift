@@ -51,7 +51,7 @@ extension Feature {
   package static var sharedParts: [any SharedPart.Type] { [] }
   package static var workerParts: [WorkerPart.Type] { [] }
   package static var liveParts: [LivePart.Type] { [] }
-  package static var asFeature: (any Feature.Type)? { self }
+  package static var asFeature: Any? { RunningFeature(type: self) }
   package static var asLocationFeature: (any LocationFeature.Type)? { nil }
   package static var asErrorWording: (any ErrorWording.Type)? { nil }
 }
@@ -83,4 +83,10 @@ package protocol ErrorWording: Feature {
 
 extension ErrorWording {
   package static var asErrorWording: (any ErrorWording.Type)? { self }
+}
+
+/// A feature that runs, as one that is read says it of itself. A cast to this type is a comparison, and one to the protocol is a
+/// search among all conformances of the program, for each feature at each start.
+package struct RunningFeature {
+  package let type: any Feature.Type
 }

@@ -14,7 +14,7 @@ package final class FeatureList: Sendable {
 
   package init(_ list: [any DirectiveFeature.Type]) {
     directives = FeatureDirectives(list)
-    all = list.compactMap { $0.asFeature }
+    all = list.compactMap { ($0.asFeature as? RunningFeature)?.type }
     ofLocation = all.compactMap { $0.asLocationFeature }
     entryParts = all.flatMap { $0.entryParts }
     errorWordings = all.compactMap { $0.asErrorWording }
