@@ -1,5 +1,6 @@
 import ArgumentParser
 import Daemon
+import CLinux
 import Glibc
 import Observability
 
