@@ -72,19 +72,6 @@ import Testing
     }
   }
 
-  @Test func `a reload may be the first to keep bodies, so the folder of each server is known`() throws {
-    let bare = try uses("http { server { listen 80; return 204; } }")
-    #expect(bare.contains(FileNeed(.change, BodyFolder.path)))
-    let named = try uses(
-      """
-      http { client_body_temp_path /bodies; server { listen 80; return 204; }
-        server { listen 80; server_name b; client_body_temp_path /own; location / { return 204; } } }
-      stream { server { listen 81; return ok; } }
-      """)
-    #expect(named.contains(FileNeed(.change, "/bodies")) && named.contains(FileNeed(.change, "/own")))
-    #expect(!named.contains(FileNeed(.change, BodyFolder.path)))
-  }
-
   @Test func `an issuer's folder may be changed if it is there, and nothing above one that is missing`() throws {
     let needs = try uses(
       """

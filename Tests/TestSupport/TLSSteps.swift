@@ -99,7 +99,8 @@ extension PythonScript {
                 end = "<end>"
             except ssl.SSLZeroReturnError: end = "<end>"
             except ssl.SSLEOFError: end = "<cut>"
-            except ssl.SSLError as error: end = "<" + str(error.reason) + ">"
+            # Debian 12's Python has no class of its own for it.
+            except ssl.SSLError as error: end = "<cut>" if "UNEXPECTED_EOF" in str(error.reason) else "<" + str(error.reason) + ">"
             except ConnectionResetError: end = "<reset>"
             return data, end
 

@@ -27,8 +27,6 @@ package enum FileNeeds {
       return FileNeed(.replace, path, at: listener.location)
     }
     needs += settings.http.fileUses.compactMap { FileNeed($0) }
-    // A reload may be the first to keep bodies of requests, where a location gets its first `proxy_pass`.
-    needs += settings.http.servers.filter { $0.stream == nil }.compactMap { FileNeed(.bodyFolder(of: $0.root)) }
     var seen: Set<FileNeed> = []
     return needs.filter { seen.insert($0).inserted }
   }

@@ -104,10 +104,7 @@ struct `A daemon in its sandbox` {
       text: Sallyport.withUser(
         configuration(
           inside
-            + """
-            access_log \(scene.path("etc/new.log")); location /w { root \(scene.path("etc")); }
-            location /p { proxy_pass http://127.0.0.1:1; } }
-            """)))
+            + "access_log \(scene.path("etc/new.log")); location /w { root \(scene.path("etc")); } }")))
     daemon.signal(SIGHUP)
     _ = try await waiting(for: "the reload") { scene.text("etc/error.log").contains("generation 2") ? true : nil }
     try scene.write(

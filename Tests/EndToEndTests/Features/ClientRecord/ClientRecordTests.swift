@@ -136,7 +136,7 @@ import Testing
     front.daemon.signal(SIGTERM)
     try await until("the record") { (try? self.record(scene).visits.values.reduce(0) { $0 + $1.count }) == 12 }
     let record = try self.record(scene), relayed = record.visits.filter { !$0.key.front.isEmpty }
-    #expect(relayed.count == people.count && relayed.keys.allSatisfy { $0.front == name && $0.name == "localhost" })
+    #expect(relayed.count == people.count && relayed.keys.allSatisfy { $0.front.hasPrefix(name) && $0.name == "localhost" })
     for (subject, shown, status) in people {
       let sent = ([shown.certificate] + shown.chain).map(\.der)
       let visit = try #require(relayed.first { record.chain($0.key) == sent }?.value, "\(subject)")
@@ -149,7 +149,7 @@ import Testing
     try scene.write("ca.pem", text: other.root.certificate.pem)
     let check = try await scene.sallyport(
       "check", scene.path("sallyport.conf"), "--clients", scene.path("who.clients"))
-    #expect(check.status == 2 && check.text.contains("CN=bob, last visit "), "\(check.text)")
-    #expect(check.text.contains("), behind \(name)\n"), "\(check.text)")
+    #expect(check.status == 2 && check.text.contains(#/ CN=bob,.*, last visit /#), "\(check.text)")
+    #expect(check.text.contains("), behind \(name)"), "\(check.text)")
   }
 }

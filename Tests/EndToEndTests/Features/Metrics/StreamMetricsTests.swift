@@ -119,9 +119,9 @@ import Testing
     ] {
       #expect(text.contains("sallyport_upstream_attempts_total{\(server),\(labels)} \(count)\n"), "\(labels)")
     }
-    for (block, active) in [("http", 0), ("stream", 1)] {
+    for (block, active, count) in [("http", 0, "requests"), ("stream", 1, "connections")] {
       let shown = try await scene.curl(["http://127.0.0.1:\(inside)/api/9/\(block)/upstreams/app"]).text
-      #expect(shown.contains("\"active\":\(active),") && shown.contains("\"requests\":1,"), "\(shown)")
+      #expect(shown.contains("\"active\":\(active),") && shown.contains("\"\(count)\":1,"), "\(shown)")
     }
   }
 
