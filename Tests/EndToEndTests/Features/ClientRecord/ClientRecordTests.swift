@@ -136,7 +136,8 @@ import Testing
     front.daemon.signal(SIGTERM)
     try await until("the record") { (try? self.record(scene).visits.values.reduce(0) { $0 + $1.count }) == 12 }
     let record = try self.record(scene), relayed = record.visits.filter { !$0.key.front.isEmpty }
-    #expect(relayed.count == people.count && relayed.keys.allSatisfy { $0.front.hasPrefix(name) && $0.name == "localhost" })
+    #expect(
+      relayed.count == people.count && relayed.keys.allSatisfy { $0.front.hasPrefix(name) && $0.name == "localhost" })
     for (subject, shown, status) in people {
       let sent = ([shown.certificate] + shown.chain).map(\.der)
       let visit = try #require(relayed.first { record.chain($0.key) == sent }?.value, "\(subject)")
