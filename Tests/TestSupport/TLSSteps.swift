@@ -38,6 +38,11 @@ extension PythonScript {
             self.name, self.alpn, self.identity, self.inside = "localhost", None, None, None
             # How many records of data were sent, and whether OpenSSL's own count of them is behind.
             self.sent, self.seals, self.keys = 0, False, f"{folder}/{id(self)}.keys"
+            self.isNotified = False
+
+        # Alerts of the peer (RFC 8446 §6.1).
+        def hear(self, inside, direction, version, kind, message, data):
+            if direction == "read" and int(kind) == 21 and bytes(data)[1:2] == b"\0": self.isNotified = True
 
         def begin(self):
             server = role == "server"
@@ -47,6 +52,7 @@ extension PythonScript {
             if identity != "none": made.load_cert_chain(f"{folder}/{identity}.pem", f"{folder}/{identity}.key")
             if any(step.startswith("empty=") for step in steps): made.keylog_filename = self.keys
             if self.alpn: made.set_alpn_protocols([self.alpn])
+            made._msg_callback = self.hear
             self.inside = made.wrap_bio(self.inward, self.outward, server, None if server else self.name)
             self.repeat(self.inside.do_handshake)
 
@@ -96,11 +102,11 @@ extension PythonScript {
             data = b""
             try:
                 while piece := self.read(): data += piece
-                end = "<end>"
+                # Debian 12's Python ends a read for a cut as it does for the peer's close_notify.
+                end = "<end>" if self.inside is None or self.isNotified else "<cut>"
             except ssl.SSLZeroReturnError: end = "<end>"
             except ssl.SSLEOFError: end = "<cut>"
-            # Debian 12's Python has no class of its own for it.
-            except ssl.SSLError as error: end = "<cut>" if "UNEXPECTED_EOF" in str(error.reason) else "<" + str(error.reason) + ">"
+            except ssl.SSLError as error: end = "<" + str(error.reason) + ">"
             except ConnectionResetError: end = "<reset>"
             return data, end
 
