@@ -41,7 +41,8 @@ struct RandomWorlds {
 
   /// `folder`: where the files are that the configuration names.
   mutating func play(_ seed: UInt64, in folder: String) {
-    let source = ConfigurationSource.text(RandomConfiguration(seed: seed).text, name: "\(folder)/world.conf")
+    let text = RandomConfiguration(seed: seed).text
+    let source = ConfigurationSource.text(text, name: "\(folder)/world.conf")
     let world: TrialWorld
     do throws(TrialWorld.Refusal) { world = try TrialWorld(source) } catch {
       invalid += 1
@@ -57,7 +58,7 @@ struct RandomWorlds {
       attempts += 1
       let outcome = world.run(client.attempt)
       if let fault = judge(outcome, of: client, search.ways, world) {
-        faults.append("seed \(seed): \(fault)\n\(client.words)\n\(outcome.lines.joined(separator: "\n"))")
+        faults.append("seed \(seed): \(fault)\n\(client.words)\n\(outcome.lines.joined(separator: "\n"))\n\(text)")
         return
       }
     }
