@@ -125,7 +125,14 @@ struct WaySearch {
   private func admission(_ policy: ServerTLSSettings) -> ServerTLSSettings? {
     guard policy.rejectsHandshake else { return policy }
     let others = http.listeners[listener].servers.filter { $0 != server }.compactMap { http.servers[$0].tls }
-    return others.first { !$0.rejectsHandshake && $0.judgesClients(as: policy) } ?? policy
+    if let alike = others.first(where: { !$0.rejectsHandshake && $0.judgesClients(as: policy) }) { return alike }
+    // A front says who the client is, so it may have shaken hands with any of them.
+    guard traits[ObjectIdentifier(http.servers[server].root)]?.certificatesSaidBy.isEmpty == false,
+      others.contains(where: { !$0.rejectsHandshake })
+    else { return policy }
+    var told = policy
+    told.rejectsHandshake = false
+    return told
   }
 
   private func gate(
