@@ -44,10 +44,17 @@ package struct ServiceIdentities {
     record = try Record(in: folder)
   }
 
+  /// What can't be looked at isn't missing: to begin anew would forget who is stopped and which keys have joined.
+  fileprivate static func isThere(_ path: String) throws(AuthorityError) -> Bool {
+    if access(path, F_OK) == 0 { return true }
+    guard errno == ENOENT else { throw .system("access", path) }
+    return false
+  }
+
   private static func authority(in folder: String) throws(AuthorityError) -> CertifiedKey {
     let path = "\(folder)/ca.pem"
     let place = MaterialReference(path: path)
-    if access(path, F_OK) == 0 {
+    if try isThere(path) {
       do throws(MaterialError) {
         return try CertifiedKey.load(certificate: place, key: place, tokens: TokenRefusals())
       } catch { throw AuthorityError(error) }
@@ -278,7 +285,7 @@ package struct ServiceIdentities {
 
     init(in folder: String) throws(AuthorityError) {
       let path = Self.path(in: folder)
-      guard access(path, F_OK) == 0 else { return }
+      guard try ServiceIdentities.isThere(path) else { return }
       let descriptor = open(path, O_RDONLY | O_CLOEXEC)
       guard descriptor >= 0 else { throw .system("open", path) }
       defer { close(descriptor) }

@@ -79,6 +79,20 @@ import Testing
     }
   }
 
+  @Test(arguments: ["ca.pem", "issued"])
+  func `a file that can't be looked at isn't missing, so nothing begins anew`(name: String) throws {
+    let scene = try Scene()
+    defer { scene.end() }
+    _ = try Mesh(scene)
+    let path = scene.path("authority/\(name)")
+    unlink(path)
+    // A link to itself: no call gets through it, for root neither.
+    #expect(symlink(path, path) == 0)
+    #expect(throws: AuthorityError.self) {
+      try ServiceIdentities(in: scene.path("authority"), tokens: Mesh.read(Self.tokens))
+    }
+  }
+
   @Test func `what a clock that was set back has dated in the future is made anew`() throws {
     try withMesh { mesh, now in
       var api = try mesh.member("api")
