@@ -1,3 +1,4 @@
+import Observability
 package import Traffic
 package import Upstream
 
@@ -33,6 +34,8 @@ package final class LiveGroups: LivePart {
         ?? UpstreamGroup(group, health: group.health, zones: shared.groupZones, loop: loop, budget: budget)
     }
     self.all = all
+    let down = shared.faults.down
+    for group in all { group.takeOver(down: down) }
     resolvers = LiveResolvers(generation, shared[ResolverCounts.self], loop: loop)
     func dynamic(_ isOfStream: Bool) -> DynamicGroups {
       DynamicGroups(

@@ -63,6 +63,9 @@ public final class FaultLog: Sendable {
     entries[oldest] = nil
   }
 
+  /// The subjects of which the log says that they are down. Who makes its own marks of them anew, as after a reload, asks.
+  public var down: Set<String> { entries.withLock { Set($0.filter(\.value.record.isDown).keys) } }
+
   /// Notes that a subject works, which had failed. Returns false if it is too early to say that it is up again.
   public func succeeded(_ subject: String, now: UInt64) -> Bool {
     let (recovery, entry) = entries.withLock { entries -> (FaultRecord.Recovery, Entry?) in

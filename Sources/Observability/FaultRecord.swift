@@ -40,7 +40,7 @@ struct FaultRecord: Sendable {
 
   private var lines: [Line] = []
   private var inARow = 0
-  private var isDown = false
+  private(set) var isDown = false
   /// Of the failures in a row, which `isDown` continues: their number and the time of the first.
   private var failures: UInt64 = 0
   private var beganAt: UInt64 = 0

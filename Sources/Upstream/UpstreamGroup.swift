@@ -321,6 +321,13 @@ public final class UpstreamGroup {
   public func didFail(_ server: Int) { failures.insert(server) }
   public func didRecover(_ server: Int) { failures.remove(server) }
 
+  /// Takes over which servers the error log says are down (`FaultLog.down`): a response of one is its recovery, although
+  /// another generation saw the failures.
+  package func takeOver(down subjects: Set<String>) {
+    if subjects.isEmpty { return }
+    for server in servers.indices where subjects.contains(description(of: server)) { didFail(server) }
+  }
+
   /// `upstream "NAME": server ADDRESS`, or without the server, for the error log.
   public func description(of server: Int?) -> String {
     guard let server, servers.indices.contains(server) else { return "upstream \"\(settings.name)\"" }

@@ -38,7 +38,7 @@ import Transport
   @Test func `tells each change once, and what it was`() {
     var state = HealthState(.checking, fails: 2, passes: 2)
     let changes = [true, true, false, false, false, true, true, true].map { state.take(passed: $0) }
-    #expect(changes == [.passedFirst, nil, nil, .wentDown(failures: 2), nil, nil, .cameUp, nil])
+    #expect(changes == [.passedFirst, nil, nil, .wentDown(failures: 2), nil, nil, .cameUp(passes: 2), nil])
     state = HealthState(.checking, fails: 5, passes: 1)
     #expect(state.take(passed: false) == .wentDown(failures: 1))
   }
@@ -50,7 +50,7 @@ import Transport
     #expect(health.take(.skipped) == nil && health.isUp && changes.count == 0)
     #expect(health.take(.failed) == .wentDown(failures: 1) && !health.isUp && changes.count == 1)
     #expect(health.take(.failed) == nil && changes.count == 1)
-    #expect(health.take(.passed) == .cameUp && health.isUp && changes.count == 2)
+    #expect(health.take(.passed) == .cameUp(passes: 1) && health.isUp && changes.count == 2)
     #expect(ServerHealth.Result.allCases.map { counts.count($0) } == [1, 2, 1])
   }
 

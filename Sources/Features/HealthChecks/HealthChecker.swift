@@ -62,7 +62,7 @@ final class HealthChecker: EventTarget {
         lineBytes: pass.buffers.head, headBytes: pass.buffers.head, fields: 1000, ignoreInvalidNames: false,
         underscores: true))
     log = generation.errorLogs[check.errorLogs] ?? generation.errorLog
-    name = "upstream \"\(check.group)\": server \(server.address)"
+    name = "upstream \"\(check.group.text)\": server \(server.address)"
     group = UpstreamGroup(Self.alone(server, check), loop: worker.loop, budget: worker.budget)
     super.init(loop: worker.loop)
   }
@@ -73,7 +73,7 @@ final class HealthChecker: EventTarget {
       server.address.withPort(check.settings.port), server.settings.address.withPort(check.settings.port)
     )
     var settings = UpstreamGroupSettings(
-      name: check.group, servers: [UpstreamServerSettings(address: named, location: server.settings.location)],
+      name: check.group.text, servers: [UpstreamServerSettings(address: named, location: server.settings.location)],
       location: server.settings.location)
     settings.keepalive.requests = 1
     return ResolvedGroup(
@@ -141,9 +141,8 @@ final class HealthChecker: EventTarget {
     case (.wentDown(let failures), _):
       let count = failures > 1 ? "\(failures) health checks in a row failed, the last one" : "health check failed"
       log.error("\(name) is down: \(count): \(reason)")
-    case (.cameUp, _):
-      log.error(
-        "\(name) is up again: \(settings.passes > 1 ? "\(settings.passes) health checks" : "health check") passed")
+    case (.cameUp(let passes), _):
+      log.error("\(name) is up again: \(passes > 1 ? "\(passes) health checks" : "health check") passed")
     case (.passedFirst, _): log.notice("\(name) is up: its first health check passed")
     case (nil, .failed): log.info("\(name): health check failed: \(reason)")
     case (nil, .skipped): log.warn("\(name): health check skipped: \(reason)")
@@ -271,6 +270,10 @@ final class HealthCheckers: WorkerPart {
   override func serve(_ live: LiveGeneration) {
     guard worker.loop.index == 0, !worker.isDraining else { return }
     drain()
+    let generation = live.generation
+    for relief in generation[HealthRecords.self].reliefs {
+      relief.tell(generation.errorLogs[relief.errorLogs] ?? generation.errorLog)
+    }
     checkers = live.generation[HealthRecords.self].checks.flatMap { check in
       check.servers.compactMap { HealthChecker(check, $0.server, $0.health, live.generation, worker) }
     }

@@ -15,7 +15,7 @@ struct HealthRecords: GenerationPart {
     let pass: UpstreamPass
     let serverName: String
     let errorLogs: [ErrorLogSettings]
-    let group: String
+    let group: GroupName
     let servers: [(server: ResolvedGroup.Server, health: ServerHealth)]
   }
 
@@ -41,9 +41,29 @@ struct HealthRecords: GenerationPart {
     let address: SocketAddress
   }
 
+  /// A server that the former checks had taken out of service, and that gets requests by the reload. Without a line, the
+  /// last word of the error log would stay that the server is down.
+  struct Relief: Sendable, Equatable {
+    let server: Server
+    let errorLogs: [ErrorLogSettings]
+    /// The new configuration checks the server.
+    let isChecked: Bool
+
+    var reason: String {
+      isChecked ? "a reload changed its health check, which begins anew" : "a reload took its health check away"
+    }
+
+    /// At the level of the line that said that the server is down.
+    func tell(_ log: ErrorLog) {
+      log.error("upstream \"\(server.group.text)\": server \(server.address) is up again: \(reason)")
+    }
+  }
+
   let checks: [Check]
   /// By index in the generation's groups; nil for a group without a check.
   let groups: [GroupHealth?]
+  /// Of the reload that made these records.
+  let reliefs: [Relief]
   private let known: [Key: ServerHealth]
   /// Also of servers that nothing checks any more, for the metrics once they are checked again.
   private let counts: [Server: HealthCounts]
@@ -55,6 +75,7 @@ struct HealthRecords: GenerationPart {
   init() {
     checks = []
     groups = []
+    reliefs = []
     known = [:]
     counts = [:]
     changes = HealthChanges()
@@ -66,6 +87,7 @@ struct HealthRecords: GenerationPart {
     var known: [Key: ServerHealth] = [:]
     var counts: [Server: HealthCounts] = [:]
     var checks: [Check] = []
+    let down = former?.toldDown ?? [:]
     var byServer: [[[ServerHealth]]] = groups.map { $0.servers.map { _ in [] } }
     for server in http.servers {
       for location in server.root.withNested {
@@ -89,7 +111,8 @@ struct HealthRecords: GenerationPart {
             known[key] ?? former?.known[key]
             ?? ServerHealth(
               HealthState(
-                Self.initial(settings, named, former), fails: settings.fails, passes: settings.passes), changes, count)
+                Self.initial(settings, named, former), fails: settings.fails, passes: settings.passes,
+                down[named] == nil ? .fresh : .afterDown), changes, count)
           // Two locations with the same check share its result, and one of them checks.
           let isNew = known[key] == nil
           known[key] = health
@@ -99,7 +122,7 @@ struct HealthRecords: GenerationPart {
         checks.append(
           Check(
             settings: settings, pass: pass, serverName: server.primaryName, errorLogs: location.errorLogs,
-            group: group.settings.name, servers: checked))
+            group: group.settings.fullName, servers: checked))
       }
     }
     self.checks = checks
@@ -107,6 +130,7 @@ struct HealthRecords: GenerationPart {
     let unchecked = (former?.counts ?? [:]).filter { counts[$0.key] == nil }
     self.counts = counts.merging(unchecked.prefix(Self.formerLimit).map { ($0.key, $0.value) }) { one, _ in one }
     self.changes = changes
+    reliefs = Self.reliefs(of: down, groups, byServer)
     self.groups = byServer.map { servers in
       servers.allSatisfy(\.isEmpty) ? nil : GroupHealth(servers, changes)
     }
@@ -119,6 +143,32 @@ struct HealthRecords: GenerationPart {
     guard settings.isMandatory else { return .up }
     guard settings.isPersistent, let before = former?.byServer[server] else { return .checking }
     return before.allSatisfy(\.isUp) ? .up : .checking
+  }
+
+  /// The servers of which the error log says that they are down, each with the logs that say so.
+  private var toldDown: [Server: [ErrorLogSettings]] {
+    checks.reduce(into: [:]) { servers, check in
+      for (server, health) in check.servers where health.isToldDown {
+        servers[Server(group: check.group, address: server.address)] = check.errorLogs
+      }
+    }
+  }
+
+  /// Those of `down` that get requests now, in the order of the groups. A server that no group has any more is told of
+  /// by nobody.
+  private static func reliefs(
+    of down: [Server: [ErrorLogSettings]], _ groups: [ResolvedGroup], _ byServer: [[[ServerHealth]]]
+  ) -> [Relief] {
+    var left = down
+    var reliefs: [Relief] = []
+    for (group, checks) in zip(groups, byServer) where !left.isEmpty {
+      for (server, health) in zip(group.servers, checks) where !server.settings.isDown && health.allSatisfy(\.isUp) {
+        let named = Server(group: group.settings.fullName, address: server.address)
+        guard let logs = left.removeValue(forKey: named) else { continue }
+        reliefs.append(Relief(server: named, errorLogs: logs, isChecked: !health.isEmpty))
+      }
+    }
+    return reliefs
   }
 
   /// How many checks of a server ended so, since the start.

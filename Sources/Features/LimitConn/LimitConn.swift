@@ -70,7 +70,10 @@ struct LimitConn: FeatureSettings, LocationFeature, APIFeature {
   ]
 
   static func begin(_ http: Scope, _ builder: inout SettingsBuilder) {
-    for line in zone.lines(in: http) { LimitZone.add(line, hasRate: false, &builder) }
+    for line in zone.lines(in: http) {
+      LimitZone.add(line, hasRate: false, &builder)
+      builder[LoggedMembers.self].add(name, "\(name)_status")
+    }
   }
 
   var isInEffect: Bool { !lines.isEmpty }

@@ -73,7 +73,10 @@ struct LimitReq: FeatureSettings, LocationFeature, APIFeature {
   ]
 
   static func begin(_ http: Scope, _ builder: inout SettingsBuilder) {
-    for line in zone.lines(in: http) { LimitZone.add(line, hasRate: true, &builder) }
+    for line in zone.lines(in: http) {
+      LimitZone.add(line, hasRate: true, &builder)
+      builder[LoggedMembers.self].add(name, "\(name)_status")
+    }
   }
 
   var isInEffect: Bool { !lines.isEmpty }

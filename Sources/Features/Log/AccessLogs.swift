@@ -80,15 +80,24 @@ struct AccessLogs: LocationFeature {
     }
     // Many files for nginx define a format of this name; theirs takes precedence.
     if builder[LogLines.self].formats["json"] == nil, builder.kind == .http {
-      // Its members mean the same in each configuration, also where one defines a variable of such a name.
-      let text = builder.ownTemplate(LogFormat.json)
-      builder[LogLines.self].formats["json"] = LogFormat(escape: .json, text: text)
+      builder[LogLines.self].formats["json"] = ownJSON(&builder)
+      builder[LogLines.self].hasOwnJSON = true
     }
+  }
+
+  /// Its members mean the same in each configuration, also where one defines a variable of such a name.
+  private static func ownJSON(_ builder: inout SettingsBuilder) -> LogFormat {
+    LogFormat(escape: .json, text: builder.ownTemplate(LogFormat.json(builder[LoggedMembers.self])))
   }
 
   /// Builds the access logs. Without `access_log`, there is no access log: no folder for logs exists on every system.
   fileprivate static func accessLogs(_ scope: Scope, _ builder: inout SettingsBuilder) -> [AccessLogSettings] {
     let lines = logs.lines(in: scope)
+    if !lines.isEmpty, builder[LogLines.self].hasOwnJSON {
+      // By now, all features have read the lines that add members.
+      builder[LogLines.self].formats["json"] = ownJSON(&builder)
+      builder[LogLines.self].hasOwnJSON = false
+    }
     if lines.contains(where: { $0.text(0) == "off" }) { return [] }
     let cache = openLogCache(scope, &builder)
     return lines.compactMap { accessLog($0, cache, &builder) }
@@ -318,8 +327,10 @@ struct LogFormat {
 /// What `access_log` lines refer to, and what they have in common.
 private struct LogLines: BlockPart {
   var formats: [String: LogFormat] = [:]
+  /// The format `json` is ours, and still without what features add.
+  var hasOwnJSON = false
   /// `buffer=` and `flush=` of each log, of both blocks.
   var buffers: [LogDestination: LogBuffering] = [:]
 
-  mutating func endBlock() { formats = [:] }
+  mutating func endBlock() { (formats, hasOwnJSON) = ([:], false) }
 }

@@ -21,9 +21,11 @@ extension LogFormat {
     ("referer", "http_referer", false), ("user_agent", "http_user_agent", false),
   ]
 
-  /// `{"time":"$time_iso8601",…}` for `escape=json`.
-  static let json =
-    "{"
-    + members.map { "\"\($0.name)\":" + ($0.isNumber ? "${\($0.variable)}" : "\"${\($0.variable)}\"") }
-    .joined(separator: ",") + "}"
+  /// `{"time":"$time_iso8601",…}` for `escape=json`. `further`: what the configuration's features add.
+  static func json(_ further: LoggedMembers) -> String {
+    let all = members + further.all.map { ($0.name, $0.variable, false) }
+    return "{"
+      + all.map { "\"\($0.name)\":" + ($0.isNumber ? "${\($0.variable)}" : "\"${\($0.variable)}\"") }
+      .joined(separator: ",") + "}"
+  }
 }

@@ -12,10 +12,13 @@ extension NameResolutionSettings {
     var timeout = 30_000
   }
 
+  private static let contexts =
+    DirectiveContexts.everyHTTP.union(.upstream).union(.everyStream).union(.streamUpstream)
+
   static let directives = rows.entries
   private static let rows: [Row<Lines>] = [
     .line(
-      "resolver", .everyHTTP.union(.upstream).union(.everyStream).union(.streamUpstream),
+      "resolver", contexts,
       .words(1...Int.max, "ADDRESS[:PORT] … [valid=TIME] [ipv4=on|off] [ipv6=on|off]"),
       initial: "the system's resolver",
       "The DNS servers that resolve the name in a `proxy_pass` with variables, and of `server … resolve`. An answer counts for its TTL, at least a"
@@ -23,7 +26,7 @@ extension NameResolutionSettings {
         + " an error), and keeps the answer for 30 seconds.", example: "resolver 127.0.0.1 valid=30s;"
     ) { $0.resolver = ResolverSettings.read($1, &$2) },
     .milliseconds(
-      "resolver_timeout", .everyHTTP.union(.upstream).union(.everyStream).union(.streamUpstream), \.timeout,
+      "resolver_timeout", contexts, \.timeout,
       "How long a request waits for `resolver`; afterwards, the response is 502.", example: "resolver_timeout 5s;"),
   ]
 

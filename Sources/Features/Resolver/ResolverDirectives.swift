@@ -23,21 +23,21 @@ enum NameResolution: PassFeature {
 
   static func measure(_ snapshot: MetricsSnapshot, _ page: inout MetricsWriter) {
     let all = snapshot.shared[ResolverCounts.self].totals
-    page[.upstreams].family(
-      "sallyport_resolver_requests_total", .counter, "Questions to the DNS servers of a resolver line, by their kind.")
-    for (name, totals) in all {
-      for request in DNSTotals.Request.allCases {
-        page[.upstreams].sample(
-          "sallyport_resolver_requests_total", ["resolver": name, "kind": request.rawValue], totals[request])
+    func family<Kind: CaseIterable & RawRepresentable<String>>(
+      _ name: String, _ label: String, _ help: String, _ count: (DNSTotals, Kind) -> UInt64
+    ) {
+      page[.upstreams].family(name, .counter, help)
+      for (resolver, totals) in all {
+        for kind in Kind.allCases {
+          page[.upstreams].sample(name, ["resolver": resolver, label: kind.rawValue], count(totals, kind))
+        }
       }
     }
-    page[.upstreams].family(
-      "sallyport_resolver_responses_total", .counter, "What came of questions to the DNS servers of a resolver line.")
-    for (name, totals) in all {
-      for response in DNSTotals.Response.allCases {
-        page[.upstreams].sample(
-          "sallyport_resolver_responses_total", ["resolver": name, "result": response.rawValue], totals[response])
-      }
-    }
+    family(
+      "sallyport_resolver_requests_total", "kind", "Questions to the DNS servers of a resolver line, by their kind."
+    ) { (totals, kind: DNSTotals.Request) in totals[kind] }
+    family(
+      "sallyport_resolver_responses_total", "result", "What came of questions to the DNS servers of a resolver line."
+    ) { (totals, kind: DNSTotals.Response) in totals[kind] }
   }
 }

@@ -35,6 +35,9 @@ public final class ServerHealth: Sendable {
   /// Whether the server may get requests, as far as this check goes.
   public var isUp: Bool { isUpNow.load(ordering: .acquiring) }
 
+  /// Whether the last line of the error log about the server, as far as this check goes, says that it is down.
+  public var isToldDown: Bool { state.withLock { $0.isToldDown } }
+
   /// Takes the result of a check; returns the change that it makes.
   public func take(_ result: Result) -> HealthState.Change? {
     counts.add(result)

@@ -245,6 +245,47 @@ private struct Missing: Error {}
     #expect(isUp(try records("health_check mandatory persistent;")) == false)
   }
 
+  /// Otherwise the last word of the log would stay that the server is down.
+  @Test func `the log hears of a server that a reload of its check puts into service again`() throws {
+    func told(_ check: String, address: UInt32 = 0x0A00_0001, after former: HealthRecords) throws -> [Bool] {
+      try records(check, address: address, after: former).reliefs.map(\.isChecked)
+    }
+    let first = try records("health_check;")
+    #expect(first.reliefs.isEmpty)
+    #expect(try told("health_check uri=/x;", after: first).isEmpty)
+    try fail(first)
+    #expect(try told("health_check uri=/x;", after: first) == [true])
+    #expect(try told("", after: first) == [false])
+    // It is still down, has to wait for its first check, or is in the group no longer.
+    #expect(try told("health_check interval=5s;", after: first).isEmpty)
+    #expect(try told("health_check uri=/x mandatory;", after: first).isEmpty)
+    #expect(try told("health_check uri=/x;", address: 0x0A00_0002, after: first).isEmpty)
+  }
+
+  @Test func `a server that was down and waits for its first check is told of when it passes, over several reloads`()
+    throws
+  {
+    let first = try records("health_check;")
+    try fail(first)
+    let waiting = try records("health_check uri=/x mandatory;", after: first)
+    let again = try records("health_check uri=/y mandatory;", after: waiting)
+    let health = try #require(again.checks.first?.servers.first).health
+    #expect(health.isToldDown && health.take(.passed) == .cameUp(passes: 1))
+    #expect(try records("health_check uri=/x mandatory;", after: again).reliefs.isEmpty)
+    let fresh = try #require(try records("health_check mandatory;").checks.first?.servers.first).health
+    #expect(fresh.take(.passed) == .passedFirst)
+  }
+
+  @Test func `the line names the server and what the reload did`() throws {
+    let first = try records("health_check;")
+    try fail(first)
+    let (changed, removed) = try (records("health_check uri=/x;", after: first), records("", after: first))
+    #expect(
+      changed.reliefs.map { "\($0.server.address) \($0.reason)" }
+        == ["10.0.0.1:1 a reload changed its health check, which begins anew"])
+    #expect(removed.reliefs.map(\.reason) == ["a reload took its health check away"])
+  }
+
   @Test func `servers that are down for good are not checked, and equal checks are one`() throws {
     let http = try loaded(
       """

@@ -59,6 +59,40 @@ import Testing
   }
 }
 
+@Suite struct `The predefined format json` {
+  /// The members of the line of each request.
+  private func lines(_ http: String, _ location: String, requests: Int) throws -> [[String: Any]] {
+    let scene = try Scene()
+    defer { scene.end() }
+    let rig = try Rig(
+      "\(http) server { listen 127.0.0.1:1; location / { \(location) empty_gif; } location /free { return 204; } }",
+      accessLog: "\(scene.path("access.log")) json")
+    for _ in 0..<requests { _ = try rig.answer("GET / HTTP/1.1\r\nHost: a\r\n\r\n") }
+    _ = try rig.answer("GET /free HTTP/1.1\r\nHost: a\r\n\r\n")
+    rig.flushLogs()
+    let text = try Data(contentsOf: URL(fileURLWithPath: scene.path("access.log")))
+    return try text.split(separator: 0x0A).map {
+      try #require(try JSONSerialization.jsonObject(with: Data($0)) as? [String: Any])
+    }
+  }
+
+  /// Without it, a 503 of a limit looks like one of a server that was never asked.
+  @Test func `says what limits made of each request`() throws {
+    let lines = try lines(
+      "limit_req_zone $uri zone=a:32k rate=1r/m; limit_conn_zone $uri zone=b:32k;",
+      "limit_req zone=a; limit_conn b 5; limit_req_status 429;", requests: 2)
+    #expect(lines.map { $0["limit_req"] as? String } == ["PASSED", "REJECTED", ""])
+    #expect(lines.map { $0["limit_conn"] as? String } == ["PASSED", "", ""])
+    #expect(lines.map { $0["status"] as? Int } == [200, 429, 204])
+  }
+
+  @Test func `has no member of a limit that the configuration doesn't have`() throws {
+    let none = try lines("", "", requests: 1), one = try lines("limit_conn_zone $uri zone=b:32k;", "", requests: 0)
+    #expect(none.allSatisfy { line in !line.keys.contains { $0.hasPrefix("limit_") } })
+    #expect(one.count == 1 && one[0].keys.contains("limit_conn") && !one[0].keys.contains("limit_req"))
+  }
+}
+
 /// What stays the same for a connection is rendered once, for the format that was last written.
 @Suite struct `Values of the connection in access lines` {
   /// Serves these paths on one connection and returns the lines. `format`: the lines of `log_format`, each with a name.
