@@ -17,4 +17,10 @@ package struct AttemptRecord {
   package var trust = TrustOutcome.none
   /// Whether the metrics have counted a response, or in `stream` the open connection.
   package var isCounted = false
+
+  /// All at once: an array's element is sought and checked for each change.
+  @inline(__always)
+  mutating func end(at now: UInt64, received: UInt64, sent: UInt64) {
+    (endedAt, bytesReceived, bytesSent) = (now, received, sent)
+  }
 }

@@ -230,14 +230,20 @@ package final class UpstreamAttempt: AttemptObserver {
 
   private var now: UInt64 { worker.loop.now }
 
+  /// Ends the record of the last attempt, once: whatever drops the stream later has nothing to add.
   func endRecord() {
-    guard !records.isEmpty else { return }
-    let last = records.count - 1, isFirst = records[last].endedAt == nil
-    records[last].endedAt = now
-    guard let stream else { return }
-    if isFirst { stream.session.meter?.didMove(received: stream.bytesReceived, sent: stream.bytesSent) }
-    records[last].bytesReceived = stream.bytesReceived
-    records[last].bytesSent = stream.bytesSent
+    guard let last = records.indices.last, records[last].endedAt == nil else { return }
+    let now = now
+    guard let unheld = stream.map({ Unmanaged.passUnretained($0) }) else {
+      records[last].endedAt = now
+      return
+    }
+    // The property keeps the stream during the call.
+    unheld._withUnsafeGuaranteedRef { stream in
+      let (received, sent) = (stream.bytesReceived, stream.bytesSent)
+      records[last].end(at: now, received: received, sent: sent)
+      stream.session.meter?.didMove(received: received, sent: sent)
+    }
   }
 
   // MARK: Events of the upstream
