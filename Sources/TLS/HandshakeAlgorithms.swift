@@ -6,7 +6,8 @@ import Glibc
 ///
 /// OpenSSL 3.0 copies the list of a context's methods, and compares all its decoders, each time it decodes a certificate's
 /// public key. With the whole default provider that is a third of a handshake: docs/decisions/0029. The code that runs is
-/// the default provider's in both. What is missing fails, so nobody is trusted because of it.
+/// the default provider's in both, but for the key schedule (`KeySchedule`). What is missing fails, so nobody is trusted
+/// because of it.
 enum HandshakeAlgorithms {
   /// OSSL_LIB_CTX* of TLS contexts; nil if they have to use OpenSSL's default context: openssl.cnf names another provider or
   /// asks for FIPS, or this OpenSSL's TLS can do more with its whole default provider. It decodes no public keys: see
@@ -129,7 +130,7 @@ enum HandshakeAlgorithms {
         // provider=default,input=der,structure=…
         let properties = entry.property_definition.map { String(cString: $0) } ?? ""
         if isUsed(operation, String(cString: names).prefix { $0 != ":" }, properties.split(separator: ",")) {
-          kept.append(entry)
+          kept.append(own(operation, entry) ?? entry)
         }
         next = next?.advanced(by: 1)
       }
@@ -139,6 +140,17 @@ enum HandshakeAlgorithms {
       tables[operation] = table
     }
     return tables
+  }
+
+  /// The default provider's algorithm with functions of our own; nil where they stay the default provider's.
+  private static func own(_ operation: CInt, _ entry: OSSL_ALGORITHM) -> OSSL_ALGORITHM? {
+    guard operation == OSSL_OP_KDF, let names = entry.algorithm_names, strcmp(names, OSSL_KDF_NAME_TLS1_3_KDF) == 0
+    else {
+      return nil
+    }
+    var entry = entry
+    entry.implementation = KeySchedule.functions
+    return entry
   }
 
   private static func isOfHandshakes(_ operation: CInt, _ name: Substring, _ properties: [Substring]) -> Bool {
