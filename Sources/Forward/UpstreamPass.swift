@@ -205,12 +205,18 @@ extension UpstreamPass {
 }
 
 extension UpstreamPass {
+  /// The upstream without the path that requests get there.
   package func destination(_ http: HTTPSettings) -> String {
-    switch target.upstream {
+    let base = target.upstream.template.map { template in
+      // A socket's path is its address.
+      let written = WrittenTarget(template.parts)
+      return (written.path == nil ? template : Template(written.base)).text(http.slotNames)
+    }
+    return switch target.upstream {
     case .group(let index, let scheme):
       "\(prefix(scheme))\(http.groups.indices.contains(index) ? http.groups[index].name : "?")"
-    case .template(let template, let scheme): "\(prefix(scheme))\(template.text(http.slotNames))"
-    case .url(let template): template.text(http.slotNames)
+    case .template(_, let scheme): "\(prefix(scheme))\(base ?? "")"
+    case .url: base ?? ""
     }
   }
 

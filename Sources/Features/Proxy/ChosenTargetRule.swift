@@ -22,7 +22,7 @@ struct ChosenTargetRule {
     guard !level.scope.isInternal, let line = UpstreamPass.line(in: level.scope, of: builder.features),
       let word = line.arguments.first, word.text.contains("$")
     else { return }
-    let authority = Self.authority(of: builder.template(word).parts)
+    let authority = WrittenTarget(builder.template(word).parts).authority
     // As a server without a name is meant to.
     let takesAnyName =
       builder.isDefaultServer || ServerNames.words(level.scope).allSatisfy { ["", "_"].contains($0.text) }
@@ -48,28 +48,6 @@ struct ChosenTargetRule {
     self.takesAnyName = takesAnyName
     self.origins = origins
     self.names = names
-  }
-
-  /// The parts of an URL up to its path, without the scheme.
-  private static func authority(of parts: [Template.Part]) -> [Template.Part] {
-    let mark = Array("://".utf8)
-    var parts = parts
-    for (index, part) in parts.prefix(2).enumerated() {
-      guard case .literal(let bytes) = part, let scheme = bytes.firstRange(of: mark) else { continue }
-      parts = [.literal(Array(bytes[scheme.upperBound...]))] + parts[(index + 1)...]
-      break
-    }
-    var found: [Template.Part] = []
-    for part in parts {
-      guard case .literal(let bytes) = part else {
-        found.append(part)
-        continue
-      }
-      let end = bytes.firstIndex { $0 == UInt8(ascii: "/") || $0 == UInt8(ascii: "?") }
-      found.append(.literal(Array(bytes[..<(end ?? bytes.endIndex)])))
-      if end != nil { break }
-    }
-    return found
   }
 
   private mutating func firstChosen(in parts: [Template.Part]) -> Template.Part? {
@@ -128,17 +106,17 @@ struct ChosenTargetRule {
 
   private mutating func isChosen(slot: Int) -> Bool {
     guard seen.insert(slot).inserted else { return false }
-    for text in origins.assigned[slot] ?? [] where firstChosen(in: Self.authority(of: text.parts)) != nil {
+    for text in origins.assigned[slot] ?? [] where firstChosen(in: WrittenTarget(text.parts).authority) != nil {
       return true
     }
     guard let settings = origins.computed[slot]?.settings else { return false }
     for value in settings.possibleValues ?? [] where value.parts.contains(where: { $0.isCapture }) == false {
-      if firstChosen(in: Self.authority(of: value.parts)) != nil { return true }
+      if firstChosen(in: WrittenTarget(value.parts).authority) != nil { return true }
     }
     // What decides is of a request, or the table had no use.
     return settings.patterns.contains { entry in
       let text = PatternText(entry.pattern.pattern)
-      for (index, part) in Self.authority(of: entry.value.parts).enumerated() {
+      for (index, part) in WrittenTarget(entry.value.parts).authority.enumerated() {
         guard case .variable(let variable) = part, let group = group(of: variable, in: text) else { continue }
         if index > 0, group.beginsWithSlash { return false }
         if group.content.isOpen(to: ".") { return true }

@@ -44,7 +44,16 @@ final class ReturnStep: PhaseStep {
 
   override func run(_ exchange: Exchange) -> StepOutcome {
     // A server block's `return` runs before the exchange enters a location, so the access rules are checked here too.
+    exchange.denies(exchange.location) ? .responded : respond(exchange)
+  }
+
+  override func rehearse(_ exchange: Exchange, _ trace: ExplainTrace) -> StepOutcome {
     if exchange.denies(exchange.location) { return .responded }
+    if status < 300 { trace.answers() }
+    return respond(exchange)
+  }
+
+  private func respond(_ exchange: Exchange) -> StepOutcome {
     let shown = exchange.progress.statusOverride ?? status
     switch content {
     case _ where status == 444: exchange.end(.silent)

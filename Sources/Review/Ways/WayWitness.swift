@@ -79,7 +79,7 @@ struct WitnessSearch {
       case .status(let status): return status < 300 && way.location.content == nil && outcome.refusals.isEmpty
       default: return false
       }
-    case .response: return (outcome.status ?? 500) < 300
+    case .response: return outcome.isAnswered
     }
   }
 

@@ -83,6 +83,8 @@ package struct Outcome: Sendable {
   package fileprivate(set) var rules: [Rule] = []
   /// The directives that refuse the client or respond to it.
   package fileprivate(set) var refusals: [String] = []
+  /// A directive has sent the client a text of its own, with any status.
+  package fileprivate(set) var isAnswered = false
   private var trace: [ExplainTrace.Line] = []
   /// The report of `check --explain`; none if it is forgotten.
   package var lines: [String] { trace.map { "\($0.label)  \($0.text)" } }
@@ -150,6 +152,9 @@ package struct Outcome: Sendable {
     case .handshake(let cause)?: end = .handshake(cause)
     case .rule(let place, let admits)?: rules.append(Rule(place: place, admits: admits))
     case .refusal(let step)?: refusals.append(step)
+    case .answer(let step)?:
+      refusals.append(step)
+      isAnswered = true
     case .asks?: asks.append(line.text)
     case .waits?:
       // A content that a thread makes is there, and the client gets it.

@@ -16,6 +16,8 @@ public final class ExplainTrace: Sendable {
     case rule(SourceLocation, admits: Bool)
     /// A step refuses the client, or responds; its place is that of the location.
     case refusal(step: String)
+    /// The client gets what a step sends, whatever status an error page gives it.
+    case answer(step: String)
     /// Somebody would be asked, and the rehearsal goes on with the answer that admits the client.
     case asks
     /// Somebody would be asked, and the rehearsal ends here.
@@ -47,6 +49,8 @@ public final class ExplainTrace: Sendable {
   private struct State {
     var lines: [Line] = []
     var location: ObjectIdentifier?
+    /// The step that runs has sent a content of its own.
+    var isAnswered = false
   }
 
   private let state = Mutex(State())
@@ -72,6 +76,9 @@ public final class ExplainTrace: Sendable {
 
   package func add(_ line: Line) { state.withLock { $0.lines.append(line) } }
 
+  /// The step that runs sends a content of its own.
+  package func answers() { state.withLock { $0.isAnswered = true } }
+
   /// Adds a line and returns its number, for `complete`.
   private func begin(_ label: String, _ text: String) -> Int {
     state.withLock { state in
@@ -85,6 +92,8 @@ public final class ExplainTrace: Sendable {
       guard state.lines.indices.contains(index) else { return }
       state.lines[index].text += text
       state.lines[index].fact = fact
+      if state.isAnswered, case .refusal(let step)? = fact { state.lines[index].fact = .answer(step: step) }
+      state.isAnswered = false
     }
   }
 

@@ -182,10 +182,22 @@ struct RandomConfiguration {
     case 0: lines += "return 200 text;\n"
     case 1: if numbers.roll(50) { lines += "return 404;\n" }
     default:
-      port += 1
-      lines += "proxy_pass http://127.0.0.1:\(port);\n"
+      lines += pass(match)
     }
     if depth == 0, numbers.roll(15), match.hasPrefix("/") { lines += location("\(match)inner", mode, depth: 1) }
     return "location \(match) {\n\(lines)}\n"
+  }
+
+  /// To an upstream of its own, with the request's path or another one. The port decides, so that no number is drawn.
+  private mutating func pass(_ match: String) -> String {
+    port += 1
+    let isPattern = match.hasPrefix("~") || match.hasPrefix("@")
+    return switch port % 7 {
+    case 1: "set $t 127.0.0.1:\(port); proxy_pass http://$t/v/x;\n"
+    case 2: "set $t 127.0.0.1:\(port); proxy_pass http://$t/v$uri;\n"
+    case 3: "set $t 127.0.0.1:\(port); proxy_pass http://$t;\n"
+    case 4 where !isPattern: "proxy_pass http://127.0.0.1:\(port)/v/;\n"
+    default: "proxy_pass http://127.0.0.1:\(port);\n"
+    }
   }
 }

@@ -20,6 +20,8 @@ struct RandomWorlds {
   /// Of those who reached a content, and of those whose ways were compared: for whom a way is certain of it.
   var admitted = 0
   var excluded = 0
+  /// Of those whose request got to an upstream: whose path was compared.
+  var compared = 0
   /// What is wrong, each with its seed.
   var faults: [String] = []
 
@@ -35,7 +37,7 @@ struct RandomWorlds {
 
   var summary: String {
     "\(worlds) worlds (\(invalid) invalid), \(attempts) requests: \(reached) reached a content, \(refused) were refused (\(certain) by a condition),"
-      + " \(admitted) and \(excluded) of them for certain,"
+      + " \(admitted) and \(excluded) of them for certain, \(compared) paths compared,"
       + " \(unknown) unknown, \(faults.count) faults"
   }
 
@@ -88,6 +90,13 @@ struct RandomWorlds {
         return "each way refuses a client who has got there: \(outcome.words)"
       }
       if found.contains(where: { $0.answer(to: client.way) == .admits }) { admitted += 1 }
+      if let path = sentPath(outcome) {
+        compared += 1
+        let paths = SentPaths(found, world.http)
+        if !found.contains(where: { paths.isReached(path, by: $0) }) {
+          return "no way sends \(String(decoding: path, as: UTF8.self)) to the upstream: \(outcome.words)"
+        }
+      }
       return nil
     }
     refused += 1
@@ -101,6 +110,18 @@ struct RandomWorlds {
       .map { $0.answer(to: client.way) }
     if answers.contains(.refuses) { excluded += 1 }
     return !answers.contains(.admits) ? nil : "a way admits a client who was refused: \(outcome.words)"
+  }
+
+  /// The path that an upstream gets; nil: none does, or the path is written otherwise than locations see it. One way to a
+  /// named location stands for all that lead there, whatever paths they have.
+  private func sentPath(_ outcome: Outcome) -> [UInt8]? {
+    guard case .upstream = outcome.end, let line = outcome.lines.last(where: { $0.hasPrefix("sends  ") }) else {
+      return nil
+    }
+    if case .named? = outcome.locations.last?.match { return nil }
+    guard let target = line.split(separator: " ").dropFirst(2).first else { return nil }
+    let path = target.prefix { $0 != "?" }
+    return path.contains("%") || path.contains("//") || path.contains("/..") ? nil : Array(path.utf8)
   }
 
   /// Of a session, the rules of a block are all that there is.
@@ -133,7 +154,8 @@ struct RandomWorlds {
     switch outcome.end {
     case .upstream: !outcome.upstreams.isEmpty
     case .content: (outcome.status ?? 200) < 300
-    case .status(let status): status < 300
+    // The text of a `return` behind `error_page 403` comes with status 403.
+    case .status(let status): status < 300 || outcome.isAnswered
     case .handshake, .session, .unknown: false
     }
   }

@@ -30,6 +30,7 @@ import Testing
       // A model that always says "unknown" contradicts nothing.
       #expect(worlds.certain > 0 && worlds.excluded * 4 > worlds.certain, "\(worlds.summary)")
       #expect(worlds.admitted * 4 > worlds.reached, "\(worlds.summary)")
+      #expect(worlds.compared * 4 > worlds.reached, "\(worlds.summary)")
       if count > 1000 { print(worlds.summary) }
     }
   }

@@ -6,11 +6,11 @@ import Testing
 
 /// What a person has to look at first: ways that ask for less than another one to the same path.
 @Suite struct `Uneven ways` {
-  /// `location: what is missing` of each way to the upstream of port 9.
-  private func uneven(_ servers: String) throws -> [String] {
+  /// `location: what is missing` of each way to the upstream.
+  private func uneven(_ servers: String, to upstream: String = "127.0.0.1:9") throws -> [String] {
     let loaded = LoadedText("events {} http { ssl_certificate s; ssl_certificate_key k; \(servers) }")
     let http = try #require(loaded.settings?.http, "\(loaded.errors)")
-    let ways = WaySearch(http).ways.filter { $0.content.words.contains("127.0.0.1:9") }
+    let ways = WaySearch(http).ways.filter { $0.content.words.contains(upstream) }
     return UnevenWays(ways, http).found.map {
       "\($0.way.location.match.asWritten): \($0.missing.joined(separator: ", "))"
     }
@@ -42,6 +42,20 @@ import Testing
     #expect(
       try uneven(Self.server("location / { \(Self.pass) }") + Self.server("location / { \(Self.pass) }", "b", other))
         == [])
+  }
+
+  /// Of a target with variables: what it writes behind the variable, and whether `= /admin/list` is reached by it.
+  @Test(arguments: [
+    ("", false), ("/y/", false), ("/y$uri", false), ("/admin/list", true), ("/admin/list?a=1", true), ("?a=1", false),
+    ("/$arg_path", true), ("/admin/$arg_path", true), ("$request_uri", false),
+  ]) func `a path behind variables is compared`(_ path: String, _ isReached: Bool) throws {
+    let found = try uneven(
+      Self.server(
+        """
+        set $app 127.0.0.1; location /x/ { proxy_pass http://$app\(path); }
+        location = /admin/list { ssl_client_allow cn=boss; proxy_pass http://$app; }
+        """), to: "$app")
+    #expect(found == (isReached ? ["/x/: \(Self.rule)"] : []))
   }
 
   struct Hole: Sendable, CustomTestStringConvertible {

@@ -252,6 +252,27 @@ import Transport
     }
   }
 
+  @Test func `a text is seen that comes with the status of the error page that leads to it`() throws {
+    try withScene { scene in
+      func seen(_ page: String) throws -> [String?] {
+        let path = try scene.write(
+          "page.conf",
+          text: "events {} http { server { listen 127.0.0.1:8080; error_page 403 /page; location / { deny all; }"
+            + " location /page { internal; \(page) } } }")
+        return try Ways(path).destinations.filter { $0.words.hasPrefix("return 200") }.flatMap {
+          $0.ways.map { $0.witness?.outcome.words }
+        }
+      }
+      let shown = try seen("return 200 text;")
+      #expect(shown == ["the response is 403"])
+      // An `if` behind which nobody gets the text.
+      let hidden = try seen("if ($uri = /x) { return 200 text; } return 404;")
+      #expect(hidden == [nil])
+      let none = try seen("return 404; return 200 text;")
+      #expect(none == [])
+    }
+  }
+
   @Test func `of one client are those that its own certificate opens`() throws {
     try withScene { scene in
       let (path, authority) = try configuration(scene)

@@ -6,12 +6,12 @@ import Testing
 /// Chains of certificates that an OpenSSL may take or refuse, beside what `check --clients` predicts of them.
 ///
 /// The record is made under `ssl_verify_report_only`, as an operator would make it who changes the release of Debian next.
-/// Each column of the table is that of one release; a run judges the column of its own OpenSSL, and the forecast anywhere.
+/// OpenSSL 3.0 and 3.5, those of Debian 12 and 13, refuse the same of them. A run judges the table by either, and the
+/// forecast by each version.
 @Suite(.staged) struct `Chains under another OpenSSL` {
   private struct Row: Sendable {
     let name: String
-    /// Whether OpenSSL 3.0 and 3.5, those of Debian 12 and 13, refuse it.
-    let refused: (bookworm: Bool, trixie: Bool)
+    let isRefused: Bool
     /// What the client sends, its own certificate first.
     let sent: String
     /// `NAME ISSUER KEY DIGEST EXTENSIONS` of each certificate that is made for it.
@@ -19,12 +19,14 @@ import Testing
 
     var client: String { sent.split(separator: " ").first.map(String.init) ?? "" }
 
-    init(_ name: String, refused: (bookworm: Bool, trixie: Bool), _ sent: String, _ made: String...) {
-      (self.name, self.refused, self.sent, self.made) = (name, refused, sent, made)
+    private init(_ name: String, _ isRefused: Bool, _ sent: String, _ made: [String]) {
+      (self.name, self.isRefused, self.sent, self.made) = (name, isRefused, sent, made)
     }
+
+    static func taken(_ name: String, _ sent: String, _ made: String...) -> Row { Row(name, false, sent, made) }
+    static func refused(_ name: String, _ sent: String, _ made: String...) -> Row { Row(name, true, sent, made) }
   }
 
-  private static let taken = (bookworm: false, trixie: false), refused = (bookworm: true, trixie: true)
   private static let ca = "basicConstraints=critical,CA:TRUE|keyUsage=critical,keyCertSign,cRLSign"
   private static let client = "extendedKeyUsage=clientAuth"
   private static let anonymous = "subjectKeyIdentifier=none|authorityKeyIdentifier=none"
@@ -38,128 +40,128 @@ import Testing
   /// Those that the server trusts.
   private static let roots = "root root-rsa root-sha1 root-rsa1024 root-v1"
 
-  private static let rows = [
-    Row(
-      "of the root", refused: taken, "plain",
+  private static let rows: [Row] = [
+    .taken(
+      "of the root", "plain",
       "plain root leaf sha256 \(client)"),
-    Row(
-      "of an intermediate", refused: taken, "under middle",
+    .taken(
+      "of an intermediate", "under middle",
       "under middle leaf sha256 \(client)"),
-    Row(
-      "an intermediate that is not sent", refused: refused, "under-alone",
+    .refused(
+      "an intermediate that is not sent", "under-alone",
       "under-alone middle leaf sha256 \(client)"),
-    Row(
-      "the root is sent, too", refused: taken, "whole middle root",
+    .taken(
+      "the root is sent, too", "whole middle root",
       "whole middle leaf sha256 \(client)"),
-    Row(
-      "no authority key identifier", refused: taken, "no-akid",
+    .taken(
+      "no authority key identifier", "no-akid",
       "no-akid root leaf sha256 authorityKeyIdentifier=none|\(client)"),
-    Row(
-      "no key identifiers", refused: taken, "no-ids",
+    .taken(
+      "no key identifiers", "no-ids",
       "no-ids root leaf sha256 \(anonymous)|\(client)"),
-    Row(
-      "an intermediate without key identifiers", refused: taken, "under-bare bare",
+    .taken(
+      "an intermediate without key identifiers", "under-bare bare",
       "bare root ec sha256 \(ca)|\(anonymous)",
       "under-bare bare leaf sha256 \(anonymous)|\(client)"),
-    Row(
-      "another issuer's key identifier", refused: refused, "wrong-id middle",
+    .refused(
+      "another issuer's key identifier", "wrong-id middle",
       "other root ec sha256 \(ca)",
       "wrong-id other leaf sha256 \(client)"),
-    Row(
-      "SHA-1 in the leaf", refused: refused, "sha1",
+    .refused(
+      "SHA-1 in the leaf", "sha1",
       "sha1 root leaf sha1 \(client)"),
-    Row(
-      "SHA-1 in the intermediate", refused: refused, "under-sha1 middle-sha1",
+    .refused(
+      "SHA-1 in the intermediate", "under-sha1 middle-sha1",
       "middle-sha1 root ec sha1 \(ca)",
       "under-sha1 middle-sha1 leaf sha256 \(client)"),
-    Row(
-      "SHA-1 in the root's own signature", refused: taken, "of-sha1",
+    .taken(
+      "SHA-1 in the root's own signature", "of-sha1",
       "root-sha1 root-sha1 ec sha1 \(ca)",
       "of-sha1 root-sha1 leaf sha256 \(client)"),
-    Row(
-      "MD5 in the leaf", refused: refused, "md5",
+    .refused(
+      "MD5 in the leaf", "md5",
       "md5 root-rsa leaf md5 \(client)"),
-    Row(
-      "RSA of 1024 bits in the leaf", refused: refused, "rsa1024",
+    .refused(
+      "RSA of 1024 bits in the leaf", "rsa1024",
       "rsa1024 root 1024 sha256 \(client)"),
-    Row(
-      "RSA of 2048 bits in the leaf", refused: taken, "rsa2048",
+    .taken(
+      "RSA of 2048 bits in the leaf", "rsa2048",
       "rsa2048 root 2048 sha256 \(client)"),
-    Row(
-      "RSA of 1024 bits in the intermediate", refused: refused, "under-rsa1024 middle-rsa1024",
+    .refused(
+      "RSA of 1024 bits in the intermediate", "under-rsa1024 middle-rsa1024",
       "middle-rsa1024 root 1024 sha256 \(ca)",
       "under-rsa1024 middle-rsa1024 leaf sha256 \(client)"),
-    Row(
-      "RSA of 1024 bits in the root", refused: refused, "of-rsa1024",
+    .refused(
+      "RSA of 1024 bits in the root", "of-rsa1024",
       "root-rsa1024 root-rsa1024 1024 sha256 \(ca)",
       "of-rsa1024 root-rsa1024 leaf sha256 \(client)"),
-    Row(
-      "Ed25519", refused: taken, "ed25519",
+    .taken(
+      "Ed25519", "ed25519",
       "ed25519 root ed25519 sha256 \(client)"),
-    Row(
-      "names that the CA may certify", refused: taken, "within named",
+    .taken(
+      "names that the CA may certify", "within named",
       "named root ec sha256 \(ca)|nameConstraints=critical,permitted;DNS:in.test",
       "within named leaf sha256 \(client)|subjectAltName=DNS:a.in.test"),
-    Row(
-      "names that the CA may not certify", refused: refused, "without named",
+    .refused(
+      "names that the CA may not certify", "without named",
       "without named leaf sha256 \(client)|subjectAltName=DNS:out.test"),
-    Row(
-      "names that the CA must not certify", refused: refused, "excluded excluding",
+    .refused(
+      "names that the CA must not certify", "excluded excluding",
       "excluding root ec sha256 \(ca)|nameConstraints=critical,excluded;DNS:out.test",
       "excluded excluding leaf sha256 \(client)|subjectAltName=DNS:a.out.test"),
-    Row(
-      "an intermediate without basicConstraints", refused: refused, "under-no-bc no-bc",
+    .refused(
+      "an intermediate without basicConstraints", "under-no-bc no-bc",
       "no-bc root ec sha256 keyUsage=critical,keyCertSign",
       "under-no-bc no-bc leaf sha256 \(client)"),
-    Row(
-      "an intermediate whose basicConstraints is not critical", refused: taken, "under-lax lax",
+    .taken(
+      "an intermediate whose basicConstraints is not critical", "under-lax lax",
       "lax root ec sha256 basicConstraints=CA:TRUE",
       "under-lax lax leaf sha256 \(client)"),
-    Row(
-      "a root of version 1", refused: taken, "of-v1",
+    .taken(
+      "a root of version 1", "of-v1",
       "root-v1 root-v1 ec sha256 v1",
       "of-v1 root-v1 leaf sha256 authorityKeyIdentifier=none|\(client)"),
-    Row(
-      "an intermediate of version 1", refused: refused, "under-v1 v1",
+    .refused(
+      "an intermediate of version 1", "under-v1 v1",
       "v1 root ec sha256 v1",
       "under-v1 v1 leaf sha256 authorityKeyIdentifier=none|\(client)"),
-    Row(
-      "a longer path than a CA allows", refused: refused, "deep lower short",
+    .refused(
+      "a longer path than a CA allows", "deep lower short",
       "short root ec sha256 basicConstraints=critical,CA:TRUE,pathlen:0|keyUsage=critical,keyCertSign,cRLSign",
       "lower short ec sha256 \(ca)",
       "deep lower leaf sha256 \(client)"),
-    Row(
-      "an intermediate that may not sign certificates", refused: refused, "under-no-sign no-sign",
+    .refused(
+      "an intermediate that may not sign certificates", "under-no-sign no-sign",
       "no-sign root ec sha256 basicConstraints=critical,CA:TRUE|keyUsage=critical,cRLSign",
       "under-no-sign no-sign leaf sha256 \(client)"),
-    Row(
-      "an intermediate for servers only", refused: refused, "under-server for-servers",
+    .refused(
+      "an intermediate for servers only", "under-server for-servers",
       "for-servers root ec sha256 \(ca)|extendedKeyUsage=serverAuth",
       "under-server for-servers leaf sha256 \(client)"),
-    Row(
-      "a certificate for servers only", refused: refused, "server-only",
+    .refused(
+      "a certificate for servers only", "server-only",
       "server-only root leaf sha256 extendedKeyUsage=serverAuth"),
-    Row(
-      "no extended key usage", refused: taken, "any-use",
+    .taken(
+      "no extended key usage", "any-use",
       "any-use root leaf sha256 basicConstraints=CA:FALSE"),
-    Row(
-      "a key that may not sign", refused: refused, "no-signature",
+    .refused(
+      "a key that may not sign", "no-signature",
       "no-signature root leaf sha256 \(client)|keyUsage=critical,keyEncipherment"),
-    Row(
-      "an unknown critical extension", refused: refused, "critical",
+    .refused(
+      "an unknown critical extension", "critical",
       "critical root leaf sha256 \(client)|1.2.3.4=critical,ASN1:NULL"),
-    Row(
-      "an unknown extension", refused: taken, "unknown",
+    .taken(
+      "an unknown extension", "unknown",
       "unknown root leaf sha256 \(client)|1.2.3.4=ASN1:NULL"),
-    Row(
-      "a leaf that is a CA", refused: taken, "ca-leaf",
+    .taken(
+      "a leaf that is a CA", "ca-leaf",
       "ca-leaf root leaf sha256 basicConstraints=critical,CA:TRUE|keyUsage=critical,digitalSignature,keyCertSign,cRLSign|\(client)"
     ),
-    Row(
-      "a leaf that nobody has issued", refused: refused, "alone",
+    .refused(
+      "a leaf that nobody has issued", "alone",
       "alone alone leaf sha256 \(client)"),
-    Row(
-      "RSA with PSS", refused: taken, "pss",
+    .taken(
+      "RSA with PSS", "pss",
       "pss root-rsa leaf pss \(client)"),
   ]
 
@@ -252,10 +254,9 @@ import Testing
     #expect(Set(predicted.refused.map { $0.subject.replacing("CN=", with: "") }) == observed)
 
     let version = try await scene.succeed("openssl", "version", "-v")
+    guard ["OpenSSL 3.0.", "OpenSSL 3.5."].contains(where: { version.hasPrefix($0) }) else { return }
     for row in Self.rows where try await !isOtherwise(row, scene) {
-      let isRefused = observed.contains(row.client)
-      if version.hasPrefix("OpenSSL 3.0.") { #expect(isRefused == row.refused.bookworm, "\(row.name)") }
-      if version.hasPrefix("OpenSSL 3.5.") { #expect(isRefused == row.refused.trixie, "\(row.name)") }
+      #expect(observed.contains(row.client) == row.isRefused, "\(row.name)")
     }
   }
 
