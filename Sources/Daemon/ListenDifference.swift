@@ -1,18 +1,36 @@
 import Configuration
+import Language
 import Traffic
 import Transport
 
-/// The addresses that a configuration names and the process that runs it doesn't have, and the other way round, for
+extension HealthAnswer {
+  /// The lines of a configuration's files that don't serve, in one sentence; nil: all of them do, or nobody can tell. `now`:
+  /// the files as they are, the main one first.
+  package func unserved(_ now: [(path: String, bytes: [UInt8])]) -> String? {
+    let places = sources.differences(from: now)
+    if places.isEmpty { return nil }
+    let more = places.count > Self.mostPlaces ? ["and \(places.count - Self.mostPlaces) more"] : []
+    let words = (places.prefix(Self.mostPlaces) + more).joined(separator: "; ")
+    return "the files say something else than what serves\(refusedReload == nil ? ", until a reload" : ""): \(words)"
+  }
+
+  private static let mostPlaces = 8
+}
+
+/// What a configuration says and the process that runs it doesn't have, and the other way round: lines and addresses, for
 /// `sallyport check --running`.
 package enum ListenDifference {
-  /// Empty if no process answers for the configuration, if it can't be read, or if there are too many addresses to tell.
+  /// Empty if no process answers for the configuration, or if nothing differs. Addresses are not compared if the configuration
+  /// can't be read, or if there are too many of them to tell.
   package static func lines(configuration path: String) -> [String] {
     let report = HealthQuestion(HealthName.names(configuration: path), sought: path, within: 3, onlyLive: true).ask()
-    guard let answer = report.answer, let process = report.process,
-      answer.listeners.count < HealthAnswer.maximumListeners,
+    guard let answer = report.answer, let process = report.process else { return [] }
+    let refused = answer.refusedReload.map { ["the last reload was refused: \($0)"] } ?? []
+    let told = refused + (answer.unserved(ConfigurationDump(ConfigurationSource(path)).files).map { [$0] } ?? [])
+    guard answer.listeners.count < HealthAnswer.maximumListeners,
       let listeners = Configuration.read(path: path).settings?.http.listeners
-    else { return [] }
-    return lines(listeners, bound: answer.listeners.map(\.address), by: process) { SocketHolder.find($0) }
+    else { return told }
+    return told + lines(listeners, bound: answer.listeners.map(\.address), by: process) { SocketHolder.find($0) }
   }
 
   /// `bound`: what the process has. `holder`: who has an address that the process doesn't have.

@@ -406,8 +406,8 @@ final class Supervisor {
     let count = refusal.errors.count
     if reloadKind == .configuration { hasRefusedConfiguration = true }
     fleet.metrics.process.didReload(reloadKind, refusal: refusal.summary(wording))
-    let time = fleet.metrics.process.reloads.refusal.map { " (\(Moment($0.at, utc: true).words) UTC)" } ?? ""
-    health?.refusedReload = (refusal.errors.first.map(wording)?.description ?? "no reason") + time
+    health?.refusedReload =
+      "\(refusal.errors.first.map(wording)?.description ?? "no reason")\(fleet.metrics.process.reloads.refusalTimes)"
     let words = "\(count) \(count == 1 ? "error" : "errors"): generation \(current.generation.number) serves on"
     switch reloadKind {
     case .files:

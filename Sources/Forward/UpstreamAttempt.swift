@@ -242,7 +242,10 @@ package final class UpstreamAttempt: AttemptObserver {
     unheld._withUnsafeGuaranteedRef { stream in
       let (received, sent) = (stream.bytesReceived, stream.bytesSent)
       records[last].end(at: now, received: received, sent: sent)
-      stream.session.meter?.didMove(received: received, sent: sent)
+      if let meter = stream.session.meter {
+        let time = records[last].isCounted && records[last].status != nil ? now &- records[last].beganAt : nil
+        meter.didMove(received: received, sent: sent, after: time)
+      }
     }
   }
 

@@ -1,5 +1,4 @@
 import Observability
-import Synchronization
 
 /// `sallyport check --dump`: a configuration and every file that it includes, in the form of `nginx -T`. Secrets that
 /// stand in the text are masked; keys and passwords in files of their own are never read.
@@ -11,43 +10,12 @@ package struct ConfigurationDump: Sendable {
 
   /// Reads the files. Errors of the configuration are those of `Configuration.read`; this one only collects.
   package init(_ main: ConfigurationSource, files source: SourceFiles = .disk) {
-    let collected = Collected()
-    let recording = SourceFiles(
-      read: { path, limit in
-        let result = source.read(path, limit)
-        if case .success(let bytes) = result { collected.add(path, bytes) }
-        return result
-      },
-      expand: { pattern in
-        collected.add(folderOf: pattern)
-        return source.expand(pattern)
-      })
-    if main == .standardInput, case .success(let bytes) = StandardInput.text { collected.add(main.name, bytes) }
-    var parser = Parser(mainFile: main.name, files: recording)
+    let recorder = SourceRecorder()
+    if main == .standardInput, case .success(let bytes) = StandardInput.text { recorder.add(main.name, bytes) }
+    var parser = Parser(mainFile: main.name, files: recorder.recording(source))
     _ = main.parse(&parser)
-    files = collected.all
-    folders = collected.allFolders
-  }
-
-  private final class Collected: Sendable {
-    private let files = Mutex<[(path: String, bytes: [UInt8])]>([])
-    func add(_ path: String, _ bytes: [UInt8]) {
-      files.withLock { files in
-        if !files.contains(where: { $0.path == path }) { files.append((path, bytes)) }
-      }
-    }
-    var all: [(path: String, bytes: [UInt8])] { files.withLock { $0 } }
-
-    private let folders = Mutex<Set<String>>([])
-    /// The folder before the first name with a wildcard.
-    func add(folderOf pattern: String) {
-      let names = pattern.split(separator: "/", omittingEmptySubsequences: false)
-      let plain = names.dropLast().prefix { !$0.contains { "*?[".contains($0) } }.joined(separator: "/")
-      folders.withLock { folders in
-        _ = folders.insert(plain.isEmpty ? (pattern.hasPrefix("/") ? "/" : ".") : plain)
-      }
-    }
-    var allFolders: Set<String> { folders.withLock { $0 } }
+    files = recorder.files
+    folders = recorder.folders
   }
 
   package var text: [UInt8] {

@@ -28,10 +28,12 @@ package struct Preparation: Sendable {
   package static func read(
     _ source: ConfigurationSource, sharing shared: SharedState, files: SourceFiles = .disk
   ) throws(Refusal) -> (settings: Settings, diagnostics: [Diagnostic]) {
-    let (settings, draft, diagnostics) = Configuration.read(source, files: files)
-    guard let settings else {
+    let recorder = SourceRecorder()
+    let (read, draft, diagnostics) = Configuration.read(source, files: recorder.recording(files))
+    guard var settings = read else {
       throw Refusal(diagnostics + KeyMaterial.faults(in: draft?.http, besides: diagnostics, sharing: shared))
     }
+    if source.isReadAgain { settings.sources = SourceMarks(recorder.files) }
     return (settings, diagnostics + UnheededRevocations.warnings(settings.http))
   }
 

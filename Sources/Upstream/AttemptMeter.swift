@@ -53,11 +53,15 @@ public final class AttemptMeter: Sendable {
   private static let received = sum + 6
   private static let sent = sum + 7
 
-  private static let firstFault = sum + 8
+  private static let responses = sum + 8
+  private static let responseSum = sum + 9
+  private static let downtime = sum + 10
+
+  private static let firstFault = sum + 11
   /// The results of trust by which the certificate of a server isn't what the configuration demands.
   public static let trustFaults: [TrustOutcome] = [.chain, .expired, .revoked, .name, .pin, .reportOnlyMismatch]
 
-  @usableFromInline let row = CountRow(AttemptMeter.sum + 8 + AttemptMeter.trustFaults.count)
+  @usableFromInline let row = CountRow(AttemptMeter.sum + 11 + AttemptMeter.trustFaults.count)
 
   public init() {}
 
@@ -88,11 +92,17 @@ public final class AttemptMeter: Sendable {
   /// A response ended early, after its head was counted.
   public func didTruncate() { row.add(at: Self.truncated) }
 
-  /// An attempt has ended; bytes without TLS.
-  public func didMove(received: UInt64, sent: UInt64) {
+  /// An attempt has ended; bytes without TLS. `time`: the milliseconds since it began; nil: there was no response.
+  public func didMove(received: UInt64, sent: UInt64, after time: UInt64?) {
     row.add(received, at: Self.received)
     row.add(sent, at: Self.sent)
+    guard let time else { return }
+    row.add(at: Self.responses)
+    row.add(time, at: Self.responseSum)
   }
+
+  /// The server got no requests for so many milliseconds, because of its failures or of its health checks.
+  func wasOut(for time: UInt64) { row.add(time, at: Self.downtime) }
 
   /// A connection to the server was begun.
   func didConnect() { row.add(at: Self.opened) }
@@ -114,6 +124,9 @@ public final class AttemptMeter: Sendable {
     totals.opened &+= row.value(at: Self.opened)
     totals.received &+= row.value(at: Self.received)
     totals.sent &+= row.value(at: Self.sent)
+    totals.responses &+= row.value(at: Self.responses)
+    totals.responseTime &+= row.value(at: Self.responseSum)
+    totals.downtime &+= row.value(at: Self.downtime)
     totals.idle &+= row.value(at: Self.idle)
     totals.open &+= row.value(at: Self.open)
     if row.value(at: Self.unavailable) != 0 { totals.isUnavailable = true }
@@ -132,6 +145,11 @@ public struct AttemptTotals: Sendable {
   /// Bytes of attempts that have ended.
   public var received: UInt64 = 0
   public var sent: UInt64 = 0
+  /// Attempts with a response that have ended, and their milliseconds in all.
+  public var responses: UInt64 = 0
+  public var responseTime: UInt64 = 0
+  /// Milliseconds, to a second.
+  public var downtime: UInt64 = 0
   public var idle: UInt64 = 0
   public var open: UInt64 = 0
   /// A worker leaves the server out because of its failures.

@@ -20,6 +20,17 @@ extension UpstreamGroup {
     return shared.withLock { failed($0) }
   }
 
+  private func countDowntime(_ failed: Set<Int>, _ meter: GroupMeter) {
+    let now = loop.now, since = sampledAt
+    sampledAt = now
+    guard since > 0, now > since else { return }
+    var seen: Set<ObjectIdentifier> = []
+    for server in servers.indices where failed.contains(server) || health?.isUp(server) == false {
+      guard let own = meter.server(server), seen.insert(ObjectIdentifier(own)).inserted else { continue }
+      own.wasOut(for: now - since)
+    }
+  }
+
   /// Writes to the meters how many sessions are kept and open, and which servers are left out for their failures.
   /// Called once a second: requests change none of these gauges.
   public func sample() {
@@ -40,6 +51,8 @@ extension UpstreamGroup {
         former.isUnavailable && failed.contains(server)
       )
     }
+    // Health is the same in all workers, and one of them counts.
+    if loop.index == 0 { countDowntime(failed, meter) }
     for sample in samples.values {
       sample.meter.set(idle: sample.idle, open: sample.open, isUnavailable: sample.isUnavailable)
     }

@@ -31,7 +31,7 @@ public final class UpstreamGroup {
   private let listNumber: UInt64
   private var failures: TroubledServers
   /// nil if no health check concerns the group.
-  private let health: GroupHealth?
+  let health: GroupHealth?
   /// The count of changes that the balancer knows of.
   private var healthSeen: UInt64?
   /// Last in, first out: the warmest connection serves.
@@ -48,6 +48,8 @@ public final class UpstreamGroup {
   /// Set while more sessions are idle than `keepalive` allows.
   /// Closes idle sessions above `keepalive`; nil: there are none.
   private var surplus: OneShotTimer?
+  /// When the meters were written last.
+  var sampledAt: UInt64 = 0
   /// Milliseconds that such a session stays idle before it is closed.
   private static let surplusTime = 1000
 

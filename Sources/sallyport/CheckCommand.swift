@@ -80,7 +80,7 @@ struct CheckCommand: ParsableCommand {
 
   @Flag(
     help:
-      "Print what the API of the running process (`ctl`) has changed that the file does not say, and which addresses it listens on that the file doesn't name, or the other way round."
+      "Print where the running process differs from the file: lines that don't serve, a reload that was refused, what its API (`ctl`) has changed, and addresses that it listens on and the file doesn't name, or the other way round."
   )
   var running = false
 

@@ -1,6 +1,7 @@
 import ArgumentParser
 import Daemon
 import Glibc
+import Language
 import Observability
 import Review
 
@@ -48,6 +49,9 @@ struct DoctorCommand: ParsableCommand {
       let told = Set(report.findings.filter { $0.state != .good }.map(\.text))
       for end in answer.certificates + answer.authorities where !told.contains(where: { $0.contains(end.file) }) {
         report.add(end: end.notAfter, of: end.file, at: now)
+      }
+      if let words = answer.unserved(ConfigurationDump(ConfigurationSource(path)).files) {
+        report.add(.configuration, .warning, words)
       }
       addChanges(&report)
     }

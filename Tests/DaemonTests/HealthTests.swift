@@ -4,6 +4,7 @@ import Features
 import Crypto
 import Dispatch
 import Glibc
+import Language
 import Observability
 import TLS
 import TestSupport
@@ -31,6 +32,7 @@ import Transport
       .init(opening: .postgres, expectsHeader: false, address: "10.0.0.1:2"),
     ]
     answer.mark = HealthMark(bytes: Array(0..<16))
+    answer.sources = SourceMarks([("/etc/a b.conf", Array("x;\ny;\n".utf8)), ("/etc/c.conf", [])])
     answer.certificates = [
       .init(notBefore: -5, notAfter: 9, file: "a b.crt"), .init(notBefore: nil, notAfter: nil, file: "c"),
     ]
@@ -63,6 +65,20 @@ import Transport
     #expect(HealthAnswer(text: answer.text)?.listeners.count == HealthAnswer.maximumListeners)
   }
 
+  @Test func `what the files said comes whole or not at all, because a part would look like a difference`() throws {
+    var answer = Self.full
+    let main = [UInt8](repeating: 0x61, count: 20_001).enumerated().map { $0.offset % 2 == 1 ? 0x0A : $0.element }
+    answer.sources = SourceMarks([("/etc/a.conf", main)])
+    #expect(try #require(HealthAnswer(text: answer.text)).sources.files.isEmpty)
+    answer.sources = SourceMarks([("/etc/a.conf", Array(main.prefix(8_000)))])
+    #expect(HealthAnswer(text: answer.text) == answer)
+    (answer.sources, answer.refusedReload) = (SourceMarks([("/etc/a.conf", Array("a;\n".utf8))]), nil)
+    #expect(answer.unserved([("/etc/a.conf", Array("a;\n".utf8))]) == nil && answer.unserved([]) == nil)
+    #expect(
+      answer.unserved([("x/a.conf", Array("a;\nb;\n".utf8))])
+        == "the files say something else than what serves, until a reload: x/a.conf:2")
+  }
+
   @Test func `a hint stands behind its message, on the same line`() throws {
     var answer = Self.full
     answer.refusedReload =
@@ -89,7 +105,7 @@ import Transport
       "workers -1", "workers x", "silent -1", "listener tls", "listener odd bare x", "certificate 1 x y", "word",
       "authority 1 x y", "list 1", "list x 1 a",
       "list 1 x a", "notice -1", "notice x",
-      "replacement 1", "replacement x y", "fault helper", "mark 00", "mark x",
+      "replacement 1", "replacement x y", "fault helper", "mark 00", "mark x", "marks 0000", "marks x",
     ] {
       #expect(HealthAnswer(text: text.replacing("\nend\n", with: "\n\(wrong)\nend\n")) == nil, "\(wrong)")
     }

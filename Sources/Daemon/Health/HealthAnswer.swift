@@ -1,6 +1,7 @@
 import Bytes
 package import Crypto
 import Glibc
+package import Language
 package import Negotiation
 import Observability
 package import TLS
@@ -122,6 +123,9 @@ package struct HealthAnswer: Sendable, Hashable {
     static let upstream = "upstream"
   }
 
+  /// What the files of the configuration said that serves; empty if the process doesn't tell, as for very many lines.
+  package var sources = SourceMarks()
+
   /// The files that are without effect, or that can't be read.
   package var files: [FileState] = []
 
@@ -159,6 +163,8 @@ package struct HealthAnswer: Sendable, Hashable {
   /// The longest text, and the most that a client reads.
   package static let maximumLength = 256 << 10
   private static let maximumField = 1024
+  private static let maximumSources = 256
+  private static let maximumLines = 10_000
   private static let greeting = "sallyport-health 1"
 
   package init() {}
@@ -204,7 +210,28 @@ package struct HealthAnswer: Sendable, Hashable {
     }
     if let problem { lines.append("spiffe \(problem.isFatal ? "failed" : "warning") \(Self.field(problem.text))") }
     if case .before(let seconds) = notice { lines.append("notice \(seconds)") }
-    return lines.joined(separator: "\n") + "\nend\n"
+    let text = lines.joined(separator: "\n"), sources = sourceText
+    return text + (text.utf8.count + sources.utf8.count < Self.maximumLength - 16 ? sources : "") + "\nend\n"
+  }
+
+  /// All files or none: a part would look like a difference.
+  private var sourceText: String {
+    let files = sources.files, count = files.reduce(0) { $0 + $1.lines.count }
+    guard files.count <= Self.maximumSources, count <= Self.maximumLines else { return "" }
+    return files.map { file in
+      let marks = file.lines.flatMap { mark in (0..<4).map { UInt8(truncatingIfNeeded: mark >> ($0 * 8)) } }
+      return "\nsource \(Self.field(file.path))" + (marks.isEmpty ? "" : "\nmarks \(Hex.encode(marks))")
+    }.joined()
+  }
+
+  private mutating func take(marks text: String) -> Bool {
+    guard let last = sources.files.indices.last, let bytes = try? Hex.decode(text), bytes.count % 4 == 0 else {
+      return false
+    }
+    sources.files[last].lines += stride(from: 0, to: bytes.count, by: 4).map { start in
+      bytes[start..<start + 4].reversed().reduce(0) { $0 << 8 | UInt32($1) }
+    }
+    return true
   }
 
   /// Returns nil for a text that is not whole, or not of this form. Ignores facts of a later version.
@@ -232,6 +259,8 @@ package struct HealthAnswer: Sendable, Hashable {
     case "generation": return Self.set(&generation, value)
     case "workers": return Self.set(&workers, value)
     case "certificates": return Self.set(&certificateCount, value)
+    case "source": sources.files.append(.init(value, lines: []))
+    case "marks": return take(marks: value)
     case "replacement":
       let words = value.split(separator: " ", maxSplits: 1).map(String.init)
       guard words.count == 2, Self.set(&failedReplacements, words[0]) else { return false }

@@ -20,6 +20,7 @@ extension Supervisor {
     answer.generation = current.generation.number
     answer.reload = results.result
     answer.reopening = reopening
+    answer.sources = current.settings.sources
     answer.listeners = listeners
     answer.mark = shared.healthMark
     let presented = PresentedCertificates(current.generation)

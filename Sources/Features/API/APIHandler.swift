@@ -112,6 +112,14 @@ private final class APIHandler: ContentHandler, APIResponse {
       } then: { [self] exchange, clients in
         answer(200, APIView.text(clients.flatMap { $0 }), exchange)
       }
+    case .serverZones(isOfStream: false), .serverZone(_, isOfStream: false):
+      ask(exchange) {
+        $0.requestsInProgress
+      } then: { [self] exchange, counts in
+        var view = view(exchange)
+        view.processing = counts.reduce(into: [:]) { all, own in all.merge(own) { $0 + $1 } }
+        do throws(APIFault) { answer(200, try view.text(path), exchange) } catch { refuse(error, exchange) }
+      }
     case .objects(let kind, let isOfStream): try objects(kind, isOfStream, exchange).show(nil, exchange, self)
     case .object(let kind, let name, let isOfStream):
       try objects(kind, isOfStream, exchange).show(name, exchange, self)

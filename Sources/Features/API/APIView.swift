@@ -21,6 +21,12 @@ struct APIView {
   let shared: SharedState
   /// Where the request came in.
   let address: String
+  /// By the meter of a server block: the requests in progress, if the path asks for them.
+  var processing: [ObjectIdentifier: Int] = [:]
+
+  private func zones(_ isOfStream: Bool) -> ServerZones {
+    ServerZones(metrics, isOfStream: isOfStream, processing: processing)
+  }
 
   static func group(_ name: String, isOfStream: Bool, of groups: [UpstreamGroup]) -> UpstreamGroup? {
     groups.first { $0.settings.isOfStream == isOfStream && $0.settings.name == name }
@@ -50,9 +56,9 @@ struct APIView {
     case .empty: return "{}\n"
     // Threads of this process are never begun anew by themselves.
     case .processes: json.object { $0.member("respawned", 0) }
-    case .serverZones(let isOfStream): json.object { ServerZones(metrics, isOfStream: isOfStream).append(to: &$0) }
+    case .serverZones(let isOfStream): json.object { zones(isOfStream).append(to: &$0) }
     case .serverZone(let name, let isOfStream):
-      guard ServerZones(metrics, isOfStream: isOfStream).append(name, to: &json) else { throw .serverZone }
+      guard zones(isOfStream).append(name, to: &json) else { throw .serverZone }
     case .resolvers:
       json.object { json in
         for (name, totals) in shared[ResolverCounts.self].totals { json.object(name) { Self.resolver(totals, &$0) } }
@@ -284,7 +290,11 @@ struct APIView {
     json.member("sent", Int64(clamping: totals.sent))
     json.member("received", Int64(clamping: totals.received))
     let timed = totals.times.buckets.reduce(0, &+)
-    // A mean, in milliseconds.
+    // Means since the start, in milliseconds.
+    if !isOfStream, totals.responses > 0 {
+      json.member("response_time", Int64(clamping: totals.responseTime / totals.responses))
+    }
+    json.member("downtime", Int64(clamping: totals.downtime))
     if timed > 0 { json.member(isOfStream ? "connect_time" : "header_time", Int64(clamping: totals.times.sum / timed)) }
   }
 

@@ -6,7 +6,8 @@ import Traffic
 struct ServerZones {
   private let zones: [(name: String, write: (inout JSONText) -> Void)]
 
-  init(_ metrics: Metrics, isOfStream: Bool) {
+  /// `processing`: by meter, the requests in progress (`Worker.requestsInProgress`).
+  init(_ metrics: Metrics, isOfStream: Bool, processing: [ObjectIdentifier: Int] = [:]) {
     let tables = metrics.all.map { $0.withMeters { $0 } }
     let all = (isOfStream ? Set(tables.flatMap(\.sessions.keys)) : Set(tables.flatMap(\.requests.keys))).sorted()
     let names = Dictionary(grouping: all, by: \.server)
@@ -20,8 +21,10 @@ struct ServerZones {
         return (name, { [totals] json in Self.write(totals, &json) })
       }
       var totals = RequestTotals()
-      for table in tables { table.requests[series]?.add(to: &totals) }
-      return (name, { [totals] json in Self.write(totals, &json) })
+      let meters = tables.compactMap { $0.requests[series] }
+      for meter in meters { meter.add(to: &totals) }
+      let inProgress = meters.reduce(0) { $0 + (processing[ObjectIdentifier($1)] ?? 0) }
+      return (name, { [totals] json in Self.write(totals, inProgress, &json) })
     }
   }
 
@@ -36,7 +39,8 @@ struct ServerZones {
     return true
   }
 
-  private static func write(_ totals: RequestTotals, _ json: inout JSONText) {
+  private static func write(_ totals: RequestTotals, _ processing: Int, _ json: inout JSONText) {
+    json.member("processing", processing)
     json.member("requests", Int64(clamping: totals.all))
     json.object("responses") { json in
       for place in RequestMeter.classes.indices.dropFirst() {
@@ -63,5 +67,16 @@ struct ServerZones {
     json.member("discarded", 0)
     json.member("received", Int64(clamping: totals.received))
     json.member("sent", Int64(clamping: totals.sent))
+  }
+}
+
+extension Worker {
+  /// The requests that are in progress, by the meter of their server block. Nothing counts them meanwhile.
+  var requestsInProgress: [ObjectIdentifier: Int] {
+    sessions.values.reduce(into: [:]) { counts, session in
+      for transaction in session.connection?.transactions ?? [] {
+        if let meter = transaction.server.meter { counts[ObjectIdentifier(meter), default: 0] += 1 }
+      }
+    }
   }
 }

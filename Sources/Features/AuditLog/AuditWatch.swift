@@ -32,6 +32,7 @@ final class AuditWatch: ClientWatch {
     closing.add("cause", "audit_log")
     closing.add("reason", words)
     writer.take(closing)
+    writer.clientWasTurnedAway()
     session.cut()
   }
 

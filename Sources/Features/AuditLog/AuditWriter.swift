@@ -28,6 +28,8 @@ final class AuditWriter: LogKeeper, @unchecked Sendable {
     var isHeld = false
     /// The fault that was told of.
     var fault: String?
+    /// How many clients it had kept out when that was told last.
+    var toldTurnedAway: UInt64 = 0
     var errorLog: ErrorLog
   }
 
@@ -39,6 +41,8 @@ final class AuditWriter: LogKeeper, @unchecked Sendable {
     var isFailing = false
     /// The file is open.
     var isAttached = false
+    /// Clients whose connections were closed for want of a line (`required`), since the log can't be written.
+    var turnedAway: UInt64 = 0
   }
 
   /// The events that may wait, some 600 octets each.
@@ -78,6 +82,9 @@ final class AuditWriter: LogKeeper, @unchecked Sendable {
     if begins { thread.run { [self] in drain() } }
     return isTaken
   }
+
+  /// Counts a client that didn't get in because its line found no room.
+  func clientWasTurnedAway() { waiting.withLock { $0.turnedAway &+= 1 } }
 
   // MARK: The file
 
@@ -159,6 +166,7 @@ final class AuditWriter: LogKeeper, @unchecked Sendable {
   private func retryLater(_ events: [AuditEvent]) {
     line?.unwritten = events
     waiting.withLock { $0.isFailing = true }
+    countAgain()
     thread.run(in: Self.pause) { [self] in drain() }
   }
 
@@ -174,7 +182,26 @@ final class AuditWriter: LogKeeper, @unchecked Sendable {
   }
 
   /// What a log that can't be written means for clients.
-  private var effect: String { line?.isRequired == true ? "; nobody gets in meanwhile (required)" : "" }
+  private var effect: String {
+    guard let line, line.isRequired else { return "" }
+    let turnedAway = line.toldTurnedAway > 0 ? ": \(Self.clients(line.toldTurnedAway)) so far" : ""
+    return "; nobody gets in meanwhile (required)\(turnedAway)"
+  }
+
+  /// Tells how many clients the failure has kept out by now.
+  private func countAgain() {
+    guard let line, let fault = line.fault, line.isRequired else { return }
+    let turnedAway = waiting.withLock { $0.turnedAway }
+    guard turnedAway != line.toldTurnedAway else { return }
+    self.line?.toldTurnedAway = turnedAway
+    // The first is told at once: until then, nobody knows whether anybody comes.
+    if line.toldTurnedAway == 0 {
+      line.errorLog.alert("the audit log \(path) keeps clients out: \(Self.clients(turnedAway)) so far (required)")
+    }
+    noteFault(fault)
+  }
+
+  private static func clients(_ count: UInt64) -> String { count == 1 ? "1 client" : "\(count) clients" }
 
   private func noteFault(_ reason: String) {
     shared.ongoing.note(
@@ -182,10 +209,17 @@ final class AuditWriter: LogKeeper, @unchecked Sendable {
   }
 
   private func didWrite() {
-    waiting.withLock { $0.isFailing = false }
+    let turnedAway = waiting.withLock { waiting in
+      waiting.isFailing = false
+      defer { waiting.turnedAway = 0 }
+      return waiting.turnedAway
+    }
     guard line?.fault != nil else { return }
     line?.fault = nil
-    line?.errorLog.notice("the audit log \(path) is written again")
+    line?.toldTurnedAway = 0
+    line?.errorLog.notice(
+      "the audit log \(path) is written again\(turnedAway > 0 ? "; \(Self.clients(turnedAway)) did not get in meanwhile" : "")"
+    )
     shared.ongoing.note(.log, path, nil)
   }
 

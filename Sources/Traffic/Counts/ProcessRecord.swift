@@ -34,10 +34,19 @@ public struct ReloadHistory: Sendable {
   /// The last reload, if it was refused: when, and the first of the reasons. A configuration stays refused until one is
   /// taken.
   public private(set) var refusal: (at: Int64, reason: String)?
+  /// Since when each reload was refused, in seconds since 1970; nil if the last one was not.
+  public private(set) var refusedSince: Int64?
   /// What asked for the reload that was refused.
   private var refusedKind = ReloadKind.files
 
   package init(startedAt: Int64) { loadedAt = startedAt }
+
+  /// ` (refused since … UTC, the last time … UTC)`; empty if the last reload was not refused.
+  package var refusalTimes: String {
+    guard let refusal, let since = refusedSince else { return "" }
+    let last = refusal.at == since ? "" : ", the last time \(Moment(refusal.at, utc: true).words) UTC"
+    return " (refused since \(Moment(since, utc: true).words) UTC\(last))"
+  }
 
   public func count(_ kind: ReloadKind, _ result: ReloadResult) -> UInt64 { counts[kind]?[result] ?? 0 }
 
@@ -47,11 +56,12 @@ public struct ReloadHistory: Sendable {
     if let reason {
       refusedKind = refusal != nil && refusedKind == .configuration ? .configuration : kind
       refusal = (now, reason)
+      refusedSince = refusedSince ?? now
       return
     }
     loadedAt = now
     // Files follow a configuration that was refused, and don't mend it.
-    if kind == .configuration || refusedKind == .files { refusal = nil }
+    if kind == .configuration || refusedKind == .files { (refusal, refusedSince) = (nil, nil) }
   }
 }
 

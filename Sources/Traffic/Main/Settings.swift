@@ -1,3 +1,4 @@
+package import Language
 package import Observability
 
 /// `worker_processes`: in sallyport, the number of event loops in one process.
@@ -48,4 +49,6 @@ public struct Settings: Sendable {
   public var http: HTTPSettings
   /// The folder of the main file; relative names resolve against it.
   public var folder: String
+  /// What the files said that these settings were read from; empty for a text without a file.
+  package var sources = SourceMarks()
 }

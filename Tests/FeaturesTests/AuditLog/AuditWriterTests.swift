@@ -267,6 +267,10 @@ private let event = AuditEvent(.admission, at: 1)
     writer.attach(full, AuditSettings(path: "/dev/full", isRequired: true), nil, ErrorLog([]), first: event)
     let fault = try #require(desk.shared.ongoing.current.first { $0.name == "/dev/full" })
     #expect(fault.isFatal && fault.words.hasSuffix("; nobody gets in meanwhile (required)"), "\(fault.words)")
+    for _ in 0..<2 { writer.clientWasTurnedAway() }
+    try await until("the number of clients") {
+      desk.shared.ongoing.current.contains { $0.isFatal && $0.words.hasSuffix("(required): 2 clients so far") }
+    }
     writer.close()
   }
 }

@@ -123,6 +123,8 @@ private enum StreamlessUpstream {
     let zones = try JSONSerialization.jsonObject(with: Data(answer.body)) as? [String: [String: Any]] ?? [:]
     let counts = zones.values.compactMap { ($0["responses"] as? [String: Int])?["2xx"] }
     #expect(counts.reduce(0, +) >= 4, "\(answer.text)")
+    #expect(
+      zones.values.compactMap { $0["processing"] as? Int }.reduce(0, +) == 1, "the question itself: \(answer.text)")
     #expect(try await api.api("/api/9/http/server_zones/nowhere").text.contains("ServerZoneNotFound"))
   }
 

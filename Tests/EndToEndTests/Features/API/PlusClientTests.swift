@@ -29,11 +29,11 @@ import Testing
   private static let connections = numbers("accepted", "dropped", "active", "idle")
   private static let zone = numbers(
     "*.requests", "*.responses.1xx", "*.responses.2xx", "*.responses.3xx", "*.responses.4xx", "*.responses.5xx",
-    "*.responses.total", "*.discarded", "*.received", "*.sent")
+    "*.responses.total", "*.processing", "*.discarded", "*.received", "*.sent")
   private static let peer: [String: Kind] = numbers(
     "*.peers.*.id", "*.peers.*.weight", "*.peers.*.active", "*.peers.*.fails", "*.peers.*.unavail", "*.peers.*.sent",
     "*.peers.*.received", "*.peers.*.max_conns", "*.peers.*.health_checks.checks", "*.peers.*.health_checks.fails",
-    "*.peers.*.health_checks.unhealthy"
+    "*.peers.*.health_checks.unhealthy", "*.peers.*.downtime"
   ).merging([
     "*.peers.*.server": .text, "*.peers.*.name": .text, "*.peers.*.state": .text, "*.peers.*.backup": .flag,
     "*.zone": .text,
