@@ -250,10 +250,20 @@ package struct APIClient {
   }
 
   package func denials() throws(Fault) -> [String] {
-    (try value("GET", "sallyport/denials").list ?? []).map {
-      "\($0["fingerprint"]?.text ?? "?") for \(DurationWords.of(seconds: $0["seconds"]?.integer ?? 0))"
-        + ($0["subject"]?.text.map { ", last shown by \"\($0)\"" } ?? "")
-    }
+    (try value("GET", "sallyport/denials").list ?? []).map(Self.words(ofDenial:))
+  }
+
+  /// `ab…12 for 2 hours, until 2026-11-30T16:00:00Z, last shown by "CN=till 5" with serial 0A, denied 2026-11-09T09:12:00Z by
+  /// unix: stolen`
+  static func words(ofDenial denial: JSONValue) -> String {
+    var words =
+      "\(denial["fingerprint"]?.text ?? "?") for \(DurationWords.of(seconds: denial["seconds"]?.integer ?? 0))"
+    if let until = denial["until"]?.text { words += ", until \(until)" }
+    if let subject = denial["subject"]?.text { words += ", last shown by \"\(subject)\"" }
+    if let serial = denial["serial"]?.text { words += " with serial \(serial)" }
+    if let since = denial["since"]?.text { words += ", denied \(since) by \(denial["by"]?.text ?? "?")" }
+    if let note = denial["note"]?.text, !note.isEmpty { words += ": \(note)" }
+    return words
   }
 
   /// Cuts the connections of a client. `by`: fingerprint, serial or subject. Returns how many there were.
@@ -262,11 +272,13 @@ package struct APIClient {
   }
 
   /// Denies a certificate for a time, and cuts its connections. Returns how many there were.
-  package func deny(_ fingerprint: String, seconds: Int) throws(Fault) -> Int64 {
+  package func deny(_ fingerprint: String, seconds: Int, note: String) throws(Fault) -> Int64 {
     var json = JSONText()
     json.object {
       $0.member("fingerprint", fingerprint)
       $0.member("seconds", seconds)
+      // A process of an older version knows no notes.
+      if !note.isEmpty { $0.member("note", note) }
     }
     return try value("POST", "sallyport/denials", json.text)["cut"]?.integer ?? 0
   }

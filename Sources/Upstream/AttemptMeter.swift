@@ -1,3 +1,4 @@
+public import HTTP
 public import Observability
 public import TLS
 
@@ -57,18 +58,20 @@ public final class AttemptMeter: Sendable {
   private static let responseSum = sum + 9
   private static let downtime = sum + 10
 
-  private static let firstFault = sum + 11
+  @usableFromInline static let firstCode = sum + 11
+  private static let firstFault = firstCode + StatusPlaces.count
   /// The results of trust by which the certificate of a server isn't what the configuration demands.
   public static let trustFaults: [TrustOutcome] = [.chain, .expired, .revoked, .name, .pin, .reportOnlyMismatch]
 
-  @usableFromInline let row = CountRow(AttemptMeter.sum + 11 + AttemptMeter.trustFaults.count)
+  @usableFromInline let row = CountRow(AttemptMeter.firstFault + AttemptMeter.trustFaults.count)
+  @usableFromInline let places = StatusPlaces.shared
 
   public init() {}
 
   /// The head of a response came so many milliseconds after the attempt began.
   @inlinable
   public func didRespond(_ status: Int, after time: UInt64) {
-    row.add(at: min(max(status / 100 - 1, 0), 4))
+    row.add(at: Self.firstCode + places.place(of: status))
     row.add(at: Self.firstBucket + TimeBuckets.place(of: time))
     row.add(time, at: Self.sum)
   }
@@ -117,6 +120,10 @@ public final class AttemptMeter: Sendable {
   /// Adds these counts to those of the other workers.
   public func add(to totals: inout AttemptTotals) {
     for (place, _) in Result.allCases.enumerated() { totals.results[place] &+= row.value(at: place) }
+    let codes = (0..<StatusPlaces.count).map { row.value(at: Self.firstCode + $0) }
+    for (place, count) in codes.enumerated() { totals.codes[place] &+= count }
+    // The results begin with the classes.
+    for (place, count) in StatusPlaces.byClass(codes).enumerated() { totals.results[place] &+= count }
     for place in 0..<TimeBuckets.count { totals.times.buckets[place] &+= row.value(at: Self.firstBucket + place) }
     totals.times.sum &+= row.value(at: Self.sum)
     for place in Self.trustFaults.indices { totals.trustFaults[place] &+= row.value(at: Self.firstFault + place) }
@@ -137,6 +144,8 @@ public final class AttemptMeter: Sendable {
 public struct AttemptTotals: Sendable {
   /// In the order of `AttemptMeter.Result`.
   public var results = [UInt64](repeating: 0, count: AttemptMeter.Result.allCases.count)
+  /// By place (`StatusPlaces`).
+  public var codes = [UInt64](repeating: 0, count: StatusPlaces.count)
   /// In the order of `AttemptMeter.trustFaults`.
   public var trustFaults = [UInt64](repeating: 0, count: AttemptMeter.trustFaults.count)
   public var times = TimeHistogram()

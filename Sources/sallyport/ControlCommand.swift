@@ -195,9 +195,10 @@ struct ControlCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
       commandName: "deny",
       abstract: "Deny a client's certificate for a time, at every server, and cut its connections."
-    ).example("sallyport ctl deny 5d41402abc4b2a76b9719d911017c592aabbccdd 2h")
+    ).example("sallyport ctl deny 5d41402abc4b2a76b9719d911017c592aabbccdd 2h --note 'till 5 is stolen'")
     @Argument(help: "Of its certificate: SHA-256, or SHA-1.") var fingerprint: String
     @Argument(help: "How long, such as 10m; 30d at most.") var time: String
+    @Option(help: "A line for whoever finds the denial later: why, and who knows more.") var note = ""
     @OptionGroup var place: Place
 
     func validate() throws {
@@ -209,7 +210,7 @@ struct ControlCommand: ParsableCommand {
     func run() throws {
       let seconds = Quantity.seconds(time) ?? 0
       try place.ask { (api) throws(APIClient.Fault) in
-        let cut = try api.deny(fingerprint, seconds: seconds)
+        let cut = try api.deny(fingerprint, seconds: seconds, note: note)
         return ["denied for \(DurationWords.of(seconds: Int64(seconds))); \(cut) connections were cut"]
       }
     }

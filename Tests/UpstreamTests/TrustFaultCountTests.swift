@@ -1,7 +1,9 @@
+import HTTP
 import Observability
 import TLS
 import Testing
-import Upstream
+
+@testable import Upstream
 
 @Suite struct `Attempts at a server` {
   @Test func `have a place for each result, beside those of the times`() {
@@ -12,6 +14,20 @@ import Upstream
     #expect(totals.results.allSatisfy { $0 == 1 } && totals.times.count == 0 && totals.times.sum == 0)
     #expect(totals.attempts == UInt64(AttemptMeter.Result.allCases.count))
     #expect(totals.serverErrors == 1 && totals.failures == 11)
+  }
+
+  @Test func `have their statuses, and times of their heads and of whole responses`() {
+    let meter = AttemptMeter()
+    for (status, time) in [(404, 3), (299, 5)] { meter.didRespond(status, after: UInt64(time)) }
+    meter.didMove(received: 5, sent: 6, after: 9)
+    meter.didMove(received: 1, sent: 1, after: nil)
+    meter.wasOut(for: 1000)
+    var totals = AttemptTotals()
+    for _ in 0..<2 { meter.add(to: &totals) }
+    #expect(totals.results.prefix(5) == [0, 2, 0, 2, 0] && totals.codes.reduce(0, +) == 4 && totals.times.sum == 16)
+    #expect(StatusPlaces.seen(totals.codes).map(\.status) == [404])
+    #expect(totals.responses == 2 && totals.responseTime == 18 && totals.received == 12 && totals.downtime == 2000)
+    #expect(totals.trustFaults.allSatisfy { $0 == 0 } && !totals.isUnavailable)
   }
 
   @Test func `of stream have succeeded once the connection is open`() {

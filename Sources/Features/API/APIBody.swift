@@ -10,12 +10,19 @@ package import Upstream
 package struct APIDenialBody: Equatable {
   package let fingerprint: [UInt8]
   package let seconds: Int
+  /// Empty for none.
+  package let note: String
 
   package init(_ bytes: [UInt8]) throws(APIFault) {
-    let members = try APIJSON.members(bytes)
+    var members = try APIJSON.members(bytes)
+    let said = members.removeValue(forKey: "note")
     guard Set(members.keys) == ["fingerprint", "seconds"] else {
-      throw .body("expected \"fingerprint\" and \"seconds\", and nothing else")
+      throw .body("expected \"fingerprint\", \"seconds\", perhaps \"note\", and nothing else")
     }
+    guard let note = said.map(\.text) ?? "", DenialReason.admits(note: note) else {
+      throw .body("invalid \"note\": a line of \(DenialReason.longestNote) octets at most")
+    }
+    self.note = note
     guard case .fingerprint(let octets)? = members["fingerprint"]?.text.flatMap({ ClientName(fingerprint: $0) }) else {
       throw .body("invalid \"fingerprint\": 64 hexadecimal digits (SHA-256 of the certificate), or 40 (SHA-1)")
     }

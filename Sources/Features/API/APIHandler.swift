@@ -319,7 +319,8 @@ private final class APIHandler: ContentHandler, APIResponse {
   }
 
   private func deny(_ body: APIDenialBody, _ exchange: Exchange) throws(APIFault) {
-    guard exchange.worker.shared.denials.deny(body.fingerprint, seconds: body.seconds) else {
+    let reason = DenialReason(exchange.asker, body.note)
+    guard exchange.worker.shared.denials.deny(body.fingerprint, seconds: body.seconds, for: reason) else {
       throw .body("\(ClientDenials.limit) certificates are denied already")
     }
     let name = ClientName.fingerprint(body.fingerprint)
@@ -328,7 +329,8 @@ private final class APIHandler: ContentHandler, APIResponse {
     } then: { [self] exchange, counts in
       let count = counts.reduce(0, +)
       exchange.tellOfChange(
-        "the certificate \(name.words) is denied for \(body.seconds) s, \(count) connections are cut")
+        "the certificate \(name.words) is denied for \(body.seconds) s, \(count) connections are cut"
+          + (body.note.isEmpty ? "" : ": \(LogEscape.text(Array(body.note.utf8)))"))
       keepDenials(exchange) { [self] in answer(201, APIView.text(cut: count), $0) }
     }
   }

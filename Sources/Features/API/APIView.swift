@@ -184,7 +184,13 @@ struct APIView {
       json.object {
         $0.member("fingerprint", denial.fingerprint)
         $0.member("seconds", Int64(clamping: denial.seconds))
+        $0.member("until", AuthorityTime.rfc3339(Int64(time(nil)) &+ Int64(clamping: denial.seconds)))
         $0.member("subject", denial.subject)
+        $0.member("serial", denial.serial)
+        guard let reason = denial.reason else { return }
+        $0.member("since", AuthorityTime.rfc3339(reason.since))
+        $0.member("by", reason.asker)
+        $0.member("note", reason.note)
       }
     }
     return json.text + "\n"
@@ -283,6 +289,7 @@ struct APIView {
         for (result, count) in zip(AttemptMeter.Result.allCases, responses) {
           json.member(result.rawValue, Int64(clamping: count))
         }
+        json.codes(totals.codes)
         json.member("total", Int64(clamping: responses.reduce(0, &+)))
       }
     }

@@ -1,3 +1,4 @@
+import HTTP
 import Observability
 import Traffic
 
@@ -46,6 +47,7 @@ struct ServerZones {
       for place in RequestMeter.classes.indices.dropFirst() {
         json.member(RequestMeter.classes[place], Int64(clamping: totals.classes[place]))
       }
+      json.codes(totals.codes)
       json.member("total", Int64(clamping: totals.all &- totals.classes[0]))
     }
     json.member("discarded", Int64(clamping: totals.classes[0]))
@@ -77,6 +79,15 @@ extension Worker {
       for transaction in session.connection?.transactions ?? [] {
         if let meter = transaction.server.meter { counts[ObjectIdentifier(meter), default: 0] += 1 }
       }
+    }
+  }
+}
+
+extension JSONText {
+  /// nginx Plus: each status that came.
+  mutating func codes(_ counts: [UInt64]) {
+    object("codes") { json in
+      for (status, count) in StatusPlaces.seen(counts) { json.member("\(status)", Int64(clamping: count)) }
     }
   }
 }

@@ -12,7 +12,7 @@ extension SharedState {
     denials.keep(in: state)
     let wall = UInt64(clamping: Int64(time(nil))), now = MonotonicClock.milliseconds
     for entry in try state.read() where entry.end > wall {
-      _ = denials.deny(entry.fingerprint, seconds: Int(clamping: entry.end - wall), now: now)
+      _ = denials.deny(entry.fingerprint, seconds: Int(clamping: entry.end - wall), for: entry.reason, now: now)
     }
   }
 
@@ -22,7 +22,9 @@ extension SharedState {
   /// Takes those of the process that this one replaces. Returns how many there are; nil for a text that is none.
   package func takeDenials(_ text: [UInt8]) -> Int? {
     guard let entries = DenialState.entries(text) else { return nil }
-    for entry in entries { _ = denials.deny(entry.fingerprint, seconds: Int(clamping: entry.end / 1000) &+ 1) }
+    for entry in entries {
+      _ = denials.deny(entry.fingerprint, seconds: Int(clamping: entry.end / 1000) &+ 1, for: entry.reason)
+    }
     return entries.count
   }
 
@@ -32,7 +34,8 @@ extension SharedState {
     guard let entries = try? denials.state?.read() else { return [] }
     let known = Set(denials.left(unit: 1).map(\.fingerprint)), wall = UInt64(clamping: Int64(time(nil)))
     return entries.filter { $0.end > wall && !known.contains($0.fingerprint) }.compactMap { entry in
-      denials.deny(entry.fingerprint, seconds: Int(clamping: entry.end &- wall)) ? .fingerprint(entry.fingerprint) : nil
+      denials.deny(entry.fingerprint, seconds: Int(clamping: entry.end &- wall), for: entry.reason)
+        ? .fingerprint(entry.fingerprint) : nil
     }
   }
 }

@@ -22,6 +22,32 @@ import Testing
     #expect((object?["findings"] as? [Any])?.isEmpty == false, "\(json.everything)")
   }
 
+  /// A reload that was refused days ago looks like nothing: the process serves, and the files look right.
+  @Test func `names the lines of the files that don't serve, and since when a reload is refused`() async throws {
+    let scene = try Scene.ofTest()
+    let port = try scene.port()
+    let daemon = try await Sallyport.serve(scene, "server { listen 127.0.0.1:\(port); return 204; }")
+    let path = scene.path("sallyport.conf"), text = scene.text("sallyport.conf")
+    func running() async throws -> String {
+      try await scene.sallyport("check", "--running", "--socket", scene.path("none.sock"), path).everything
+    }
+    #expect(try await !running().contains("than what serves"))
+    try scene.write("sallyport.conf", text: "# a comment\n\(text)\nnonsense;\n")
+    let reload = try await scene.sallyport("reload", "--config", path)
+    #expect(reload.status == 1, "\(reload.everything)")
+    let line = text.split(separator: "\n", omittingEmptySubsequences: false).count + 2
+    let told = try await running()
+    #expect(told.contains("the files say something else than what serves: \(path):\(line)"), "\(told)")
+    #expect(told.contains("nonsense") && told.contains("(refused since "), "\(told)")
+    let doctor = try await scene.sallyport("doctor", "--config", path, "--socket", scene.path("none.sock"))
+    #expect(
+      doctor.text.contains("WARN    configuration  the files say something else than what serves: \(path):\(line)"),
+      "\(doctor.everything)")
+    try scene.write("sallyport.conf", text: text)
+    #expect(try await !running().contains("than what serves"))
+    _ = daemon
+  }
+
   @Test func `names an upstream that isn't there and a service that doesn't run`() async throws {
     let scene = try Scene.ofTest()
     _ = try Cast(scene)

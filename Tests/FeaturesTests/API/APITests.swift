@@ -78,7 +78,12 @@ import Upstream
   @Test func `a denial names a fingerprint and a time`() throws {
     let hash = String(repeating: "ab", count: 32)
     #expect(try APIDenialBody(Array("{\"fingerprint\":\"\(hash)\",\"seconds\":1}".utf8)).seconds == 1)
+    let noted = try APIDenialBody(Array("{\"fingerprint\":\"\(hash)\",\"seconds\":1,\"note\":\"ü\"}".utf8))
+    #expect(noted.note == "ü")
     for text in [
+      "{\"fingerprint\":\"\(hash)\",\"seconds\":1,\"note\":1}",
+      "{\"fingerprint\":\"\(hash)\",\"seconds\":1,\"note\":\"a\\nb\"}",
+      "{\"fingerprint\":\"\(hash)\",\"seconds\":1,\"note\":\"\(String(repeating: "x", count: 129))\"}",
       "{\"fingerprint\":\"\(hash)\"}", "{\"seconds\":1}", "{\"fingerprint\":\"ab\",\"seconds\":1}",
       "{\"fingerprint\":\"\(hash)\",\"seconds\":0}", "{\"fingerprint\":\"\(hash)\",\"seconds\":99999999}",
       "{\"fingerprint\":\"\(hash)\",\"seconds\":1,\"a\":1}",
@@ -150,17 +155,40 @@ import Upstream
 
   @Test func `denials are kept as lines, and a text with any other line is none`() throws {
     let long = [UInt8](repeating: 0xAB, count: 32), short = [UInt8](repeating: 1, count: 20)
-    let entries = [DenialState.Entry(fingerprint: long, end: 5), DenialState.Entry(fingerprint: short, end: .max)]
+    let reason = DenialReason("unix: root", "till 5\u{20AC} is stolen %", since: -1)
+    let entries = [
+      DenialState.Entry(fingerprint: long, end: 5), DenialState.Entry(fingerprint: short, end: .max, reason: reason),
+      DenialState.Entry(
+        fingerprint: [UInt8](repeating: 2, count: 20), end: 7, reason: DenialReason("me", "", since: 9)),
+    ]
     let text = DenialState.text(entries)
     #expect(DenialState.entries(Array(text.utf8)) == entries)
     #expect(DenialState.entries([]) == [])
     let hash = String(repeating: "ab", count: 32)
-    for line in ["x", "\(hash)", "\(hash) ", "\(hash) -1", "\(hash) 1 2", "\(hash)0 1", "\(hash.dropLast(2)) 1"] {
+    for line in [
+      "x", "\(hash)", "\(hash) ", "\(hash) -1", "\(hash) 1 2", "\(hash) 1 2 3", "\(hash) 1 x me a",
+      "\(hash) 1 2 me %0A", "\(hash) 1 2 me a b", "\(hash)0 1", "\(hash.dropLast(2)) 1",
+    ] {
       #expect(DenialState.entries(Array("\(text)\(line)\n".utf8)) == nil, "\(line)")
     }
     let many = String(repeating: "\(hash) 1\n", count: ClientDenials.limit)
     #expect(DenialState.entries(Array(many.utf8))?.count == ClientDenials.limit)
     #expect(DenialState.entries(Array("\(many)\(hash) 1\n".utf8)) == nil)
+  }
+
+  @Test func `a denial tells whose certificate it is, since when, by whom and why, until it ends`() throws {
+    let denials = ClientDenials()
+    let certificate = try CertificateBuilder(commonName: "a", .authority(pathLength: nil)).selfSigned(key: .generate())
+      .certificate
+    let reason = DenialReason("unix: root", "stolen", since: 100)
+    #expect(denials.deny(certificate.sha256, seconds: 10, for: reason, now: 0))
+    #expect(denials.all(now: 0).map(\.reason) == [reason] && denials.all(now: 0).map(\.serial) == [nil])
+    #expect(denials.rest(certificate, now: 0) == 10)
+    #expect(denials.all(now: 0).map(\.serial) == [certificate.serial])
+    #expect(denials.left(unit: 1, now: 0).map(\.reason) == [reason])
+    #expect(APIView.text(denials.all(now: 0)).contains(#""by":"unix: root","note":"stolen"}"#))
+    #expect(denials.allow(certificate.sha256) && denials.deny(certificate.sha256, seconds: 1, now: 0))
+    #expect(denials.all(now: 0).map(\.reason) == [nil], "another denial has its own reason")
   }
 
   @Test func `a process that was replaced takes what its successor denies from the state directory`() throws {

@@ -1,3 +1,4 @@
+import HTTP
 import Observability
 import Testing
 @testable import Traffic
@@ -71,6 +72,7 @@ import Testing
     #expect(totals.classes == [1, 0, 0, 0, 1, 2, 1])
     #expect(totals.serverErrors == 2 && totals.limited == 1 && totals.all == 5 && totals.times.count == 5)
     #expect(meter.all == 5 && meter.serverErrors == 2)
+    #expect(StatusPlaces.seen(totals.codes).map { "\($0.status) \($0.count)" } == ["429 1", "502 1", "503 2"])
   }
 
   @Test func `the lag of the last seconds is forgotten after twenty`() {
