@@ -4,10 +4,32 @@ import copy
 import hashlib
 import os
 import subprocess
+import time
 
 
 def openssl(*arguments, given=None):
     return subprocess.run(("openssl",) + arguments, input=given, check=True, capture_output=True).stdout
+
+
+def element(tag, *contents):
+    """An element of DER."""
+    body = b"".join(contents)
+    size = len(body).to_bytes((len(body).bit_length() + 7) // 8 or 1, "big")
+    return bytes([tag]) + (size if len(body) < 128 else bytes([0x80 | len(size)]) + size) + body
+
+
+def elements(der):
+    """The elements of a SEQUENCE, each with its header."""
+    def end(start):
+        size, first = der[start + 1], start + 2
+        if size & 0x80:
+            first, size = first + (size & 0x7F), int.from_bytes(der[first:first + (size & 0x7F)], "big")
+        return first, first + size
+
+    place, last = end(0)
+    while place < last:
+        yield der[place:end(place)[1]]
+        place = end(place)[1]
 
 
 class Certificates:
@@ -24,6 +46,7 @@ class Certificates:
         self.folder, self._named = folder, {}
         self.client_root, client_root_key = self._issue("client-root", "/O=bench/CN=Client Root")
         middle = self._issue("client-middle", "/O=bench/CN=Client Intermediate", by=(self.client_root, client_root_key))
+        self._client_authorities = [(self.client_root, client_root_key), middle]
         client, self.client_key = self._issue("client", "/O=bench/CN=client-1", "clientAuth", by=middle)
         self.client_chain = self._join("client-chain.pem", client, middle[0])
         self.rogue, self.rogue_key = self._issue("rogue", "/O=bench/CN=client-1", "clientAuth")
@@ -60,6 +83,34 @@ class Certificates:
                 self._issue(f"h{number}", f"/CN=h{number}.test", "serverAuth", f"DNS:h{number}.test", self._root,
                             key=self.front_key)[0] for number in range(count)]
         return self._named[count], self.front_key
+
+    def revocations(self, count):
+        """The lists of the clients' two authorities: the second has revoked so many certificates, none of which exists."""
+        path = f"{self.folder}/revoked-{count}.crl"
+        if not os.path.exists(path):
+            root, middle = self._client_authorities
+            with open(path, "wb") as out:
+                out.write(self._revocations(root, 0) + self._revocations(middle, count))
+        return path
+
+    @staticmethod
+    def _revocations(by, count):
+        """One list. The openssl command would take minutes for so many serial numbers."""
+        certificate, key = by
+        fields = list(elements(next(elements(openssl("x509", "-in", certificate, "-outform", "DER")))))
+        issuer = fields[5]
+        algorithm = element(0x30, bytes.fromhex("06082a8648ce3d040302"))  # ecdsa-with-SHA256
+        now, later = (element(0x17, time.strftime("%y%m%d%H%M%SZ", time.gmtime(time.time() + seconds)).encode())
+                      for seconds in (-60, 86_400))
+        step = (1 << 126) // max(1, count)
+        serials = [element(0x30, element(2, (1 << 126 | number * step).to_bytes(16, "big")), now)
+                   for number in range(count)]
+        number = element(0x30, bytes.fromhex("0603551d14"), element(4, element(2, b"\1")))
+        signed = element(0x30, element(2, b"\1"), algorithm, issuer, now, later,
+                         element(0x30, *serials) if serials else b"", element(0xA0, element(0x30, number)))
+        signature = openssl("dgst", "-sha256", "-sign", key, given=signed)
+        der = element(0x30, signed, algorithm, element(3, b"\0" + signature))
+        return openssl("crl", "-inform", "DER", given=der)
 
     def _join(self, name, *parts):
         path = os.path.join(self.folder, name)

@@ -140,7 +140,7 @@ class Place:
 
 
 def nginx_text(place, main="", http="", server="", listen="", location="", access_log="off", after="", workers=1,
-               connections=18_000, servers=1):
+               connections=18_000, servers=1, target="x"):
     """The configuration that nginx and sallyport share; the other parameters are what is one's own."""
     files, proxy = place.certificates, "grpc" if place.grpc else "proxy"
     version = "" if place.grpc else 'proxy_http_version 1.1; proxy_set_header Connection "";'
@@ -166,7 +166,7 @@ http {{
     ssl_client_certificate {files.client_root};
     ssl_verify_client on;
     location / {{
-      {proxy}_pass {"grpcs" if place.grpc else "https"}://x;
+      {proxy}_pass {"grpcs" if place.grpc else "https"}://{target};
       {proxy}_ssl_protocols TLSv1.2 TLSv1.3;
       {proxy}_ssl_trusted_certificate {files.server_root};
       {proxy}_ssl_verify on;
@@ -218,11 +218,11 @@ def nginx_stream_module(within=()):
     return f"{folder[1] if folder else 'modules'}/ngx_stream_module.so" if "--with-stream=dynamic" in said else ""
 
 
-def sallyport(place, **more):
+def sallyport(place, location="", **more):
     """With a pin of the upstream's key on top of what the peers verify."""
     pin = f"{'grpc' if place.grpc else 'proxy'}_ssl_pin sha256//{place.certificates.upstream_pin};"
     if place.family == "http":
-        text = nginx_text(place, server="http2 on;" if place.http2 else "", **more, location=pin)
+        text = nginx_text(place, server="http2 on;" if place.http2 else "", **more, location=pin + location)
     else:
         text = nginx_stream_text(place, upstream=pin)
     return [place.sallyport, "run", "--config", written(place.folder + "/sallyport.conf", text)], {}

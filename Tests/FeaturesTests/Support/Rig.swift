@@ -127,7 +127,9 @@ final class Rig {
   private func session(
     over transport: ByteStream, listener: Int = 0, number: UInt64 = 7, from client: SocketAddress = Rig.client
   ) -> ClientSession {
-    ClientSession(
+    // A test may have the worker serve another generation by now.
+    let live = worker.live ?? live
+    return ClientSession(
       worker: worker, live: live, servers: live.listeners[listener], transport: transport, tls: nil, peer: client,
       number: number)
   }
