@@ -1,4 +1,3 @@
-import CSystemd
 import Glibc
 
 /// Listening sockets that outlive the process: in systemd's file descriptor store (FileDescriptorStoreMax=), and in the
@@ -48,8 +47,7 @@ package enum KeptSocket {
       let some = Array(descriptors[start..<min(descriptors.count, start + 200)])
       // Without FDPOLL=0, systemd would watch them, and every new connection would wake it.
       let text = "FDSTORE=1\nFDNAME=\(name)\nFDPOLL=0"
-      let result = sd_pid_notify_with_fds(0, 0, text, some, UInt32(clamping: some.count))
-      outcome = result > 0 ? .sent : result == 0 ? .nobodyListens : .failed(-result)
+      outcome = NotifySocket.send(text, some)
       if outcome != .sent { break }
     }
     return outcome

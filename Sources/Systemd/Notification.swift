@@ -1,4 +1,3 @@
-import CSystemd
 import Glibc
 import Observability
 import Synchronization
@@ -50,7 +49,7 @@ package enum Notification: Sendable, Hashable {
   private static let heldBack = Atomic<Bool>(false)
 
   /// Waits until systemd has processed what was sent, for at most this time.
-  package static func waitUntilProcessed(microseconds: UInt64) { _ = sd_notify_barrier(0, microseconds) }
+  package static func waitUntilProcessed(milliseconds: Int32) { NotifySocket.waitUntilRead(milliseconds: milliseconds) }
 
   /// The result of sending.
   package enum Outcome: Sendable, Hashable {
@@ -67,9 +66,6 @@ package enum Notification: Sendable, Hashable {
 
   @discardableResult
   package static func send(_ parts: [Notification]) -> Outcome {
-    if heldBack.load(ordering: .relaxed) { return .nobodyListens }
-    let result = sd_notify(0, text(parts))
-    if result > 0 { return .sent }
-    return result == 0 ? .nobodyListens : .failed(-result)
+    heldBack.load(ordering: .relaxed) ? .nobodyListens : NotifySocket.send(text(parts))
   }
 }

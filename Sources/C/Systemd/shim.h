@@ -1,3 +1,0 @@
-#pragma once
-#include <systemd/sd-daemon.h>
-#include <systemd/sd-journal.h>
