@@ -14,7 +14,7 @@ let arguments = Target.Dependency.product(name: "ArgumentParser", package: "swif
 typealias ModuleRow = (module: String, uses: [String], libraries: [Target.Dependency], purpose: String)
 
 let cLibraries = [
-  "CLinux", "COpenSSL", "CPCRE2", "CCrypt", "CPostgreSQL", "CNGHTTP2", "CZlib", "CAres", "CSeccomp",
+  "CLinux", "COpenSSL", "CSystemd", "CPCRE2", "CCrypt", "CPostgreSQL", "CNGHTTP2", "CZlib", "CAres", "CSeccomp",
 ]
 
 let rows: [ModuleRow] = [
@@ -41,7 +41,7 @@ let rows: [ModuleRow] = [
   ("PostgreSQL", ["CPostgreSQL"], [], "sessions with a database, by libpq, which is loaded when one is needed"),
   ("JSON", ["Bytes"], [], "the members of one object, read byte for byte"),
   ("Language", ["Observability"], [], "nginx's language: statements, files, levels, the rows of directives"),
-  ("Systemd", ["CLinux", "Observability"], [log], "readiness, socket activation, credentials, journal"),
+  ("Systemd", ["CSystemd", "Observability"], [log], "readiness, socket activation, credentials, journal"),
   // 3 Policy: values in, values out
   (
     "Identity", ["Bytes", "Observability", "Patterns", "Crypto", "TLS"], [],
@@ -163,6 +163,8 @@ var targets: [Target] = [
   .target(name: "CLinux", path: "Sources/C/Linux"),
   .systemLibrary(
     name: "COpenSSL", path: "Sources/C/OpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
+  .systemLibrary(
+    name: "CSystemd", path: "Sources/C/Systemd", pkgConfig: "libsystemd", providers: [.apt(["libsystemd-dev"])]),
   .systemLibrary(name: "CPostgreSQL", path: "Sources/C/PostgreSQL", providers: [.apt(["libpq-dev"])]),
   .systemLibrary(name: "CCrypt", path: "Sources/C/Crypt", providers: [.apt(["libcrypt-dev"])]),
   .systemLibrary(

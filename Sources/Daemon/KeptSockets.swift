@@ -50,7 +50,7 @@ struct KeptSockets: Sendable {
       Notification.send(.forget(socketsNamed: name))
     }
     let replaced = closing.filter(overlaps)
-    if !replaced.isEmpty { Notification.waitUntilProcessed(milliseconds: 5_000) }
+    if !replaced.isEmpty { Notification.waitUntilProcessed(microseconds: 5_000_000) }
     var waiting: [WaitingConnection] = []
     for descriptor in replaced {
       waiting += WaitingConnection.all(of: descriptor, atMost: mostWaiting - waiting.count)

@@ -561,7 +561,7 @@ final class Supervisor {
     let replacement = replacement
     self.replacement = nil
     DispatchQueue(label: "sallyport.handover").async { [self] in
-      Notification.waitUntilProcessed(milliseconds: 5_000)
+      Notification.waitUntilProcessed(microseconds: 5_000_000)
       DispatchQueue.main.async {
         MainActor.assumeIsolated {
           guard replacement?.letGo(handing: self.shared.handedDenials) ?? false else { return self.takeBack() }

@@ -2,7 +2,7 @@
 /// machine doesn't have.
 ///
 /// They come from traces of the end-to-end tests, and from reading what glibc, libdispatch, OpenSSL, c-ares, nghttp2,
-/// zlib and PCRE2 call. Calls that depend on an argument are in `SystemCallFilter`.
+/// zlib, PCRE2 and libsystemd call. Calls that depend on an argument are in `SystemCallFilter`.
 enum AllowedCalls {
   static let all = memory + threads + signals + time + events + bytes + sockets + files + changes + process
 

@@ -1,3 +1,4 @@
+import CSystemd
 import Glibc
 
 /// Listening sockets that outlive the process: in systemd's file descriptor store (FileDescriptorStoreMax=), and in the
@@ -47,7 +48,8 @@ package enum KeptSocket {
       let some = Array(descriptors[start..<min(descriptors.count, start + 200)])
       // Without FDPOLL=0, systemd would watch them, and every new connection would wake it.
       let text = "FDSTORE=1\nFDNAME=\(name)\nFDPOLL=0"
-      outcome = NotifySocket.send(text, some)
+      let result = sd_pid_notify_with_fds(0, 0, text, some, UInt32(clamping: some.count))
+      outcome = result > 0 ? .sent : result == 0 ? .nobodyListens : .failed(-result)
       if outcome != .sent { break }
     }
     return outcome

@@ -1,3 +1,4 @@
+import CSystemd
 import Glibc
 import Observability
 import Synchronization
@@ -49,7 +50,7 @@ package enum Notification: Sendable, Hashable {
   private static let heldBack = Atomic<Bool>(false)
 
   /// Waits until systemd has processed what was sent, for at most this time.
-  package static func waitUntilProcessed(milliseconds: Int32) { NotifySocket.waitUntilRead(milliseconds: milliseconds) }
+  package static func waitUntilProcessed(microseconds: UInt64) { _ = sd_notify_barrier(0, microseconds) }
 
   /// The result of sending.
   package enum Outcome: Sendable, Hashable {
@@ -66,6 +67,9 @@ package enum Notification: Sendable, Hashable {
 
   @discardableResult
   package static func send(_ parts: [Notification]) -> Outcome {
-    heldBack.load(ordering: .relaxed) ? .nobodyListens : NotifySocket.send(text(parts))
+    if heldBack.load(ordering: .relaxed) { return .nobodyListens }
+    let result = sd_notify(0, text(parts))
+    if result > 0 { return .sent }
+    return result == 0 ? .nobodyListens : .failed(-result)
   }
 }

@@ -60,7 +60,7 @@ import Testing
 
   @Test(arguments: [
     ("Dispatch", ["Observability", "Transport", "Daemon"]), ("COpenSSL", ["Crypto", "TLS"]), ("CPCRE2", ["Patterns"]),
-    ("CPostgreSQL", ["PostgreSQL"]), ("CCrypt", ["Enrolment"]), ("CZlib", ["Compression"]),
+    ("CSystemd", ["Systemd"]), ("CPostgreSQL", ["PostgreSQL"]), ("CCrypt", ["Enrolment"]), ("CZlib", ["Compression"]),
     ("CSeccomp", ["Sandbox"]),
     ("Foundation", []), ("FoundationEssentials", []),
   ])

@@ -56,46 +56,6 @@ import Testing
     #expect(Notification.send(.ready) == .failed(ECONNREFUSED))
   }
 
-  @Test func `descriptors go with the datagram, and the manager has read it once it has closed what came`() throws {
-    let name = "sallyport-store-\(getpid())"
-    let listener = try AbstractDatagramSocket(name: name)
-    setenv("NOTIFY_SOCKET", "@\(name)", 1)
-    defer { unsetenv("NOTIFY_SOCKET") }
-    #expect(KeptSocket.store([0, 1], as: "x") == .sent)
-    #expect(listener.receive() == "FDSTORE=1\nFDNAME=x\nFDPOLL=0")
-    // The datagram lies in the queue, and with it the end of the pipe: the wait takes as long as it may.
-    Notification.waitUntilProcessed(milliseconds: 1)
-    #expect(listener.receive() == "BARRIER=1")
-  }
-
-  @Test(arguments: ["vsock:2:9", "relative/path", "@", "/" + String(repeating: "n", count: 108)])
-  func `another kind of NOTIFY_SOCKET is a failure`(name: String) {
-    setenv("NOTIFY_SOCKET", name, 1)
-    defer { unsetenv("NOTIFY_SOCKET") }
-    #expect(Notification.send(.ready) == .failed(EAFNOSUPPORT))
-  }
-
-  @Test func `a path is a NOTIFY_SOCKET, and an empty one is none`() {
-    defer { unsetenv("NOTIFY_SOCKET") }
-    setenv("NOTIFY_SOCKET", "/nobody/notifies", 1)
-    #expect(Notification.send(.ready) == .failed(ENOENT))
-    setenv("NOTIFY_SOCKET", "", 1)
-    #expect(Notification.send(.ready) == .nobodyListens)
-  }
-
-  @Test(arguments: [
-    ("LISTEN_PID", "-1"), ("LISTEN_PID", "1 "), ("LISTEN_FDS", "0"), ("LISTEN_FDS", "2147483647"), ("LISTEN_FDS", "+1"),
-    ("LISTEN_FDNAMES", "a:b"), ("LISTEN_FDNAMES", "a:"),
-  ])
-  func `what systemd never writes is an error that names it`(name: String, value: String) {
-    setenv("LISTEN_PID", "\(getpid())", 1)
-    setenv("LISTEN_FDS", "1", 1)
-    setenv(name, value, 1)
-    let error = #expect(throws: SocketActivationError.self) { try SocketActivation.inherit() }
-    #expect(error?.message.contains("\(name) has another form") == true)
-    #expect(getenv("LISTEN_FDS") == nil && getenv("LISTEN_PID") == nil && getenv("LISTEN_FDNAMES") == nil)
-  }
-
   @Test func `without LISTEN_FDS no socket is inherited`() throws {
     unsetenv("LISTEN_FDS")
     #expect(try SocketActivation.inherit() == [])
