@@ -54,7 +54,7 @@ struct EffectivePolicy {
     let names = server.names.map(\.asWritten).filter { !$0.isEmpty }
     let kind = server.stream == nil ? "server" : "stream server"
     add(0, kind, names.isEmpty ? "(no name)" : names.joined(separator: " "), at: server.location)
-    for listener in http.listeners where listener.servers.contains(index) {
+    for listener in http.listeners(ofServer: index) {
       let isDefault = listener.defaultServer == index && listener.servers.count > 1
       let words = [
         listener.isTLS ? " ssl" : "", server.http2.isOn ? " http2" : "",

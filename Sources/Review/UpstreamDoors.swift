@@ -23,7 +23,7 @@ struct UpstreamDoors {
     var doors: [Door] = []
     var used: Set<Int> = []
     for (index, server) in http.servers.enumerated() {
-      let listeners = http.listeners.filter { $0.servers.contains(index) }
+      let listeners = http.listeners(ofServer: index)
       for location in server.root.withNested {
         guard let pass = location[UpstreamPass.self] else { continue }
         if case .group(let group, _) = pass.target.upstream { used.insert(group) }

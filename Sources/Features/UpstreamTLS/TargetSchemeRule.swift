@@ -168,7 +168,7 @@ extension UpstreamPass {
 extension HTTPSettings {
   /// The locations of a server block whose upstream's URL has its scheme of variables, and is never one of https.
   package func plainLocations(ofServer index: Int) -> Set<ObjectIdentifier> {
-    let schemes = Set(listeners.filter { $0.servers.contains(index) }.map { $0.isTLS ? "https" : "http" })
+    let schemes = Set(listeners(ofServer: index).map { $0.isTLS ? "https" : "http" })
     return TargetSchemeRule(
       servers[index].root, computed: computed, setNames: setNames, scheme: schemes.count == 1 ? schemes.first : nil
     ).plain

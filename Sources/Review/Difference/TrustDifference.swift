@@ -172,7 +172,7 @@ struct ComparedServer {
     self.configuration = configuration
     settings = configuration.http.servers[index]
     material = configuration.material.servers.indices.contains(index) ? configuration.material.servers[index] : nil
-    listeners = configuration.http.listeners.filter { $0.servers.contains(index) }
+    listeners = configuration.http.listeners(ofServer: index)
     let isTLS = settings.tls != nil
     place =
       "\(settings.primaryName.isEmpty ? "\(listeners.map { "\($0.address)" }.sorted())" : settings.primaryName) \(isTLS)"

@@ -72,7 +72,7 @@ extension ServerSeries {
 
   /// `index`: in the configuration's servers.
   package init(_ index: Int, of http: HTTPSettings) {
-    let addresses = http.listeners.filter { $0.servers.contains(index) }.map(\.address.description)
+    let addresses = http.listeners(ofServer: index).map(\.address.description)
     self.init(server: http.servers[index].primaryName, listen: addresses.joined(separator: ","))
   }
 }

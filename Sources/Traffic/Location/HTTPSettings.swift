@@ -182,6 +182,8 @@ public final class HTTPSettings: Sendable {
   package let parts: BlockParts
   /// Whether requests can change servers (`api write=on`).
   package let hasWritableAPI: Bool
+  /// By index in `servers`: the indices of the listeners that have the server block.
+  private let listenersOfServers: [[Int]]
 
   package init(
     features: FeatureDirectives, listeners: [ListenerSettings], servers: [ServerSettings],
@@ -204,5 +206,17 @@ public final class HTTPSettings: Sendable {
     self.computed = computed
     self.setNames = setNames
     self.slotNames = slotNames
+    var listenersOfServers = [[Int]](repeating: [], count: servers.count)
+    for (number, listener) in listeners.enumerated() {
+      for server in listener.servers where servers.indices.contains(server) {
+        listenersOfServers[server].append(number)
+      }
+    }
+    self.listenersOfServers = listenersOfServers
   }
+
+  /// The listeners that have a server block, in their order. `index`: in `servers`.
+  ///
+  /// Ask here, and not each listener for its blocks: thousands of blocks may share one listener.
+  package func listeners(ofServer index: Int) -> [ListenerSettings] { listenersOfServers[index].map { listeners[$0] } }
 }
