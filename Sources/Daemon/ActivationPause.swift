@@ -17,9 +17,12 @@ struct ActivationPause: Sendable {
   /// Call this before the sockets are inherited, which removes their names from the environment.
   init() {
     func value(_ name: String) -> String? { getenv(name).map { String(cString: $0) } }
-    let isOurs = value("LISTEN_PID") == "\(getpid())"
+    guard let count = value("LISTEN_FDS"), value("LISTEN_PID") == "\(getpid())" else {
+      self.init(at: [])
+      return
+    }
     self.init(
-      count: isOurs ? value("LISTEN_FDS").flatMap { Int32($0) } ?? 0 : 0,
+      count: Int32(count) ?? 0,
       names: (value("LISTEN_FDNAMES") ?? "").split(separator: ":", omittingEmptySubsequences: false).map(String.init))
   }
 

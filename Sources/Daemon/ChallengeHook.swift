@@ -50,8 +50,10 @@ final class ChallengeHook: Sendable {
 
   /// The permissions that a configuration needs.
   static func permissions(_ settings: Settings) -> [Permission] {
+    let certificates = settings.http[ACMESettings.self].certificates
+    guard !certificates.isEmpty else { return [] }
     var all: Set<Permission> = []
-    for certificate in settings.http[ACMESettings.self].certificates {
+    for certificate in certificates {
       guard case .dns01(let program) = certificate.issuer.challenge else { continue }
       for name in certificate.names { all.insert(Permission(program: program, name: name.authorized.description)) }
     }

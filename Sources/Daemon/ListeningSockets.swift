@@ -29,18 +29,19 @@ package struct ListeningSockets: Sendable {
     let former = listeners.map { listener in
       current?.sockets.first { $0.serves(listener) } ?? kept.socket(for: listener, workers: workers)
     }
-    for (listener, socket) in zip(listeners, former) where socket == nil && !held.overlap(listener) {
-      if let failure = Self.probe(listener, opener) {
-        diagnostics.append(failure.diagnostic(listener, inherited, holders))
+    for index in listeners.indices where former[index] == nil && !held.overlap(listeners[index]) {
+      if let failure = Self.probe(listeners[index], opener) {
+        diagnostics.append(failure.diagnostic(listeners[index], inherited, holders))
       }
     }
     guard diagnostics.isEmpty else { throw Refusal(diagnostics, cause: .environment) }
     var cause = Refusal.Cause.environment
     var sockets: [ListeningSocket] = []
     var shared: [Int32] = []
-    for (listener, socket) in zip(listeners, former) {
+    for index in listeners.indices {
+      let listener = listeners[index]
       do throws(ListenFailure) {
-        if let socket {
+        if let socket = former[index] {
           sockets.append(socket)
         } else {
           let ours = held.sharePorts(with: listener)
@@ -64,12 +65,12 @@ package struct ListeningSockets: Sendable {
       throw Refusal(diagnostics, cause: cause)
     }
     self.sockets = sockets
-    for (listener, socket) in zip(listeners, sockets) { socket.apply(listener.options) }
+    for index in sockets.indices { sockets[index].apply(listeners[index].options) }
   }
 
   /// The sockets that one worker accepts from.
   package func sockets(worker: Int) -> [ListenerSocket] {
-    sockets.enumerated().flatMap { $1.sockets(worker: worker, of: workers, listener: $0) }
+    sockets.indices.flatMap { sockets[$0].sockets(worker: worker, of: workers, listener: $0) }
   }
 
   package var addresses: [ListenAddress] { sockets.map(\.address) }

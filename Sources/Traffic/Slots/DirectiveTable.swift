@@ -30,11 +30,22 @@ package struct DirectiveTable: Sendable {
     families = Chapter.allCases.map { chapter in
       (chapter.rawValue, features.filter { $0.chapter == chapter }.flatMap { $0.directives })
     }
-    let rows = families.flatMap(\.entries)
-    options = rows.compactMap { row in row.option.map { (row.name, $0) } }
-    byName = Dictionary(grouping: rows, by: \.name)
-    contexts = rows.reduce(into: DirectiveContexts()) { $0.formUnion($1.contexts) }
-    tables = Set(rows.filter(\.form.isTable).map(\.name))
+    var options: [(directive: String, option: String)] = []
+    var byName: [String: [DirectiveEntry]] = [:]
+    var contexts = DirectiveContexts()
+    var tables: Set<String> = []
+    byName.reserveCapacity(families.reduce(0) { $0 + $1.entries.count })
+    // In one turn and without copies of rows, which have many parts: each start does this.
+    for family in families {
+      for place in family.entries.indices {
+        let name = family.entries[place].name
+        byName[name, default: []].append(family.entries[place])
+        contexts.formUnion(family.entries[place].contexts)
+        if let option = family.entries[place].option { options.append((name, option)) }
+        if family.entries[place].form.isTable { tables.insert(name) }
+      }
+    }
+    (self.options, self.byName, self.contexts, self.tables) = (options, byName, contexts, tables)
   }
 
   /// The rows of a name: those of `families`, or, if there are none, those that tell why the name is refused.

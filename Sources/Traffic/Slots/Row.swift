@@ -188,7 +188,9 @@ extension Row where Settings: RowSettings {
     initial: String? = nil, _ help: String, example: String, trust: TrustEffect = .untold
   ) -> Row {
     let words = words.map { ($0.key, $0.value) }
-    let initial = initial ?? words.first { $0.1 == Settings()[keyPath: place] }?.0 ?? ""
+    // By indices: the runtime would search all conformances for each type of pairs, at each start.
+    let own = Settings()[keyPath: place]
+    let initial = initial ?? words.indices.first { words[$0].1 == own }.map { words[$0].0 } ?? ""
     let form = ArgumentForm.oneOf(words.map(\.0))
     return Row(.value(name, contexts, form, initial, help, example: example, trust: trust)) { settings, lines, _ in
       let text = lines[0].text(0).lowercased()
