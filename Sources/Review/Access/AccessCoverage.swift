@@ -114,7 +114,7 @@ package struct AccessCoverage: Sendable {
           var attempt = finding.attempt
           attempt.persona = other
           guard mutant.http.listeners.indices.contains(attempt.listener) else { continue }
-          let outcome = mutant.run(attempt)
+          let outcome = mutant.outcome(of: attempt)
           if !finding.outcome.isAdmitted, outcome.isAdmitted, outcome.asks.isEmpty || finding.outcome.asks.isEmpty {
             return words("refuse", name, attempt, survey.world)
           }

@@ -88,7 +88,7 @@ package final class AccessTrial {
     _ client: String, _ place: AccessPlace, _ expectation: AccessPolicy.Expectation
   ) throws(AccessFault) -> [Failure] {
     let attempts = try attempts(try persona(client), place, policy.clients[client]?.address)
-    let found = attempts.map { Survey.Finding(attempt: $0, outcome: world.run($0)) }
+    let found = attempts.map { Survey.Finding(attempt: $0, outcome: world.outcome(of: $0)) }
     switch expectation {
     case .allowed(let status):
       return found.contains { Self.isAllowed($0.outcome, status) }
@@ -186,7 +186,7 @@ package final class AccessTrial {
       var levels: [SourceLocation] = []
       for persona in guide.map({ [$0] }) ?? everybody() {
         for attempt in try attempts(persona, place, address) {
-          let outcome = world.run(attempt)
+          let outcome = world.outcome(of: attempt)
           if outcome.isAdmitted, let level = outcome.level { levels.append(level) }
         }
       }
@@ -259,16 +259,17 @@ package final class AccessTrial {
     return failures
   }
 
+  /// The locations and server blocks to which an attempt of the survey has come. A session has no location besides its block.
+  private lazy var tried = Set(
+    everybody().flatMap { survey.findings(of: $0) }.flatMap { finding -> [SourceLocation] in
+      let levels = finding.outcome.locations + [finding.outcome.server?.root].compactMap { $0 }
+      return levels.map(\.location)
+    })
+
   /// The ways to a target by which no attempt of the survey has come to a location: a pattern, a rewrite or a front leads
   /// there.
   private func untriedWays(to target: ResolvedTarget) -> [Way] {
-    let tried = Set(
-      everybody().flatMap { survey.findings(of: $0) }.flatMap { finding -> [SourceLocation] in
-        // A session has no location besides its server block.
-        let levels = finding.outcome.locations + [finding.outcome.server?.root].compactMap { $0 }
-        return levels.map(\.location)
-      })
-    return search.ways.filter { way in
+    search.ways.filter { way in
       guard way.openness < .nobody, !way.isSubrequest, !tried.contains(way.location.location) else { return false }
       switch target {
       case .upstream(let name):

@@ -5,7 +5,7 @@ package import Transport
 
 /// What a client of a trial does: it connects to a listener, shakes hands, and sends a request; of `stream`, it only
 /// connects.
-package struct Attempt: Sendable {
+package struct Attempt: Sendable, Hashable {
   package var persona: Persona
   /// By its place among the listeners of the configuration.
   package var listener: Int

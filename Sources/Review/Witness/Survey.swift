@@ -234,8 +234,7 @@ package final class Survey {
     }
     if let former {
       for finding in former.survey.findings(of: persona, from: address) where mayTell(finding) {
-        let outcome = world.run(finding.attempt).withoutTrace
-        if isLast(Finding(attempt: finding.attempt, outcome: outcome)) { return }
+        if isLast(Finding(attempt: finding.attempt, outcome: world.outcome(of: finding.attempt))) { return }
       }
       return
     }
@@ -254,8 +253,8 @@ package final class Survey {
     var attempt = Attempt(persona, listener: door.listener, serverName: door.serverName, host: door.host)
     var isEnough = false
     func run() -> Outcome {
-      let outcome = world.run(attempt)
-      isEnough = isLast(Finding(attempt: attempt, outcome: outcome.withoutTrace))
+      let outcome = world.outcome(of: attempt)
+      isEnough = isLast(Finding(attempt: attempt, outcome: outcome))
       return outcome
     }
     if world.http.listeners[door.listener].kind == .stream {
