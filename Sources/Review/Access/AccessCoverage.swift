@@ -34,7 +34,7 @@ package struct AccessCoverage: Sendable {
     let whole = world.compared, excused = policies.flatMap(\.untested)
     let survey = Survey(world, addresses: policies.flatMap { $0.clients.values.compactMap(\.address) })
     for (line, place) in Self.candidates(world.statements, Features.all.directives.table) {
-      guard let mutant = try? TrialWorld(world, without: line.location) else { continue }
+      guard let mutant = try? TrialWorld(world, without: line.location, in: place.server) else { continue }
       let opened = TrustDifference.changes(whole, mutant.compared).all.filter { $0.direction == .opens }
       guard let effect = opened.first?.sentence else { continue }
       let text = ([line.name] + line.arguments.map { ConfigurationWord.written($0.text) }).joined(separator: " ")

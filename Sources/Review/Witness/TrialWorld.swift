@@ -81,6 +81,9 @@ package final class TrialWorld {
   }
   private var minted: [MintKey: [Certificate]?] = [:]
   private var outcomes: [Attempt: Outcome] = [:]
+  /// The world with a statement that this one lacks, and the only server block that the statement decides on; nil: it may
+  /// decide on each attempt.
+  private var former: (world: TrialWorld, server: Int)?
 
   private struct MintKey: Hashable {
     let persona: Persona
@@ -94,9 +97,29 @@ package final class TrialWorld {
     try self.init(Origin(source: source, files: files, domains: domains), beside: nil) { $0 }
   }
 
-  /// That of the same configuration without one statement.
-  convenience init(_ other: TrialWorld, without place: SourceLocation) throws(Refusal) {
+  /// That of the same configuration without one statement. `server`: the block that the statement stands in; nil: none.
+  convenience init(_ other: TrialWorld, without place: SourceLocation, in server: SourceLocation?) throws(Refusal) {
     try self.init(other.origin, beside: other.standIns) { Self.without(place, $0) }
+    let isSame =
+      pins == other.pins && http.listeners.map(\.servers) == other.http.listeners.map(\.servers)
+      && http.listeners.map(\.defaultServer) == other.http.listeners.map(\.defaultServer)
+      && authorities.map(\.file) == other.authorities.map(\.file)
+      && authorities.map(\.spki) == other.authorities.map(\.spki)
+    guard isSame, let index = http.servers.firstIndex(where: { $0.location == server }) else { return }
+    former = (other, index)
+  }
+
+  /// Whether the lines of a server block may have a say in an attempt: the listener's default has one before a name is known.
+  private func comes(_ attempt: Attempt, to server: Int) -> Bool {
+    guard http.listeners.indices.contains(attempt.listener) else { return true }
+    let listener = http.listeners[attempt.listener]
+    guard listener.kind == .http, listener.defaultServer != server,
+      !(attempt.persona.fields + attempt.fields).contains(where: { $0.lowercased().hasPrefix("host:") }),
+      let place = place(
+        of: serving.stage.live.listeners[attempt.listener], Array(attempt.host.lowercased().utf8)), place != server
+    else { return true }
+    guard listener.isTLS else { return false }
+    return self.server(of: attempt).map { $0 == server } ?? true
   }
 
   private static func without(_ place: SourceLocation, _ lines: [Directive]) -> [Directive] {
@@ -392,6 +415,10 @@ package final class TrialWorld {
 
   /// What becomes of an attempt, without its report. One that was made before isn't made again, whatever its client is called.
   func outcome(of attempt: Attempt) -> Outcome {
+    if let former, !comes(attempt, to: former.server) {
+      attempts += 1
+      return former.world.outcome(of: attempt)
+    }
     var key = attempt
     key.persona.name = ""
     key.isPlain = true
