@@ -160,6 +160,22 @@ import Testing
     }
   }
 
+  @Test func `takes what nobody can say for no refusal`() throws {
+    try withScene { scene in
+      let report = try report(
+        scene,
+        """
+        events {} http { server { listen 127.0.0.1:8443 ssl; server_name a.test; ssl_certificate spiffe:;
+          ssl_client_certificate spiffe:; ssl_verify_client on; return 200 x; } }
+        """,
+        """
+        who file { certificate server.pem; }
+        refuse file GET https://a.test:8443/;
+        """)
+      #expect(!report.isFine && report.lines.contains { $0.contains("nobody can say: ") }, "\(report.lines)")
+    }
+  }
+
   @Test func `names who is asked before it takes an answer`() throws {
     try withScene { scene in
       try scene.write("users", text: "alice:{PLAIN}x\n")

@@ -59,6 +59,11 @@ import Testing
     try await until("the next trust") { try await refused().contains("CN=p4") }
     #expect(try await refused() == predicted.union(before))
     #expect(predicted.isDisjoint(with: before) && predicted.count == 8, "\(check.text)")
+    // Whom a rule denies verifies.
+    daemon.signal(SIGHUP)
+    try await until("the rule in the record") {
+      (try? record(scene).visits.values.count { $0.verdict == .ruled && !$0.reason.isEmpty }) == 1
+    }
 
     let list = try await scene.sallyport("clients", scene.path("who.clients"), "--by", "issuer")
     #expect(list.status == 0 && list.text.hasPrefix("24 clients between "), "\(list.text)")

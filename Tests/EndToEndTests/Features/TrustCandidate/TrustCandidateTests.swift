@@ -70,6 +70,18 @@ import Testing
     #expect(Self.count(page, "would_refuse") == "3" && Self.count(page, "would_admit") == "1")
   }
 
+  @Test func `judges clients whom a rule refuses in the handshake`() async throws {
+    let scene = try Scene.ofTest(), cast = try Cast(scene)
+    let front = try await MutualProxy(
+      scene,
+      server: """
+        ssl_verify_reject handshake; ssl_client_allow cn=boss; ssl_verify_candidate { ssl_client_allow cn=alice; }
+        """, locations: Self.locations)
+    #expect(
+      try await scene.curl(cast.to(front.port) + cast.alice.curl + ["--http1.1", "https://localhost/"]).exit != 0)
+    _ = try await front.daemon.logged("the candidate trust would let in a client that is refused", "CN=alice")
+  }
+
   @Test func `judges by its own rules and list, and a client of both trusts is the same to both`() async throws {
     let scene = try Scene.ofTest(), cast = try Cast(scene)
     let front = try await MutualProxy(
