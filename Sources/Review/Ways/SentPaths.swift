@@ -22,13 +22,18 @@ struct SentPaths {
       return path.constant == nil ? head + Array("way-witness".utf8) : head
     }
     guard let path = paths.samples(of: way.location, in: http.servers[way.server].root).first else { return nil }
-    guard let target = way.location[UpstreamPass.self]?.target, let uri = target.uri else { return Array(path.utf8) }
+    guard let target = passTarget(way), let uri = target.uri else { return Array(path.utf8) }
     return uri + path.utf8.dropFirst(target.replacedPrefix)
+  }
+
+  /// Where a way's requests are passed; nil: they aren't. The block of an `if` or a `limit_except` may have its location's.
+  private func passTarget(_ way: Way) -> PassTarget? {
+    (way.location[UpstreamPass.self] ?? way.origin?[UpstreamPass.self])?.target
   }
 
   /// The path that a target with variables has for each request of a way; nil: the target has no path.
   private func writtenPath(_ way: Way) -> Template? {
-    way.location[UpstreamPass.self]?.target.upstream.template.flatMap { WrittenTarget($0.parts).path }
+    passTarget(way)?.upstream.template.flatMap { WrittenTarget($0.parts).path }
   }
 
   /// Whether a content can get the path by a way.
@@ -42,7 +47,7 @@ struct SentPaths {
     // The error page of a request that no location has gotten may have any path.
     guard let origin = way.origin else { return true }
     var own = path
-    if let target = way.location[UpstreamPass.self]?.target, let uri = target.uri {
+    if let target = passTarget(way), let uri = target.uri {
       guard path.starts(with: uri) else { return false }
       own = Array(origin.match.path.prefix(target.replacedPrefix) + path.dropFirst(uri.count))
     }
