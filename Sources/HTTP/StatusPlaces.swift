@@ -27,9 +27,8 @@ public struct StatusPlaces: Sendable {
   /// A status below the first class counts as one of it, and one above the last as one of that.
   @inlinable
   public func place(of status: Int) -> Int {
-    let index = status &- 100
-    guard index >= 0 else { return 0 }
-    return index < places.count ? Int(places[index]) : Self.last
+    guard status >= 100 else { return 0 }
+    return status < 100 + places.count ? Int(places[status - 100]) : Self.last
   }
 
   /// The count of each class, from `1xx` on. `counts`: by place.

@@ -16,9 +16,9 @@ import Transport
   private static let text = """
     limit_req_zone $uri zone=r:1m rate=9r/s; limit_conn_zone $uri zone=c:1m;
     keyval_zone zone=k:1m; keyval $uri $v zone=k;
-    upstream u { zone u 64k; server 127.0.0.1:9; keepalive 4; health_check; }
+    upstream u { zone u 64k; server 127.0.0.1:9; keepalive 4; }
     server { listen 80;
-      location / { limit_req zone=r; limit_conn c 9; mirror /m; proxy_pass http://u; }
+      location / { limit_req zone=r; limit_conn c 9; mirror /m; health_check; proxy_pass http://u; }
       location /m { internal; return 204; }
       location /v { return 200 "$v"; } location /s { status; } location /n { metrics; } }
     """
