@@ -5,7 +5,8 @@ import Testing
 @Suite struct `The listeners of a server block` {
   @Test func `are those that its lines name, also where several blocks share them`() throws {
     let text = """
-      http { server { listen 127.0.0.1:80; listen 127.0.0.1:81; } server { listen 127.0.0.1:81; server_name a; } server { listen 127.0.0.1:82; } }
+      http { server { listen 127.0.0.1:80; listen 127.0.0.1:81; } server { listen 127.0.0.1:81; server_name a; }
+        server { listen 127.0.0.1:82; } }
       stream { server { listen 127.0.0.1:83; return ""; } }
       """
     let http = try #require(LoadedText(text).settings).http
