@@ -1,5 +1,6 @@
 import COpenSSL
 import Crypto
+import Synchronization
 
 /// What server and client SSL_CTX have in common.
 enum ContextBasics {
@@ -47,23 +48,30 @@ enum ContextBasics {
     wishedLevel(ciphers, commands) ?? max(1, standard)
   }
 
-  /// The level that the cipher strings ask for; nil: they ask for none. OpenSSL reads them, because it has the grammar: the
-  /// last one that names a level decides.
+  /// The level that the cipher strings ask for; nil: they ask for none. OpenSSL reads them, because it has the grammar. That
+  /// takes a context of its own, and thousands of server blocks ask with the same strings, so answers are kept.
   private static func wishedLevel(_ ciphers: String, _ commands: [ConfCommand]) -> Int32? {
-    guard let trial = SSL_CTX_new(TLS_method()) else { return nil }
-    defer {
-      SSL_CTX_free(trial)
-      OpenSSLError.discard()
+    let texts = [ciphers] + commands.filter { $0.name.lowercased() == "cipherstring" }.map(\.value)
+    return wishedLevels.withLock { known in
+      if let level = known[texts] { return level }
+      guard let trial = SSL_CTX_new(TLS_method()) else { return nil }
+      defer {
+        SSL_CTX_free(trial)
+        OpenSSLError.discard()
+      }
+      // @SECLEVEL takes 0 to 5. The last string that names a level decides.
+      let untouched: Int32 = 6
+      SSL_CTX_set_security_level(trial, untouched)
+      for text in texts { _ = SSL_CTX_set_cipher_list(trial, text) }
+      let level = SSL_CTX_get_security_level(trial)
+      if known.count >= mostWishedLevels { known.removeAll() }
+      known[texts] = .some(level == untouched ? nil : level)
+      return level == untouched ? nil : level
     }
-    // @SECLEVEL takes 0 to 5.
-    let untouched: Int32 = 6
-    SSL_CTX_set_security_level(trial, untouched)
-    for text in [ciphers] + commands.filter({ $0.name.lowercased() == "cipherstring" }).map(\.value) {
-      _ = SSL_CTX_set_cipher_list(trial, text)
-    }
-    let level = SSL_CTX_get_security_level(trial)
-    return level == untouched ? nil : level
   }
+
+  private static let wishedLevels = Mutex<[[String]: Int32?]>([:])
+  private static let mostWishedLevels = 64
 
   static func setCiphers(_ ciphers: String, on context: OpaquePointer) throws(TLSSettingsError) {
     guard SSL_CTX_set_cipher_list(context, ciphers) == 1 else {
