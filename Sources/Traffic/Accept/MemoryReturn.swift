@@ -65,18 +65,24 @@ enum MemoryTrimmer {
 /// since what the process keeps lies between them. Four reloads with 2,000 certificates left 270 MB resident, of which 66
 /// were in use.
 package final class GenerationMemory: Sendable {
+  private let hasEnded = Atomic<Bool>(false)
   private let isDue = Atomic<Bool>(false)
 
   package init() {}
 
   /// A generation has been let go, or has not come to serve.
-  package func generationEnded() { isDue.store(true, ordering: .relaxed) }
+  package func generationEnded() { hasEnded.store(true, ordering: .relaxed) }
 
-  /// Gives back what generations have left since the last call, on a thread of the pool. Call it every few seconds: all
-  /// workers let a generation go before, and many reloads in a row cost one turn.
+  /// Gives back what generations have left, on a thread of the pool. Call it every few seconds: all workers let a generation go
+  /// before, and many reloads in a row cost one turn a call.
+  ///
+  /// It is done a call later: thousands of contexts take a while to free, and a worker's spares hold them for a turn.
   package func returnIfDue(_ pool: BlockingPool) {
-    guard isDue.exchange(false, ordering: .relaxed) else { return }
+    guard turn() else { return }
     // If the thread is busy, the next turn does it.
-    if !pool.run(.memory, for: "", MemoryTrimmer.trim).isTaken { generationEnded() }
+    if !pool.run(.memory, for: "", MemoryTrimmer.trim).isTaken { isDue.store(true, ordering: .relaxed) }
   }
+
+  /// Whether it is time now.
+  func turn() -> Bool { isDue.exchange(hasEnded.exchange(false, ordering: .relaxed), ordering: .relaxed) }
 }

@@ -134,6 +134,21 @@ import Transport
     #expect(origin("192.0.2.1") != origin("192.0.2.2") && HandshakeTurns.Origin(.unix(path: "/x")) == nil)
   }
 
+  @Test func `gives back what a generation had one turn after its end, and once`() {
+    let memory = GenerationMemory()
+    #expect(!memory.turn())
+    memory.generationEnded()
+    #expect([memory.turn(), memory.turn(), memory.turn()] == [false, true, false])
+    // Reloads without a pause cost one return a turn, and don't put it off.
+    memory.generationEnded()
+    #expect(!memory.turn())
+    for _ in 0..<3 {
+      memory.generationEnded()
+      #expect(memory.turn())
+    }
+    #expect([memory.turn(), memory.turn()] == [true, false])
+  }
+
   @Test func `memory is given back when half of many connections have ended, at most every ten seconds`() {
     var memory = MemoryReturn()
     func due(_ connections: Int, _ now: UInt64) -> Bool {
