@@ -147,7 +147,8 @@ final class Rig {
     loop.cork.flush()
     var answer = [UInt8](repeating: 0, count: 65_536)
     let count = recv(peer, &answer, answer.count, 0)
-    session.close()
+    // Also an exchange that still waits ends with its session.
+    session.cut()
     return String(decoding: answer.prefix(max(0, count)), as: UTF8.self)
   }
 
