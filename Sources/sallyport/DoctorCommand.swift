@@ -76,9 +76,7 @@ struct DoctorCommand: ParsableCommand {
       return report.add(.changes, .unknown, "no API was asked: there is no \(socket) (--socket)")
     }
     do throws(APIClient.Fault) {
-      let changes = try APIClient(socket: socket, location: location, seconds: 5).changes()
-      for change in changes { report.add(.changes, .warning, change) }
-      if changes.isEmpty { report.add(.changes, .good, "nothing is changed by the API") }
+      report.add(changes: try APIClient(socket: socket, location: location, seconds: 5).changes())
     } catch {
       report.add(.changes, .unknown, error.description)
     }

@@ -7,8 +7,8 @@ import Observability
 package import TLS
 
 /// What a process tells `sallyport health` about itself, and the text that carries it: one fact on each line, the last
-/// line `end`. It has the names of files, addresses and times, and the mark of `sallyport health`, which is of use for
-/// nothing else.
+/// line `end`. It has the names of files, addresses and times, 32 bits of a hash of each line of the configuration, and the
+/// mark of `sallyport health`, which is of use for nothing else.
 package struct HealthAnswer: Sendable, Hashable {
   /// How a client begins on a listener.
   package enum Opening: String, Sendable, Hashable, CaseIterable {

@@ -12,6 +12,12 @@ extension DoctorReport {
     add(.certificates, .warning, "\(name) \(ExpiryWords.ends(end, at: now))")
   }
 
+  /// What requests to the API have changed, which a restart forgets or the file doesn't say.
+  package mutating func add(changes: [String]) {
+    for change in changes { add(.changes, .warning, change) }
+    if changes.isEmpty { add(.changes, .good, "nothing is changed by the API") }
+  }
+
   /// The configuration, as `sallyport check` judges it. Drops the privileges of root, so it comes last.
   package mutating func addCheck(_ path: String, _ scope: Check.Scope) {
     var check = Check(path, scope)

@@ -47,16 +47,18 @@ package struct RecentRefusals: Sendable {
 
   package init() {}
 
+  private static func isRecent(_ one: Half, at now: Int64) -> Bool { one.begin <= now && now - one.begin < 2 * half }
+
   package mutating func note(_ name: String, passed: UInt64, at now: Int64) {
     // A clock that was set back begins anew.
-    halves.removeAll { $0.begin > now || now - $0.begin >= 2 * Self.half }
+    halves.removeAll { !Self.isRecent($0, at: now) }
     if halves.last.map({ now - $0.begin >= Self.half }) ?? true { halves.append(Half(begin: now, passed: passed)) }
     halves[halves.count - 1].note(name)
   }
 
   /// nil: nothing was refused.
   package func summary(passed: UInt64, at now: Int64) -> Summary? {
-    let halves = halves.filter { $0.begin <= now && now - $0.begin < 2 * Self.half }
+    let halves = halves.filter { Self.isRecent($0, at: now) }
     guard let first = halves.first else { return nil }
     let names = halves.reduce(into: [:]) { names, half in names.merge(half.names) { $0 &+ $1 } }
     let top = names.max { ($0.value, $1.key) < ($1.value, $0.key) }

@@ -1,3 +1,4 @@
+import Bytes
 import ConfigurationSupport
 import Crypto
 @testable import Features
@@ -151,6 +152,21 @@ import Upstream
     #expect(!denials.deny([1, 2, 3], seconds: 9, now: 0) && denials.deny([1, 1], seconds: 9, now: 0))
     // Those that are over make room.
     #expect(denials.deny([1, 2, 3], seconds: 9, now: 10_000))
+  }
+
+  @Test func `of several denials each counts until its own end, whatever becomes of the others`() throws {
+    let denials = ClientDenials()
+    func certificate(_ name: String) throws -> Certificate {
+      try CertificateBuilder(commonName: name, .authority(pathLength: nil)).selfSigned(key: .generate()).certificate
+    }
+    let (thief, other) = try (certificate("till 5"), certificate("till 3"))
+    for certificate in [thief, other] { #expect(denials.deny(certificate.sha256, seconds: 9, now: 0)) }
+    #expect(denials.allow(other.sha256) && denials.rest(other, now: 0) == nil)
+    #expect(denials.rest(thief, now: 0) == 9)
+    // By both of its fingerprints: the longer one counts.
+    let sha1 = try Hex.decode(thief.sha1Fingerprint)
+    #expect(denials.deny(sha1, seconds: 90, now: 0) && denials.rest(thief, now: 0) == 90)
+    #expect(denials.rest(thief, now: 20_000) == 70)
   }
 
   @Test func `denials are kept as lines, and a text with any other line is none`() throws {

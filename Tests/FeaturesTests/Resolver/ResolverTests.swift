@@ -2,6 +2,7 @@ import ConfigurationSupport
 import DNS
 import Features
 import Forward
+import Observability
 import Testing
 import Traffic
 import Upstream
@@ -31,6 +32,20 @@ import Upstream
     #expect(plain.resolver.policy == DNSPolicy())
     #expect(resolution(load("resolver 127.0.0.1 ipv4=off;"))?.resolver.policy.families == .ipv6)
     #expect(resolution(load("")) == nil)
+  }
+
+  @Test func `the counts of servers that no line names any more end with the reload that took it away`() throws {
+    let (one, two) = (load("resolver 127.0.0.1;"), load("resolver 127.0.0.2;"))
+    let settings = try [one, two].map { try #require(resolution($0)).resolver }
+    let counts = ResolverCounts(SharedState(features: Features.all))
+    for line in settings { _ = counts.counts(of: line) }
+    #expect(counts.totals.map(\.resolver) == ["127.0.0.1:53", "127.0.0.2:53"])
+    let http = try #require(two.settings).http
+    counts.serve(
+      Generation(
+        number: 2, http: http, serverContexts: [], upstreamContexts: [:], groups: [],
+        errorLog: ErrorLog([]), errorLogs: [:], accessLogs: [:], nameServers: [settings[1]: []]))
+    #expect(counts.totals.map(\.resolver) == ["127.0.0.2:53"])
   }
 
   @Test func `are inherited each on its own`() throws {

@@ -29,6 +29,14 @@ import Testing
     #expect(report.state == .warning)
   }
 
+  @Test func `what the API has changed is to be looked at, and nothing else is well there`() {
+    var (none, some) = (DoctorReport(), DoctorReport())
+    none.add(changes: [])
+    some.add(changes: ["a server is added", "a certificate is denied"])
+    #expect(none.state == .good && none.findings.map(\.text) == ["nothing is changed by the API"])
+    #expect(some.state == .warning && some.findings.map(\.text) == ["a server is added", "a certificate is denied"])
+  }
+
   @Test func `what ends within 30 days is told, and nothing else`() {
     var report = DoctorReport()
     for end: Int64? in [nil, 0, 86_400 * 31, .max] { report.add(end: end, of: "a", at: 100) }
