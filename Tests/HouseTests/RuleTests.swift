@@ -104,6 +104,7 @@ import Testing
   private static let allowedToBeGlobal: [String: String] = [
     "Sources/Systemd/Notification.swift": "whether this process is the service's main process is a fact of the process",
     "Sources/Crypto/PrivilegedFiles.swift": "who opens what only root may open is a fact of the process",
+    "Sources/TLS/ContextBasics.swift": "what OpenSSL reads in a cipher string is the same for all",
   ]
 
   /// State belongs to the daemon (`SharedState`) or to a generation, so that tests and generations do not share it unseen.
