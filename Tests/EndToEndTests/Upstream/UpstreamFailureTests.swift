@@ -43,13 +43,16 @@ import Testing
       _ = try wire.request()
     }
     let port = try scene.port()
-    let daemon = try await Sallyport.serve(
+    // Each worker has kept connections of its own.
+    let daemon = try await Sallyport.start(
       scene,
-      """
-      upstream kept { server 127.0.0.1:\(upstream.port) max_fails=0; keepalive 1; }
-      server { listen 127.0.0.1:\(port); location / { proxy_pass http://kept; proxy_http_version 1.1;
-        proxy_set_header Connection ""; } }
-      """)
+      configuration(
+        """
+        upstream kept { server 127.0.0.1:\(upstream.port) max_fails=0; keepalive 1; }
+        server { listen 127.0.0.1:\(port); location / { proxy_pass http://kept; proxy_http_version 1.1;
+          proxy_set_header Connection ""; } }
+        """
+      ).replacing("worker_processes 2", with: "worker_processes 1"))
     #expect(try await scene.curl(["http://127.0.0.1:\(port)/"]).text == "ok")
     // What can't be sent twice.
     #expect(try await scene.curl(["-d", "x", "http://127.0.0.1:\(port)/"]).status == 502)
