@@ -105,7 +105,7 @@ struct RandomWorlds {
       outcome.status == 401 || outcome.status == 403, !outcome.refusals.contains("path_readings"),
       let last = outcome.locations.first, outcome.locations.count == 1,
       // Behind a rewrite, no location may be there, so that the server block's own rules refuse.
-      !outcome.lines.contains { $0.contains("the path is now") }
+      !outcome.lines.contains(where: { $0.contains("the path is now") })
     else { return nil }
     certain += 1
     let answers = mine.filter { $0.location === last && $0.hops.isEmpty && $0.entry == .admitted }
