@@ -148,7 +148,10 @@ package struct Outcome: Sendable {
   private mutating func take(_ line: ExplainTrace.Line) {
     switch line.fact {
     case .server(let settings)?: server = settings
-    case .location(let settings)?: locations.append(settings)
+    case .location(let settings)?:
+      locations.append(settings)
+      // What has responded before was asked for another reading of the path.
+      isAnswered = false
     case .handshake(let cause)?: end = .handshake(cause)
     case .rule(let place, let admits)?: rules.append(Rule(place: place, admits: admits))
     case .refusal(let step)?: refusals.append(step)
