@@ -111,6 +111,7 @@ public final class Exchange: Transaction {
     guard let server = session.server(for: self) else {
       assume(session.firstServer)
       noteRefusedPath()
+      session.firstServer.relayedClientStep?.run(self, session, at: session.firstServer)
       return fail(ErrorResponse(400))
     }
     begin(session, at: server)
@@ -122,9 +123,14 @@ public final class Exchange: Transaction {
     if self.server !== server { assume(server) }
     if let step = server.relayedClientStep { step.run(self, session, at: server) }
     if !session.admits(self, at: server) {
-      assume(session.judge(of: self, at: server))
+      let judge = session.judge(of: self, at: server)
+      assume(judge)
       noteRefusedPath()
-      return fail(session.refusal(of: self, at: server))
+      let failure = session.refusal(of: self, at: server)
+      // The page is of a block that may know its clients by the field of a front alone: its rules must not take the
+      // front for the client.
+      if judge !== server, !isRelayed { judge.relayedClientStep?.run(self, session, at: judge) }
+      return fail(failure)
     }
     if mayBeReported(by: session) { session.report(self) }
     let path = head.bytes.readable[head.target.path]
