@@ -2,12 +2,12 @@ import Synchronization
 
 /// Collects the files that a parser opens, each once and in its order, and the folders in which it looks for patterns.
 package final class SourceRecorder: Sendable {
-  private let read = Mutex<[(path: String, bytes: [UInt8])]>([])
+  private let read = Mutex<(files: [(path: String, bytes: [UInt8])], paths: Set<String>)>(([], []))
   private let searched = Mutex<Set<String>>([])
 
   package init() {}
 
-  package var files: [(path: String, bytes: [UInt8])] { read.withLock { $0 } }
+  package var files: [(path: String, bytes: [UInt8])] { read.withLock { $0.files } }
   /// Whether or not they had a file.
   var folders: Set<String> { searched.withLock { $0 } }
 
@@ -26,8 +26,8 @@ package final class SourceRecorder: Sendable {
   }
 
   func add(_ path: String, _ bytes: [UInt8]) {
-    read.withLock { files in
-      if !files.contains(where: { $0.path == path }) { files.append((path, bytes)) }
+    read.withLock { known in
+      if known.paths.insert(path).inserted { known.files.append((path, bytes)) }
     }
   }
 

@@ -2,6 +2,7 @@ import Bytes
 package import HTTP
 import Observability
 package import Patterns
+import TLS
 import Transport
 
 /// The output of an exchange: responses of content handlers, sallyport's own responses and error pages, and lines of
@@ -107,7 +108,15 @@ extension Exchange {
   func beginRefused(_ stream: ClientStream, _ error: HeadError?) {
     start(stream)
     stream.closeAfterResponse()
-    assume(admittingServer(stream.session) ?? stream.session.firstServer)
+    let server = admittingServer(stream.session) ?? stream.session.firstServer
+    assume(server)
+    // A front whose head can't be read has named nobody, and is not the client itself.
+    if let step = server.relayedClientStep, let context = server.context,
+      step.isFront(stream.session)
+        || step.believes(.frontByCertificate, stream.session)
+    {
+      setClient(RelayedClient(from: .stranger, .absent, by: context))
+    }
     let fault =
       error.map { "client sent invalid request: \($0.reason)" } ?? "client timed out (110: Connection timed out)"
     log(.info, "\(fault) while reading client request headers")

@@ -61,6 +61,21 @@ import Testing
     }
   }
 
+  @Test(arguments: ["127.0.0.1", "cn=alice"])
+  func `a head that can't be read has no client, so its error page takes no front for one`(from: String) async throws {
+    let scene = try Scene.ofTest(), cast = try Cast(scene)
+    let front = try await FrontedProxy(
+      scene, verify: "optional", fronts: [from], server: "error_page 400 = /page;",
+      locations: """
+        location /page { ssl_client_allow cn=alice; return 200 page; }
+        location /alice { ssl_client_allow cn=alice; return 200 inside; }
+        """)
+    let relaying = FrontField.rfc9440.curl(cast.alice.certified)
+    #expect(try await ask(front, cast, relaying, path: "/alice", identity: cast.alice).text == "inside")
+    let refused = try await ask(front, cast, relaying + ["--http1.1", "-H", "Content-Length: x"], identity: cast.alice)
+    #expect(refused.status == 403, "\(refused.exit) \(refused.errors) \(refused.text)")
+  }
+
   @Test func `what no handshake would take is refused: 400, and never a weaker check`() async throws {
     let scene = try Scene.ofTest(), cast = try Cast(scene)
     let revoked = try cast.authority.client(commonName: "revoked")
