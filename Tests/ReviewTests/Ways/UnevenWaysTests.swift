@@ -37,6 +37,14 @@ import Testing
     #expect(try uneven(Self.server(lines)) == [])
   }
 
+  @Test func `of ways that are equally open, one that asks for a part of what another asks is told`() throws {
+    let boss = "ssl_client_allow cn=boss;"
+    let found = try uneven(
+      Self.server("location / { \(boss) \(Self.pass) }")
+        + Self.server("location / { \(boss) auth_basic a; auth_basic_user_file users; \(Self.pass) }", "b"))
+    #expect(found.count == 1, "\(found)")
+  }
+
   @Test func `there are none where two server blocks trust other CAs`() throws {
     let other = "ssl_client_certificate other; ssl_verify_client on;"
     #expect(
